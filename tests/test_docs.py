@@ -22,6 +22,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 import pearl
 from pearl.cli import COMMANDS, Commands
@@ -44,6 +45,7 @@ question: How are Ro and his mother related to the sale?
 BLOCK = re.compile(r'```(?:console|\w+ title="(.+?)")\n(.*?)```', re.DOTALL)
 RUN_NAME = re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b")
 BEGUN = re.compile(r"begun [\d-]{10} \d\d:\d\d UTC")
+VERSION = re.compile(r"(?m)^# pearl: .+$")
 SECONDS = re.compile(r"(?m)^time {7}[\d.]+ s$|\b\d\.\d (?:MB|s)$")
 DOCUMENTS = (
     "README.md",
@@ -84,6 +86,7 @@ def session(block: str, folder: Path, endpoint: str, patch: pytest.MonkeyPatch) 
             program = sys.executable if program == "python" else program
             printed = subprocess.check_output([program, *words], cwd=folder, text=True, timeout=60)
         printed = RUN_NAME.sub("20260101-120000-0a1b2c", printed)
+        printed = VERSION.sub("# pearl: 0.1.0", printed)
         printed = SECONDS.sub(lambda found: re.sub(r"[\d.]+", "0.4", found[0]), printed)
         printed = BEGUN.sub("begun 2026-01-01 12:00 UTC", printed)
         yield from printed.rstrip().splitlines()
@@ -255,7 +258,7 @@ def test_every_rule_is_documented():
 
 
 def test_links_lead_somewhere():
-    for file in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for file in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
 
@@ -301,6 +304,15 @@ def test_a_command_of_the_papers_can_be_given(line: str):
         find_dataset(given["dataset"])
     for library in given.get("libraries", ()):
         assert library in shipped_actions() or library.endswith((".actions", ".txt")), library
+
+
+def test_the_papers_are_cited():
+    """With what the page on them says, and nothing else."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
+    line = re.compile(r'^"(.+)", (\w+)\b.*?(\d{4})\.', re.MULTILINE)
+    assert [
+        (one["title"], one["authors"][0]["family-names"], str(one["year"])) for one in cited
+    ] == (line.findall(PAPERS))
 
 
 def test_benchmarks_of_the_papers_take_their_options():

@@ -1,14 +1,17 @@
-"""The data folders are found alike from a wheel, an sdist and an editable install."""
+"""The data folders are found alike from a wheel, an sdist and an editable install, whose version
+is the repository's last tag."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -47,17 +50,26 @@ def run(*words: str | Path, cwd: Path, **settings: str) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """A copy of the tree as git has it, and the sdist and the wheel made from it."""
+    """A copy of the tree as git has it, tagged, and the sdist and the wheel made from it."""
     work = tmp_path_factory.mktemp("build")
     tree = work / "tree"
     ignored = shutil.ignore_patterns(
         ".git", ".*cache", "__pycache__", "*.egg-info", ".venv", "build"
     )
     shutil.copytree(ROOT, tree, ignore=ignored)
+    assert version_of(tree) == "0.1.dev0"
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "all"), ("tag", "v7.8.9")):
+        run(*git, *words, cwd=tree)
     # Without isolation: the backend is one of the test's own packages, and no network is needed.
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", work / "dist", cwd=tree)
     dist = work / "dist"
     return tree, next(dist.glob("*.tar.gz")), next(dist.glob("*.whl"))
+
+
+def version_of(tree: Path) -> str:
+    """The version that a build of this folder has."""
+    return run(sys.executable, "-m", "setuptools_scm", cwd=tree).strip()
 
 
 def installed(what: str | Path, folder: Path, *options: str) -> Path:
@@ -112,6 +124,7 @@ def test_installed(form: str, built: tuple[Path, Path, Path], tmp_path: Path):
         }
         assert seen[found] == texts
     pearl = tmp_path / "env" / "bin" / "pearl"
+    assert run(pearl, "--version", cwd=empty) == "pearl, version 7.8.9\n"
     assert len(json.loads(run(pearl, "actions", "--json", cwd=empty))) == seen["count"]
     plan = empty / "one.plan"
     plan.write_text('1. a = FIND_CHARACTER(CTX, "Mara") : who she is\n', encoding="utf-8")
@@ -121,6 +134,24 @@ def test_installed(form: str, built: tuple[Path, Path, Path], tmp_path: Path):
     answer = json.loads(run(pearl, "ask", story, "Why did Mara leave?", "--json", cwd=empty))
     assert answer["model"] == "offline"
     assert answer["evidence"]
+
+
+def test_what_the_wheel_says_of_itself(built: tuple[Path, Path, Path]):
+    tree, _, wheel = built
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        said = message_from_bytes(archive.read(name))
+    assert said["Version"] == version_of(tree) == "7.8.9"
+    extras = set(said.get_all("Provides-Extra"))
+    # Extras that are made of others name only such as there are.
+    for wanted in re.findall(r"^pearl\[(.+?)\]", "\n".join(said.get_all("Requires-Dist")), re.M):
+        assert set(wanted.split(",")) <= extras, wanted
+    text = said.get_payload()
+    assert said["Description-Content-Type"] == "text/markdown"
+    # A package index has no pictures of the repository's: there their words stand in for them.
+    for words, picture in re.findall(r"!\[(.*?)\]\((.*?)\)", text):
+        assert (tree / picture).is_file()
+        assert len(words.split()) > 3, picture
 
 
 def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
