@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from pearl.models.openai_client import OpenAIModel
     from pearl.models.routing import Models
     from pearl.runtime.evidence import Quote
-    from pearl.runtime.loop import RunError
+    from pearl.runtime.loop import Return, Run, RunError, Steps
     from pearl.strategies.pearl import Planned
+    from pearl.strategies.registry import RunInputs
 
 _HOMES = {
     "answer": "Answer Option",
@@ -58,8 +59,9 @@ _HOMES = {
     "models.openai_client": "OpenAIModel",
     "models.routing": "Models",
     "runtime.evidence": "Quote",
-    "runtime.loop": "RunError",
+    "runtime.loop": "Return Run RunError Steps",
     "strategies.pearl": "Planned",
+    "strategies.registry": "RunInputs",
 }
 
 __all__ = [
@@ -84,9 +86,13 @@ __all__ = [
     "Planned",
     "Quote",
     "Refined",
+    "Return",
+    "Run",
     "RunError",
+    "RunInputs",
     "Source",
     "Step",
+    "Steps",
     "action",
     "ask",
     "ask_sync",

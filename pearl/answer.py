@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.ast import DOCUMENT, Ref, step_refs
+from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
@@ -382,18 +382,23 @@ async def answer(
 
 
 @asynccontextmanager
-async def opened_tools(file: str) -> AsyncIterator[Toolbox | None]:
-    """The tools of a file, as `load_tools` takes it and raises `InputError`, or of none where it
-    is empty; what they hold is let go at the end."""
-    if not file:
+async def opened_tools(given: str | tuple[Action, ...]) -> AsyncIterator[Toolbox | None]:
+    """The tools of a file, as `load_tools` takes it and raises `InputError`, or functions as tools,
+    or none where nothing is given; what they hold is let go at the end."""
+    if not given:
         yield None
+        return
+    if not isinstance(given, str):
+        from pearl.tools.functions import function_tools
+
+        yield function_tools(given)
         return
     import asyncio
 
     from pearl.tools.declared import load_tools
 
     # A server of tools takes its time to start.
-    toolbox = await asyncio.to_thread(load_tools, file)
+    toolbox = await asyncio.to_thread(load_tools, given)
     try:
         yield toolbox
     finally:

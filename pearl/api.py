@@ -21,7 +21,7 @@ from pearl.answer import (
     open_session,
     opened_tools,
 )
-from pearl.lang.ast import Parsed, Plan
+from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.documents import read_documents
 from pearl.lang.functions import OwnAction
@@ -42,7 +42,7 @@ from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
-from pearl.strategies.registry import Settings, prepare, prepare_plan
+from pearl.strategies.registry import OwnStrategy, Settings, prepare, prepare_plan
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -156,8 +156,8 @@ async def ask(
     cache: bool = True,
     watch: Watch | None = None,
     began: Began | None = None,
-    strategy: str = "pearl",
-    tools: str = "",
+    strategy: str | OwnStrategy = "pearl",
+    tools: str | Sequence[OwnAction[..., Any]] = "",
     constrain: Mode | None = None,
     examples: int = 0,
     shown: int = 0,
@@ -178,9 +178,10 @@ async def ask(
             by default `context_for` the model.
         store, cache, watch, began, constrain: as `write_plan` takes them; single steps and JSON
             replies are constrained as plans are.
-        strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``.
+        strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``, one that
+            an installed package offers, or what makes one of your own for a question.
         tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
-            document, or ``none``; empty for a search of the document.
+            document, or ``none``, or functions; empty for a search of the document.
         examples: worked examples that each demand for a form shows, at most.
         shown: as `write_plan` takes it; for ``pearl``.
         turns: for ``fsm1`` and ``fsm2``, whether states are turns of one conversation.
@@ -192,7 +193,10 @@ async def ask(
     """
     model, settings = chosen_model(model), Settings(shown=shown, turns=turns)
     planner = planner_of(model).name
-    prepared = prepare(strategy, planner, chosen_library(library), demonstrations, settings, tools)
+    asked_of = chosen_tools(tools)
+    prepared = prepare(
+        strategy, planner, chosen_library(library), demonstrations, settings, asked_of
+    )
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
@@ -201,7 +205,7 @@ async def ask(
     opened = open_session(
         model, head, "ask", store, context=context, cache=cache, began=began, constrain=constrain
     )
-    async with opened_tools(tools) as toolbox, opened as here:
+    async with opened_tools(asked_of) as toolbox, opened as here:
         asked = kept(toolbox, here, question) if toolbox else None
         here = replace(here, examples=examples)
         return await answer(prepared, question, source, options, here, watch, asked)
@@ -264,6 +268,11 @@ def chosen_library(library: Actions) -> Library | None:
         return library
     several = [library] if isinstance(library, str | OwnAction) else library
     return load_library(*(one.action if isinstance(one, OwnAction) else one for one in several))
+
+
+def chosen_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:
+    """Tools as `opened_tools` takes them."""
+    return tools if isinstance(tools, str) else tuple(one.action for one in tools)
 
 
 def chosen_model(model: Model | str | None) -> Model:

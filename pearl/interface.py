@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pearl.answer import Answer, Began, context_for
 from pearl.api import (
@@ -17,6 +17,7 @@ from pearl.api import (
     ask,
     chosen_library,
     chosen_model,
+    chosen_tools,
     run,
     waited,
     write_plan,
@@ -25,7 +26,9 @@ from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import Job, JobResult, JobSettings, read_results, run_job
 from pearl.jobs.progress import batch_progress, watched
 from pearl.jobs.questions import questions_in, read_index
+from pearl.jobs.scoring import Metric, find_metric
 from pearl.lang.ast import Plan
+from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source, load_library
 from pearl.lang.source import InputError, Source, write
 from pearl.models.base import Model
@@ -35,7 +38,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
 from pearl.strategies.pearl import Planned
-from pearl.strategies.registry import Settings
+from pearl.strategies.registry import OwnStrategy, Settings
 
 if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
@@ -97,8 +100,8 @@ class Pearl:
         question: str,
         *,
         options: Sequence[str] = (),
-        strategy: str = "pearl",
-        tools: str = "",
+        strategy: str | OwnStrategy = "pearl",
+        tools: str | Sequence[OwnAction[..., Any]] = "",
         examples: int = 0,
         shown: int = 0,
         turns: bool = False,
@@ -177,8 +180,8 @@ class Pearl:
         *,
         documents: str | Path = "",
         output: str | Path = "",
-        strategy: str = "pearl",
-        tools: str = "",
+        strategy: str | OwnStrategy = "pearl",
+        tools: str | Sequence[OwnAction[..., Any]] = "",
         examples: int = 0,
         shown: int = 0,
         turns: bool = False,
@@ -206,7 +209,7 @@ class Pearl:
             fit=self._fit,
             plans=chosen_library(self.library) or load_library(),
             examples=examples,
-            tools=tools,
+            tools=chosen_tools(tools),
         )
         job = batch_job(str(questions), str(documents), str(output), setup)
         with self._settings(model) as settings:
@@ -294,6 +297,7 @@ class Pearl:
         documents: str | Path = "",
         rounds: int = 3,
         exclude: str | Path = "",
+        metric: str | Metric = "",
     ) -> Refined:
         """Write and run a plan for each question, and keep those whose answers are right, as
         ``pearl refine`` does.
@@ -304,6 +308,8 @@ class Pearl:
             documents: as `batch` takes it.
             rounds: how often a plan whose answer is wrong may be refined.
             exclude: a file of questions that are left out.
+            metric: a function of question, right answer and answer, whose 1 makes an answer
+                right, or the name under which a package offers one.
 
         Raises:
             InputError, ModelError: as `batch`.
@@ -319,8 +325,9 @@ class Pearl:
         )
         left_out = questions_in(str(exclude)) if exclude else ()
         index = read_index(str(questions), str(documents), without=left_out)
+        how = (index, setup, rounds, left_out, find_metric(metric) if metric else None)
         with self._settings(model) as settings:
-            done = await self._done(refine_job(index, setup, rounds, left_out), settings)
+            done = await self._done(refine_job(*how), settings)
             rows = tuple(read_results(settings.store, done.run))
         return Refined(done.run, rows, done, tuple(write_demonstrations(rows, Path(output))))
 
@@ -337,6 +344,7 @@ class Pearl:
         seed: int = 1,
         sizes: Sequence[int] = (),
         reasoning: bool = False,
+        metric: str | Metric = "",
         tools: str = "",
         index: str = "",
         passages: int = 0,
@@ -358,6 +366,8 @@ class Pearl:
             seed: of that draw.
             sizes: also PEARL with the library condensed to so many actions.
             reasoning: whether the model labels each question's kind of reasoning.
+            metric: a function of question, right answer and answer that gives 0 to 1, or the name
+                under which a package offers one; by default the data set's own.
             tools, shown, examples, turns: as `ask` takes them.
             index: a folder of ``pearl index`` in which passages are looked up.
             passages: how many a look-up gives; 0 for what its step says.
@@ -377,6 +387,7 @@ class Pearl:
         names, sizes, notes = with_sizes(methods or asked.dataset.methods, sizes, library)
         equip = partial(
             equipped,
+            metric=metric,
             tools=tools,
             index=index,
             passages=passages,

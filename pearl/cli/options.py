@@ -153,6 +153,11 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
         "Repeatable; none takes out all.",
     ),
+    "metric": _option(
+        "--metric", default="", metavar="NAME",
+        help="Score answers by a function that an installed package offers (docs/python.md). "
+        "Default: the data set's own, or whether the answer has the gold one.",
+    ),
     "exclude": _option(
         "--exclude", default="", metavar="FILE",
         help="Leave out the questions that this file holds too, as those to be evaluated.",
@@ -260,7 +265,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "context": ("policy", "window"),
         # What methods of an evaluation work with, beside library and demonstrations.
         "evaluation": tuple(
-            "learned search index passages tools width depth calls shown examples turns".split()
+            "metric learned search index passages tools width depth calls shown examples "
+            "turns".split()
         ),
         # How a batch's questions are answered.
         "answering": tuple(
@@ -299,6 +305,7 @@ class Options:
     examples: int
     turns: bool
     passes: tuple[str, ...]
+    metric: str
     exclude: str
     documents: str
     store: str

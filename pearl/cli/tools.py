@@ -142,6 +142,7 @@ def _show(declared: Declared) -> None:
 
 def _place(declared: Declared) -> str:
     from pearl.tools.declared import Http, Search
+    from pearl.tools.functions import Entry
     from pearl.tools.mcp import Server
 
     match declared.how:
@@ -154,6 +155,8 @@ def _place(declared: Declared) -> str:
             return f"searches {search.index}"
         case Server() as server:
             return f"MCP, {server.url or shlex.join(server.command)}"
+        case Entry() as entry:
+            return f"the function {entry.name} of an installed package"
         case _:
             return "the calculator"
 

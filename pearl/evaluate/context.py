@@ -17,7 +17,9 @@ from pearl.commaqa.model import Model, read_model, write_model
 from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import Example
 from pearl.jobs.questions import comparable
+from pearl.jobs.scoring import OwnMetric
 from pearl.lang.ast import Prompt
+from pearl.lang.extensions import extension
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, read_source
@@ -28,8 +30,16 @@ from pearl.models.embeddings import Embed, TfIdf
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import CorpusRetriever
 from pearl.strategies.pearl import choose_demonstrations
-from pearl.strategies.registry import DEFAULT_LIMITS, MACHINES, STRATEGIES, Limits, Settings
+from pearl.strategies.registry import (
+    DEFAULT_LIMITS,
+    MACHINES,
+    STRATEGIES,
+    Limits,
+    Settings,
+    find_strategy,
+)
 from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
+from pearl.tools.functions import Entry
 from pearl.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -143,6 +153,8 @@ def load_tool_file(path: str) -> ToolFile | None:
             # An index may be made anew where it is.
             info = open_index(str(declared.how.index)).info
             decisive.append([declared.tool.name, info.digest, info.engine])
+        elif isinstance(declared.how, Entry):
+            decisive.append([declared.tool.name, load_library(declared.how.action).digest])
         elif isinstance(declared.how, Server):
             of = f"{declared.tool.name}_"
             served = [tool for name, tool in toolbox.tools.items() if name.startswith(of)]
@@ -191,6 +203,7 @@ class EvaluationContext(Settings):
         tools: what REBEL may call; None for a search of the question's own document.
         embed: tells whether two questions are the same.
         examples: worked examples that a demand for a form shows, at most.
+        metric: what scores answers; None for the data set's own.
     """
 
     setups: Mapping[str, PlanningSetup]
@@ -198,6 +211,7 @@ class EvaluationContext(Settings):
     tools: ToolFile | None = None
     embed: Embed = field(default_factory=TfIdf)
     examples: int = 0
+    metric: OwnMetric | None = None
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""
@@ -220,6 +234,8 @@ class EvaluationContext(Settings):
         limits = [self.limits.steps, self.limits.depth, self.limits.calls, self.limits.width]
         tools = self.tools.digest if self.tools else ""
         strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
+        if strategy is None and extension("strategies", method):
+            strategy = find_strategy(method)
         uses = strategy.uses if strategy else ()
         reached = [tools if use == "tools" else self.embed.identity for use in uses]
         decisive = [
@@ -232,6 +248,10 @@ class EvaluationContext(Settings):
             reached,
             self.examples,
         ]
+        if strategy and strategy.version:
+            decisive.append(strategy.version)
+        if self.metric:
+            decisive.append([self.metric.name, self.metric.version])
         if self.shown:
             decisive.append(self.shown)
         if self.turns and method in MACHINES:
@@ -367,6 +387,7 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
     search = shared.search if any(name.startswith("tmn") for name in names_of) else None
     retriever = shared.retriever
     facts = {
+        "metric": shared.metric and shared.metric.name,
         "learned": search and search.learned,
         "search": search and str(search),
         "index": retriever.info.corpus if isinstance(retriever, CorpusRetriever) else "",

@@ -184,7 +184,11 @@ class Trials:
         if outcome.answer is None:
             return outcome, 0.0, {**outcome.measures}
         measures = dataset.measures(example, outcome.answer)
-        score = dataset.score(example, outcome.answer)
+        if metric := self.shared.metric:
+            asked = (example.question, example.options, example.gold)
+            score = await metric.score(*asked, outcome.answer)
+        else:
+            score = dataset.score(example, outcome.answer)
         return outcome, score, {**measures, **outcome.measures}
 
 

@@ -26,6 +26,7 @@ from pearl.evaluate.job import Sample, evaluation_job
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.strategies import NO_REFINEMENT
 from pearl.jobs.job import Job
+from pearl.jobs.scoring import Metric, find_metric
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError
@@ -177,6 +178,7 @@ def prepare_methods(
 def equipped(
     made: EvaluationContext,
     *,
+    metric: str | Metric = "",
     learned: str = "",
     search: SearchMode = "best-first",
     index: str = "",
@@ -197,6 +199,7 @@ def equipped(
     budget = _given(Budget, width=width, depth=depth, calls=calls)
     return replace(
         made,
+        metric=find_metric(metric) if metric else None,
         search=load_search(learned, search, budget),
         retriever=open_index(index) if index else None,
         limits=_given(Limits, depth=depth, calls=calls),

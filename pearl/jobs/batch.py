@@ -25,8 +25,9 @@ from pearl.jobs.questions import (
     read_index,
 )
 from pearl.jobs.workers import Task, unforeseen
+from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
-from pearl.lang.library import Library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, refuse_same
 from pearl.lang.values import digest
@@ -39,6 +40,7 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
 from pearl.strategies.registry import (
     DEFAULT_SETTINGS,
+    OwnStrategy,
     Prepared,
     Settings,
     prepare,
@@ -55,14 +57,14 @@ class Setup:
         context: how much fits a prompt, and what to do with a longer document.
         plans: the actions that a question's own plan may call; None for the strategy's.
         examples: worked examples that a demand for a form shows, at most.
-        tools: the file with what may be asked beside the document; empty for none.
+        tools: what may be asked beside the document, as `opened_tools` takes it.
     """
 
     prepared: Prepared
     context: Context = UNLIMITED
     plans: Library | None = None
     examples: int = 0
-    tools: str = ""
+    tools: str | tuple[Action, ...] = ""
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer.
@@ -73,9 +75,12 @@ class Setup:
         prepared, spec = self.prepared, self.prepared.spec
         shown = [[one.question, one.plan] for one in prepared.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
-        how = [] if spec.name == "pearl" else [spec.name]
-        file = Path(self.tools)
-        tools = digest(file.read_text(encoding="utf-8")) if file.is_file() else self.tools
+        how = [] if spec.name == "pearl" else [spec.name + spec.version]
+        tools = self.tools if isinstance(self.tools, str) else ""
+        if tools and (file := Path(tools)).is_file():
+            tools = digest(file.read_text(encoding="utf-8"))
+        elif not isinstance(self.tools, str):
+            tools = load_library(*self.tools).digest
         how += [tools if use == "tools" else choose_embedding().identity for use in spec.uses]
         if self.plans and self.plans.digest != prepared.library.digest:
             how.append(self.plans.digest)
@@ -91,7 +96,7 @@ class Setup:
 
 def make_setup(
     model: Model,
-    strategy: str,
+    strategy: str | OwnStrategy,
     library: Library | None,
     demonstrations: Sequence[Demonstration] | str | None,
     settings: Settings = DEFAULT_SETTINGS,
@@ -99,7 +104,7 @@ def make_setup(
     fit: Callable[[Model], Context] = context_for,
     plans: Library | None = None,
     examples: int = 0,
-    tools: str = "",
+    tools: str | tuple[Action, ...] = "",
 ) -> tuple[Setup, Model]:
     """How questions are answered, checked.
 

@@ -23,9 +23,10 @@ from typing import (
 )
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
+from pearl.lang.extensions import source_digest
 from pearl.lang.library import TRAITS, builtins
 from pearl.lang.source import InputError
-from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, digest, from_json
+from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, from_json
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -130,13 +131,8 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
     returns = _type_of(hints.get("return", Any))
     if returns is None or not params:
         raise refused("it takes nothing." if returns else "it gives no value of a plan's.")
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
-        # Typed at a prompt, or built in.
-        code = getattr(function, "__code__", None)
-        source = repr((code.co_code, code.co_names)) if code else ""
-    body = Function(f"{function.__module__}:{function.__qualname__}", digest(source), function)
+    place = f"{function.__module__}:{function.__qualname__}"
+    body = Function(place, source_digest(function), function)
     return Action(
         name, tuple(params), returns, doc, body, variadic=variadic, traits=frozenset(traits)
     )

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pearl.lang import ast
+from pearl.lang.extensions import extension
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
@@ -309,10 +310,10 @@ def builtins() -> Mapping[str, ast.Action]:
 
 
 def library_source(name: str) -> Source:
-    """The text of a library that ships with Pearl, or of a file.
+    """The text of a library that ships with Pearl, that a package offers, or of a file.
 
     Args:
-        name: ``core``, ``quality`` …, or a path.
+        name: ``core``, ``quality`` …, an entry point, or a path.
 
     Raises:
         InputError: no such library, or a file that cannot be read.
@@ -320,6 +321,11 @@ def library_source(name: str) -> Source:
     shipped = shipped_actions()
     if name in shipped:
         return Source(f"{name}.actions", shipped[name].read_text(encoding="utf-8"))
+    if offered := offered_actions(name):
+        # What prints libraries reads them, too.
+        from pearl.lang.printer import print_library
+
+        return Source(name, print_library(offered))
     if not Path(name).suffix and name != "-" and not Path(name).exists():
         known = ", ".join(shipped)
         raise InputError(f"no library is named {name}: use one of {known}, or a file's path.")
@@ -341,6 +347,25 @@ def library_actions(source: Source) -> tuple[ast.Action, ...]:
     return found
 
 
+def offered_actions(name: str) -> tuple[ast.Action, ...]:
+    """The actions that an installed package offers under a name which nothing else has.
+
+    Raises:
+        InputError: it offers something else, or it cannot be loaded.
+    """
+    if not name.isidentifier() or name in shipped_actions() or Path(name).exists():
+        return ()
+    found = extension("actions", name)
+    if found is None:
+        return ()
+    several = found if isinstance(found, list | tuple) else [found]
+    made = [getattr(one, "action", one) for one in several]
+    actions = tuple(one for one in made if isinstance(one, ast.Action))
+    if not actions or len(actions) < len(made):
+        raise InputError(f"The entry point {name} is to offer actions that pearl.action made.")
+    return actions
+
+
 def load_library(*names: str | ast.Action) -> Library:
     """Load action libraries, later ones over earlier ones.
 
@@ -348,8 +373,8 @@ def load_library(*names: str | ast.Action) -> Library:
     paper's library lists ``CONCAT``) leaves it as it is.
 
     Args:
-        names: names of libraries that ship with Pearl, or paths, or actions themselves; none
-            means `DEFAULT`.
+        names: names of libraries that ship with Pearl or that a package offers, or paths, or
+            actions themselves; none means `DEFAULT`.
 
     Raises:
         InputError: no such library, a file that cannot be read, or one that
@@ -358,7 +383,10 @@ def load_library(*names: str | ast.Action) -> Library:
     chosen, own = names or DEFAULT, builtins()
     actions = dict(own)
     for name in chosen:
-        found = (name,) if isinstance(name, ast.Action) else library_actions(library_source(name))
+        if isinstance(name, ast.Action):
+            found: tuple[ast.Action, ...] = (name,)
+        else:
+            found = offered_actions(name) or library_actions(library_source(name))
         actions |= {action.name: action for action in found if action.name not in own}
     named = (one.name if isinstance(one, ast.Action) else one for one in chosen)
     return Library(tuple(named), MappingProxyType(actions))

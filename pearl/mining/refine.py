@@ -19,6 +19,7 @@ from pearl.answer import Session, answer, heading, holds
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import QuestionIndex, QuestionTask
+from pearl.jobs.scoring import OwnMetric
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
@@ -41,13 +42,14 @@ SHOWN = 800
 
 
 async def refine(
-    setup: Setup, rounds: int, task: Task[QuestionTask], session: Session
+    setup: Setup, rounds: int, metric: OwnMetric | None, task: Task[QuestionTask], session: Session
 ) -> dict[str, Any]:
     """Write, execute, score, and refine up to the limit, for one question.
 
     Args:
         setup: how questions are answered.
         rounds: how often a plan may be refined.
+        metric: whose score of 1 makes an answer right; None for the usual comparison.
         task: the question, with its document and its right answer.
         session: the model in its layers, and the question's journal.
     """
@@ -70,7 +72,7 @@ async def refine(
                 wrong = "No plan passed the checker."
                 tries.append({"plan": planned.source.text, "judgement": wrong})
                 break
-            judgement = await _judged(planned.plan, task.what, setup, inner)
+            judgement = await _judged(planned.plan, task.what, setup, metric, inner)
             tries.append({"plan": print_plan(planned.plan), "judgement": judgement})
             inner.journal.decide("judgement", judgement)
             if not judgement:
@@ -98,7 +100,11 @@ async def refine(
 
 
 def refine_job(
-    index: QuestionIndex, setup: Setup, rounds: int = ROUNDS, without: Collection[str] = ()
+    index: QuestionIndex,
+    setup: Setup,
+    rounds: int = ROUNDS,
+    without: Collection[str] = (),
+    metric: OwnMetric | None = None,
 ) -> Job:
     """Refining demonstrations for a file of questions.
 
@@ -107,6 +113,7 @@ def refine_job(
         setup: how they are answered.
         rounds: how often a plan may be refined.
         without: the questions of the file that were passed over.
+        metric: as `refine` takes it.
 
     Raises:
         InputError: a question has no right answer to be scored by.
@@ -129,9 +136,10 @@ def refine_job(
             "setup": setup.digest(),
             "rounds": rounds,
             **({"without": digest(sorted(without))} if without else {}),
+            **({"metric": [metric.name, metric.version]} if metric else {}),
         },
         replace(index, ahead=CONCURRENT_TASKS),
-        partial(refine, setup, rounds),
+        partial(refine, setup, rounds, metric),
         setup.context,
     )
 
@@ -168,7 +176,9 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
         ) from None
 
 
-async def _judged(plan: Plan, what: QuestionTask, setup: Setup, session: Session) -> str:
+async def _judged(
+    plan: Plan, what: QuestionTask, setup: Setup, metric: OwnMetric | None, session: Session
+) -> str:
     """What is wrong with the answer a plan leads to; empty where it is right."""
     question = what.question
     try:
@@ -181,7 +191,11 @@ async def _judged(plan: Plan, what: QuestionTask, setup: Setup, session: Session
         )
     except RunError as error:
         return f"It led to no answer: {error}"
-    if question.options:
+    if metric:
+        said = reply.option.letter if reply.option else reply.words or reply.text
+        told = (question.question, question.options, question.gold, said)
+        right = await metric.score(*told) == 1
+    elif question.options:
         right = reply.option is not None and reply.option.letter == question.gold
     else:
         right = holds(reply.words or reply.text, question.gold)

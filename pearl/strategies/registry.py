@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.ast import Parsed
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
+from pearl.lang.extensions import extension, source_digest
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted
@@ -143,6 +144,9 @@ class RunInputs:
     keep: Keep | None = None
 
 
+OwnStrategy: TypeAlias = Callable[[RunInputs], Strategy]
+"""Makes a strategy of a person's own for one question."""
+
 Started: TypeAlias = tuple[Strategy, Frame]
 """What `run_strategy` takes beside a question: who writes the steps, and where they run, with a
 caller that asks within the strategy's limit."""
@@ -163,6 +167,7 @@ class StrategySpec:
         uses: what else decides its answers.
         needs_model: whether it asks for next steps, or for replies in a demanded form, which
             the offline reader does not write.
+        version: tells a strategy of a person's own from another of its name.
         calls: the calls of a question, at most, within chosen limits.
     """
 
@@ -173,6 +178,7 @@ class StrategySpec:
     demonstrations: str = ""
     uses: tuple[Uses, ...] = ()
     needs_model: bool = True
+    version: str = ""
     calls: Callable[[Limits], int] = attrgetter("calls")
 
 
@@ -213,30 +219,31 @@ class Prepared:
 
 
 def prepare(
-    name: str,
+    name: str | OwnStrategy,
     model: str,
     library: Library | None = None,
     demonstrations: Sequence[Demonstration] | str | None = None,
     settings: Settings = DEFAULT_SETTINGS,
-    tools: str = "",
+    tools: object = "",
 ) -> Prepared:
     """Prepare a strategy by its name.
 
     Args:
-        name: the strategy's.
+        name: the strategy's, or one of a person's own.
         model: the name of the model that is to answer.
         library: the actions that were chosen; None for the strategy's own, or those Pearl ships.
         demonstrations: plans to show, or the folder they are in; None or an empty name for those
             Pearl ships for the strategy that the library can run.
         settings: what else was chosen.
-        tools: the file with what may be called; empty where there is none.
+        tools: what may be called; empty where nobody said.
 
     Raises:
         InputError: there is no such strategy, it would pass over what it is given, it needs a
             language model where there is none, or a library or a folder cannot be used.
     """
-    spec = find_strategy(name)
-    if library and not spec.demonstrations:
+    spec = find_strategy(name) if isinstance(name, str) else own_strategy(name)
+    name = spec.name
+    if library and spec.libraries and not spec.demonstrations:
         raise InputError(f"{name} has actions of its own: leave the library out.")
     if demonstrations and not spec.demonstrations:
         raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
@@ -474,13 +481,41 @@ STRATEGIES = (
 
 
 def find_strategy(name: str) -> StrategySpec:
-    """The strategy of a name.
+    """The strategy of a name: one of these, or what an installed package offers.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or it cannot be loaded.
     """
     for spec in STRATEGIES:
         if spec.name == name:
             return spec
+    if own := extension("strategies", name):
+        return own_strategy(own, name)
     known = ", ".join(spec.name for spec in STRATEGIES)
     raise InputError(f"There is no strategy {name}: use one of {known}.")
+
+
+def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - whatever is offered
+    """A strategy of a person's own, whose steps call the chosen library.
+
+    Args:
+        make: an `OwnStrategy`.
+        name: empty for that of ``make``.
+
+    Raises:
+        InputError: it is nothing that can be called.
+    """
+    name = name or getattr(make, "__name__", "")
+    if not callable(make) or not name:
+        raise InputError(
+            "A strategy of one's own is a class or a function that makes, given the inputs of a "
+            "question, an object with next(run)."
+        )
+
+    def start(prepared: Prepared, inputs: RunInputs) -> Started:
+        inputs = _within(prepared, inputs)
+        return make(inputs), _frame(prepared, inputs, _retrieving(prepared, inputs))
+
+    about = (getattr(make, "__doc__", "") or "A strategy of one's own.").strip().split("\n")[0]
+    version = source_digest(make)
+    return StrategySpec(name, about, start, needs_model=False, version=version)

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import canonical_json
+from pearl.tools.functions import Entry, find_entry, function_tool
 from pearl.tools.safety import (
     Resolve,
     host_problem,
@@ -105,7 +106,7 @@ class Declared:
     """
 
     tool: Tool
-    how: Http | Search | Server | None
+    how: Http | Search | Server | Entry | None
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -200,9 +201,9 @@ def read_tools(path: str) -> ToolsFile:
 
 def _read_tool(table: Table, folder: Path) -> Declared:
     """A tool; it cannot be used where the table has a mistake."""
-    kind = table.choice("kind", "http", "calculator", "search", "mcp")
+    kind = table.choice("kind", "http", "calculator", "search", "mcp", "python")
     parameters: tuple[Parameter, ...] = (_EXPRESSION,)
-    how: Http | Search | Server | None = None
+    how: Http | Search | Server | Entry | None = None
     match kind:
         case "calculator":
             table.only(*_COMMON)
@@ -217,6 +218,15 @@ def _read_tool(table: Table, folder: Path) -> Declared:
             from pearl.tools.mcp import read_server
 
             about, parameters, how = "", (), read_server(table, folder)
+        case "python":
+            table.only(*_COMMON, "entry")
+            about = ""
+            try:
+                how = find_entry(table.text("entry"))
+                made, _ = function_tool(how.action)
+                about, parameters = table.text("about", made.about), made.parameters
+            except InputError as error:
+                table.wrong(str(error), "entry")
         case _:
             service = ("method", "endpoint", "static", "headers", "ca")
             table.only(*_COMMON, "parameters", *service)
@@ -432,6 +442,8 @@ def load_tools(
                     served = [(tool, partial(_search, open_index(str(index)), passages))]
                 case None:
                     served = [(tool, _calculate)]
+                case Entry(action=action):
+                    served = [(tool, function_tool(action)[1])]
                 case server:
                     from pearl.tools.mcp import Connection
 

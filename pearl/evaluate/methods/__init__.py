@@ -5,9 +5,11 @@ from functools import partial
 from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
 from pearl.evaluate.methods import single, strategies, tmn
 from pearl.evaluate.methods.base import Method, Outcome
+from pearl.lang.extensions import extension
 from pearl.lang.source import InputError
 from pearl.strategies.baselines import blind_plan, reasoning_plan
 from pearl.strategies.pearl import direct_plan
+from pearl.strategies.registry import find_strategy
 
 __all__ = ["METHODS", "Method", "Outcome", "find_method"]
 
@@ -157,7 +159,7 @@ METHODS = (
 
 
 def find_method(name: str) -> Method:
-    """The method of a name, as ``mcq`` or ``pearl@20``.
+    """The method of a name, as ``mcq`` or ``pearl@20``, or of a strategy that a package offers.
 
     Raises:
         InputError: there is none.
@@ -167,5 +169,8 @@ def find_method(name: str) -> Method:
     for method in METHODS:
         if method.name == name:
             return method
+    if extension("strategies", name):
+        own = find_strategy(name)
+        return _PROSE(name, own.about, partial(strategies.by_name, name, LIBRARY))
     known = ", ".join((*(method.name for method in METHODS), "pearl@N"))
     raise InputError(f"There is no method {name}: use one of {known}.")

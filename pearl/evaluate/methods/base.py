@@ -20,7 +20,7 @@ from pearl.lang.printer import print_plan
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import MapAnswer
 from pearl.runtime.loop import Finished, Strategy, run_strategy
-from pearl.strategies.registry import MACHINES, Prepared, prepare
+from pearl.strategies.registry import MACHINES, Prepared, find_strategy, prepare
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Tools
@@ -92,7 +92,8 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
     most, turns = shared.shown if name == "pearl" else 0, shared.turns and name in MACHINES
     settings = replace(shared, shown=most, turns=turns)
     model, library = planner_of(session.engine.model).name, planning.library if planning else None
-    shown = planning.demonstrations if planning else None
+    # Those of a person's own are shown none.
+    shown = planning.demonstrations if planning and find_strategy(name).demonstrations else None
     return prepare(name, model, library, shown, settings)
 
 

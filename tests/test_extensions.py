@@ -1,0 +1,260 @@
+"""Strategies, actions, metrics and tools of one's own, from Python and from packages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pearl
+from pearl.evaluate.methods import find_method
+from pearl.strategies.registry import find_strategy
+from tests.mind import Mind
+from tests.server import Serve
+from tests.shell import STORY, call
+
+PROJECT = """\
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "pearl-readers"
+version = "1"
+[tool.setuptools]
+py-modules = ["readers", "broken_reader"]
+"""
+MODULE = '''\
+import pearl
+
+PLAN = '1. said = FIND_REASON(CTX, "Mara leaves") : Find why'
+
+
+@pearl.action
+def shout(text: str) -> str:
+    """Write TEXT in capitals."""
+    return text.upper()
+
+
+class Fixed:
+    """One step, whatever is asked."""
+
+    def __init__(self, inputs):
+        self.inputs = inputs
+
+    async def next(self, run):
+        if run.plan.steps:
+            return pearl.Return(("said",))
+        return pearl.Steps(pearl.parse(PLAN).plan.steps)
+
+
+def first_word(question, gold, answer):
+    """Whether both begin alike."""
+    return answer.split()[:1] == gold.split()[:1]
+
+
+async def strict(question, gold, answer):
+    return 2 if "two" in gold else answer == gold
+
+
+NUMBER = 5
+'''
+GROUPS = {"actions": "shout", "strategies": "Fixed", "metrics": "first_word", "tools": "shout"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an installed package: a wheel, unpacked, with its entry points."""
+    tree = tmp_path_factory.mktemp("package")
+    points = "".join(
+        f'[project.entry-points."pearl.{group}"]\nown = "readers:{name}"\n'
+        'broken = "broken_reader:it"\nwrong = "readers:NUMBER"\n'
+        for group, name in GROUPS.items()
+    )
+    (tree / "pyproject.toml").write_text(PROJECT + points, encoding="utf-8")
+    (tree / "readers.py").write_text(MODULE, encoding="utf-8")
+    (tree / "broken_reader.py").write_text('raise OSError("no\\nlicence")', encoding="utf-8")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
+    subprocess.run(command, cwd=tree, check=True, capture_output=True, timeout=110)
+    with zipfile.ZipFile(next((tree / "dist").glob("*.whl"))) as wheel:
+        wheel.extractall(tree / "installed")
+    return tree / "installed"
+
+
+@pytest.fixture
+def installed(built: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(built)
+    for name in ("readers", "broken_reader"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return built
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    row = {"id": "q", "question": "Why does Mara leave?", "document": "story.txt"}
+    rows = [{**row, "id": gold, "gold": gold} for gold in ("The sea", "It burned")]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return tmp_path / "q.jsonl"
+
+
+def reading(body: dict[str, Any]) -> str:
+    return "The Fund closed it."
+
+
+def test_only_what_is_named_is_loaded(installed: Path):
+    pearl.load_library("core", "quality")
+    find_strategy("pearl")
+    find_method("zero-shot")
+    assert "readers" not in sys.modules
+    assert "SHOUT" in pearl.load_library("core", "own").actions
+    assert "readers" in sys.modules
+    assert find_strategy("own").about == "One step, whatever is asked."
+
+
+def test_commands_take_what_a_package_offers(installed: Path, serve: Serve, questions: Path):
+    serve(reading)
+    Path("x.plan").write_text('1. a = SHOUT("x") : Shout\n', encoding="utf-8")
+    assert "PRL201" in call("lint", "x.plan").out
+    assert "PRL201" not in call("lint", "x.plan", "--library", "core", "--library", "own").out
+    asked = call("ask", "story.txt", "Why?", "--strategy", "own", "--json").json
+    assert (asked["answer"], asked["calls"]) == ("The Fund closed it.", 1)
+    done = call("eval", "questions", "--data", questions, "--methods", "own,zero-shot", "--metric",
+                "own", "--json")  # fmt: skip
+    assert done.code == 0, done.err
+    scores = pearl.Pearl(model="some-model", store=".pearl/store.db").evaluate_sync(
+        "questions", questions, methods=["own", "zero-shot"], metric="own"
+    )
+    assert {(one.method, one.id): one.score for one in scores.results} == {
+        (method, gold): float(gold == "The sea")
+        for method in ("own", "zero-shot")
+        for gold in ("The sea", "It burned")
+    }
+    assert dict(scores.about)["metric"] == "own"
+    # The run of the command was the one that the object found again.
+    assert dict(scores.about)["run"].startswith(done.json["run"])
+
+
+def test_a_tool_of_a_package(installed: Path):
+    Path("t.toml").write_text('[loud]\nkind = "python"\nentry = "own"\n', encoding="utf-8")
+    shown = call("tools", "check", "t.toml")
+    assert "loud: Write TEXT in capitals." in shown.out
+    assert "the function own of an installed package" in shown.out
+    assert call("tools", "call", "t.toml", "loud", "text=quiet").out == "QUIET\n"
+    for entry, said in (("broken", "no licence"), ("none", "no installed"), ("wrong", "is to be")):
+        text = f'[loud]\nkind = "python"\nentry = "{entry}"\n'
+        Path("t.toml").write_text(text, encoding="utf-8")
+        assert said in call("tools", "check", "t.toml").out
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("lint", "x.plan", "--library"), "actions"),
+        (("ask", "story.txt", "Why?", "--model", "offline", "--strategy"), "strategies"),
+        (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--metric"), "metrics"),
+        (("refine", "q.jsonl", "-o", "demos", "--model", "offline", "--metric"), "metrics"),
+        (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--methods"), "methods"),
+    ],
+)
+def test_a_broken_one_is_one_clear_line(
+    installed: Path, questions: Path, words: tuple[str, ...], names: str
+):
+    Path("x.plan").write_text('1. a = SHOUT("x") : Shout\n', encoding="utf-8")
+    for name, said in (
+        ("broken", "broken of the package pearl-readers cannot be loaded (OSError: no licence)."),
+        ("wrong", {"actions": "is to offer actions", "metrics": "is to be a function"}.get(
+            names, "is a class or a function")),
+        ("nobodys", {"actions": "no library is named nobodys", "metrics": "No installed package",
+                     "strategies": "no strategy nobodys"}.get(names, "no method nobodys")),
+    ):  # fmt: skip
+        done = call(*words, name)
+        assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+        assert said in done.err
+
+
+def test_a_strategy_from_python(installed: Path, serve: Serve, questions: Path):
+    import readers  # type: ignore[import-not-found]
+
+    server = serve(reading)
+    reader = pearl.Pearl(model="some-model", library="quality", store="work.db")
+    answer = reader.ask_sync("story.txt", "Why does Mara leave?", strategy=readers.Fixed)
+    assert (answer.text, answer.plan.count("FIND_REASON")) == ("The Fund closed it.", 1)
+    asked = len(server.asked)
+    done = reader.batch_sync(questions, strategy=readers.Fixed)
+    assert [row["status"] for row in done.rows] == ["answered"] * 2
+    assert len(server.asked) == asked
+    with pytest.raises(pearl.InputError, match="is a class or a function"):
+        reader.ask_sync("story.txt", "Why?", strategy=5)  # type: ignore[arg-type]
+
+
+def test_refining_and_evaluating_by_a_metric_of_ones_own(
+    installed: Path, serve: Serve, questions: Path
+):
+    import readers
+
+    plan = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why'
+    serve(lambda body: plan if "write reading plans" in str(body) else reading(body))
+    reader = pearl.Pearl(model="some-model")
+    refined = reader.refine_sync(questions, "demos", rounds=0, metric=readers.first_word)
+    assert [row["correct"] for row in refined.rows] == [True, False]
+    assert [path.name for path in refined.plans] == ["The_sea.plan"]
+    scores = reader.evaluate_sync(
+        "questions", questions, methods=["zero-shot"], metric=lambda question, gold, answer: 0.25
+    )
+    assert [one.score for one in scores.results] == [0.25, 0.25]
+
+    def fails(question: str, gold: str, answer: str) -> float:
+        return 2 if gold == "The sea" else float(gold)
+
+    wrong = reader.evaluate_sync("questions", questions, methods=["zero-shot"], metric=fails)
+    assert [one.error for one in wrong.results] == [
+        "The metric fails gave 2: let it give 0 to 1.",
+        "The metric fails failed: ValueError: could not convert string to float: 'It burned'",
+    ]
+
+
+def test_a_metric_is_told_the_words_of_options(serve: Serve, tmp_path: Path):
+    told: list[tuple[str, str, str]] = []
+
+    async def metric(question: str, gold: str, answer: str) -> bool:
+        told.append((question, gold, answer))
+        return gold == answer
+
+    serve(lambda body: "A" if "A. She left" in str(body) else "She left.")
+    row = {"id": "1", "question": "Why?", "document": {"text": STORY}, "gold": "B",
+           "options": ["She left", "He left"]}  # fmt: skip
+    (tmp_path / "o.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    reader = pearl.Pearl(model="some-model")
+    reader.evaluate_sync("questions", tmp_path / "o.jsonl", methods=["zero-shot"], metric=metric)
+    assert told == [("Why?", "He left", "She left")]
+
+
+def test_rebel_asks_functions(tmp_path: Path):
+    who = "Who directed Jaws?"
+
+    @pearl.action
+    def search(query: str) -> str:
+        """Look a film up."""
+        return "Steven Spielberg" if query == who else "nothing"
+
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    mind = Mind(splits={}, tools={who: ["search"]}, knows={})
+    reader = pearl.Pearl(model=mind)
+    answer = reader.ask_sync("story.txt", who, strategy="rebel", tools=[search])
+    assert answer.text == "Steven Spielberg"
+    assert mind.given("rebel_tool")
+
+    @pearl.action
+    def reads(document: str) -> str:
+        """Read it."""
+        return document
+
+    with pytest.raises(pearl.InputError, match="READS is no tool"):
+        reader.ask_sync("story.txt", who, strategy="rebel", tools=[reads])
+    with pytest.raises(pearl.InputError, match="asks no tools"):
+        reader.ask_sync("story.txt", who, tools=[search])
