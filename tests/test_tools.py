@@ -702,7 +702,7 @@ GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
         (f"[it]\n{GOOD}methd = 'GET'\n", "it.methd: there is no such field: do you mean method?"),
         (f"[it]\n{GOOD}zzz = 1\n", "it.zzz: there is no such field: use kind, about, limits,"),
         (f"[it]\n{GOOD}method = 'PUT'\n", "it.method: use GET or POST."),
-        (f"[it]\n{GOOD}kind = 'shell'\n", "it.kind: use http or calculator or search or mcp or python."),
+        (f"[it]\n{GOOD}kind = 'shell'\n", "it.kind: use http or calculator or search or mcp or p"),
         (f"[it]\n{GOOD}[it.limits]\nseconds = 0\n", "it.limits.seconds: give a number above 0"),
         (f"[it]\n{GOOD}[it.limits]\nbytes = 1.5\n", "it.limits.bytes: give a whole number"),
         (f"[it]\n{GOOD}[it.limits]\ncalls = true\n", "it.limits.calls: give a whole number"),
