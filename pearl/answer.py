@@ -31,6 +31,7 @@ from pearl.runtime.calls import Caller, Journal, Watch, calls_made
 from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.loop import Finished, RunError, run_strategy
+from pearl.runtime.telemetry import tell
 from pearl.strategies.registry import Prepared, RunInputs, Started
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ async def open_session(
         if opened:
             opened.end(run)
     finally:
+        tell(kind, journal, model)
         if opened:
             opened.close()
         await model.close()

@@ -22,7 +22,7 @@ HEAVY = (
     "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
     "uvicorn", "nltk", "scipy", "asyncio", "jsonschema", "openai",
     "xllamacpp", "multiprocessing", "pypdfium2", "mammoth", "markdownify", "bs4", "lxml", "zipfile",
-    "pandas",
+    "pandas", "opentelemetry", "mcp", "anyio",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 

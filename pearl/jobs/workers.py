@@ -22,6 +22,7 @@ from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import NO_PRICES, Prices, dollars
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import Context
+from pearl.runtime.telemetry import tell
 from pearl.store.history import Totals
 from pearl.store.store import Store, storable
 
@@ -368,6 +369,7 @@ class WorkerPool:
                 row = {"id": task.id, "status": "failed", "error": failed}
             finally:
                 progress.running -= 1
+                tell("question", journal, engine.model, task.id)
                 for entry in journal.entries:
                     progress.count_call(entry)
             if row["status"] == "failed" and engine.stopped:

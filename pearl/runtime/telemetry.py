@@ -1,0 +1,167 @@
+"""What a journal tells, as OpenTelemetry spans by its conventions for generative AI.
+
+One trace a question: the run, within it planning and each step, and within these each call. Spans
+are made of a journal when its question has ended, with the times that stand in it. None holds a
+text of a question, a document, a prompt or a reply.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pearl.models.base import Model
+from pearl.models.routing import members
+from pearl.runtime.calls import Entry, Journal
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""Variables that say where spans go; where none is set, and the program that imports Pearl has
+configured nothing, there are none."""
+
+_PROVIDERS = {"openai_client": "openai", "batch_api": "openai", "local": "llama.cpp"}
+"""Who a backend's model is asked of, by the backend's module, where that is not its name."""
+
+
+@dataclass
+class _Stage:
+    """Planning, or one step, as far as a journal tells of it."""
+
+    calls: list[Entry] = field(default_factory=list)
+    decided: float | None = None
+    cause: str = ""
+
+
+def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
+    """Make the spans of a question that has ended, where somebody wants them.
+
+    Args:
+        kind: what was done: ``ask``, ``plan``, ``run``, or a job's kind.
+        journal: the question's.
+        model: who answered, or the several who did.
+        item: the question's name in its run; empty where the run is one question.
+    """
+    entries = journal.entries
+    if not entries or not (tracer := _tracer()):
+        return
+    from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
+
+    providers = {one.name: type(one).__module__.rpartition(".")[2] for one in members(model)}
+    usual = next(iter(providers))
+    ends: list[tuple[Any, float]] = []
+    begun = min((entry.started for entry in entries if entry.started), default=time.time())
+
+    def span(name: str, start: float, end: float, error: str, within: Any, **more: Any) -> Any:  # noqa: ANN401
+        made = tracer.start_span(
+            name,
+            set_span_in_context(within) if within else None,
+            more.pop("kind", SpanKind.INTERNAL),
+            {key: value for key, value in more["about"].items() if value not in ("", None)},
+            start_time=round(start * 1e9),
+        )
+        if error:
+            made.set_attribute("error.type", error)
+            made.set_status(Status(StatusCode.ERROR))
+        ends.append((made, end))
+        return made
+
+    failed = any(entry.path == "failed" for entry in entries)
+    root = span(
+        f"invoke_workflow {kind}", begun, max(map(_end, entries), default=begun),
+        "_OTHER" if failed else "", None,
+        about={
+            "gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": kind,
+            "pearl.run": journal.name, "pearl.item": item,
+        },
+    )  # fmt: skip
+    for name, stage in _stages(entries).items():
+        times = [entry.started for entry in stage.calls if entry.started]
+        start = min(times, default=stage.decided or begun)
+        end = max(stage.decided or start, *map(_end, stage.calls), start)
+        cause = stage.cause.partition(":")[0] if stage.cause else ""
+        within = span(name, start, end, cause, root, about={"pearl.stage": name})
+        for entry in stage.calls:
+            named = entry.model or usual
+            backend = providers.get(named, "openai")
+            usage, sent = entry.usage, not entry.kept
+            span(
+                f"chat {named}", entry.started or start, _end(entry) or end,
+                entry.cause.partition(":")[0] if entry.status == "failed" else "", within,
+                # Nothing was sent for a reply that was kept, and nothing paid.
+                kind=SpanKind.CLIENT if sent else SpanKind.INTERNAL,
+                about={
+                    "gen_ai.operation.name": "chat",
+                    "gen_ai.provider.name": _PROVIDERS.get(backend, backend),
+                    "gen_ai.request.model": named,
+                    "gen_ai.usage.input_tokens": usage.prompt_tokens if sent else None,
+                    "gen_ai.usage.output_tokens": usage.completion_tokens if sent else None,
+                    "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens if sent else None,
+                    "pearl.path": entry.path, "pearl.attempt": entry.attempt,
+                    "pearl.kept": entry.kept,
+                },
+            )  # fmt: skip
+    for made, end in reversed(ends):
+        made.end(round(end * 1e9))
+
+
+def _end(entry: Entry) -> float:
+    return (entry.started or 0.0) + entry.seconds
+
+
+def _stages(entries: Sequence[Entry]) -> dict[str, _Stage]:
+    """What belongs together, by its name: ``plan``, ``step ross``, ``try/0 step ross``."""
+    stages: dict[str, _Stage] = {}
+    for entry in entries:
+        before, path = "", entry.path
+        while path.startswith("try/"):
+            _, number, path = path.split("/", 2)
+            before += f"try/{number} "
+        head, _, rest = path.partition("/")
+        name = rest.partition("/")[0].partition("[")[0]
+        if entry.kind == "call":
+            name = f"step {name}" if head == "step" else head
+            stages.setdefault(before + name, _Stage()).calls.append(entry)
+        elif head == "value":
+            stages.setdefault(f"{before}step {rest}", _Stage()).decided = entry.started
+        elif head == "step" and entry.status == "skipped" and "/" not in rest:
+            stages.setdefault(f"{before}step {rest}", _Stage()).cause = "skipped"
+    for stage in stages.values():
+        last = stage.calls[-1] if stage.calls else None
+        if last and last.status == "failed" and stage.decided is None:
+            stage.cause = last.cause
+    return stages
+
+
+def _tracer() -> Tracer | None:
+    """Who makes spans: the program's, where it has configured one, or one that sends them where
+    the standard variables say; None where nobody wants them."""
+    from importlib.metadata import version
+
+    wanted = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
+    if not wanted and "opentelemetry.trace" not in sys.modules:
+        return None
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return None
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        if not wanted:
+            return None
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError:
+            return None
+        name = os.environ.get("OTEL_SERVICE_NAME") or "pearl"
+        provider = TracerProvider(resource=Resource.create({"service.name": name}))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        trace.set_tracer_provider(provider)
+    return trace.get_tracer("pearl", version("pearl"))
