@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -281,6 +282,21 @@ class Answer:
     calls: int
     kept: int
     usage: Usage
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the answer and what it rests on, and its plan below."""
+        chosen = f"{self.option.letter}. {self.option.text}" if self.option else ""
+        quotes = (
+            f"<li>{escape(quote.text)} <small>{escape(quote.step)}"
+            f"{'' if quote.span else ', not in the document'}</small></li>"
+            for quote in self.evidence
+        )
+        found = f"<ul>{''.join(quotes)}</ul>" if self.evidence else "<p>No evidence.</p>"
+        return (
+            f'<p style="white-space:pre-wrap">{escape(self.words)}</p>'
+            f"{f'<p><b>{escape(chosen)}</b></p>' if chosen else ''}{found}"
+            f"<details><summary>Plan</summary><pre>{escape(self.plan)}</pre></details>"
+        )
 
     @property
     def grounded(self) -> bool:

@@ -264,6 +264,14 @@ class Plan:
     comments: tuple[str, ...] = ()
     source: Source = field(default=Source("", ""), compare=False)
 
+    def _repr_html_(self) -> str:
+        """A notebook's picture of it."""
+        # What draws plans is made of these types.
+        from pearl.lang.graph import image
+
+        drawn = image(self)
+        return f'<img alt="What uses what" style="max-width:100%" src="{drawn}">' if drawn else ""
+
 
 def refs(arg: Arg) -> Iterator[Ref]:
     """Every reference in an argument, in order."""

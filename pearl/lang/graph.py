@@ -7,6 +7,7 @@ without a request to anybody, which is worth the layout below.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -165,6 +166,17 @@ def picture(title: str, width: float, height: float, parts: Iterable[str]) -> st
         f"<title>{title}</title><style>{_STYLE}</style>"
         f'<rect class="page" width="100%" height="100%"/>{_ARROWS}{"".join(parts)}</svg>\n'
     )
+
+
+def image(plan: Plan) -> str:
+    """What uses what, as the address of an image; empty where there is nothing to draw.
+
+    It is an image of its own, so that neither its style nor anything in it reaches the page.
+    """
+    if not plan.steps:
+        return ""
+    data = base64.b64encode(svg(plan).encode("utf-8", "replace")).decode()
+    return f"data:image/svg+xml;base64,{data}"
 
 
 def _layout(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import Action, Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.graph import dependencies, outputs, reads_document
+from pearl.lang.graph import dependencies, image, outputs, reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
@@ -22,7 +22,7 @@ from pearl.review.people import ReviewSession
 from pearl.review.queue import LONGEST, Item
 from pearl.review.runs import read_run
 from pearl.review.verdicts import Verdict, Version
-from pearl.viewer.plans import Line, picture, plain, plan_lines
+from pearl.viewer.plans import Line, plain, plan_lines
 from pearl.viewer.serve import RefusedError, guarded, set_cookie
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
     source = Source(name, text)
     parsed = parse(source)
     findings = check(parsed, library)
-    drawn = picture(parsed.plan) if len(parsed.plan.steps) <= DRAWN else ""
+    drawn = image(parsed.plan) if len(parsed.plan.steps) <= DRAWN else ""
     lines = plan_lines(source, findings, plain)
     called = dict.fromkeys(step.action for step in parsed.plan.steps)
     actions = tuple(action for name in called if (action := library.get(name)))

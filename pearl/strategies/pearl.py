@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import chain, count
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, Span, plan_folders, read_source, shipped_plans
+from pearl.lang.text import counted
 from pearl.lint.checker import check
 from pearl.lint.rules import truncated_line
 from pearl.models.base import ModelError
@@ -60,6 +62,14 @@ class Planned:
     source: Source
     diagnostics: tuple[Diagnostic, ...]
     demonstrations: int
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the plan, drawn, or why there is none."""
+        if self.plan:
+            return self.plan._repr_html_()
+        told = (escape(f"{one.code} {one.message}") for one in self.diagnostics)
+        found = "".join(f"<li>{one}</li>" for one in told)
+        return f"<p>No plan was accepted ({counted(self.attempts, 'attempt')}).</p><ul>{found}</ul>"
 
 
 async def write_plan(

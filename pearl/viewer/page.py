@@ -23,7 +23,7 @@ from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
 from sqlalchemy import and_, case, func, select
 
 from pearl.lang.diagnostics import has_errors
-from pearl.lang.graph import dependencies, outputs
+from pearl.lang.graph import dependencies, image, outputs
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call
@@ -52,7 +52,7 @@ from pearl.store.history import (
 from pearl.store.tables import entries as entries_table
 from pearl.viewer.documents import Passage, cut, find_document, find_passages
 from pearl.viewer.journal import Call, Stage, count_calls, head_of, read_frames, read_stages
-from pearl.viewer.plans import Line, picture, plan_lines
+from pearl.viewer.plans import Line, plan_lines
 from pearl.viewer.timeline import Timeline, timeline
 
 if TYPE_CHECKING:
@@ -527,7 +527,7 @@ def _environment() -> Environment:
         own_words=without_quotes,
         call=print_call,
         read_plan=lambda text: parse(text, "plan").plan,
-        picture=picture,
+        picture=image,
         dependencies=dependencies,
         outputs=outputs,
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from pearl.lang.ast import DOCUMENT, Plan
+from pearl.lang.ast import DOCUMENT
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.graph import svg
 from pearl.lang.source import Source
 
 _STEP = re.compile(r"\s*(?P<number>\d+[.)])?\s*(?P<name>\w+)\s*=\s*(?P<action>\w+)\s*\(")
@@ -109,14 +107,3 @@ def plan_lines(
     while len(lines) > 1 and not lines[-1].parts and not lines[-1].findings:
         lines.pop()
     return lines
-
-
-def picture(plan: Plan) -> str:
-    """What uses what, as the address of an image; empty where there is nothing to draw.
-
-    It is an image of its own, so that neither its style nor anything in it reaches the page.
-    """
-    if not plan.steps:
-        return ""
-    data = base64.b64encode(svg(plan).encode("utf-8", "replace")).decode()
-    return f"data:image/svg+xml;base64,{data}"
