@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,21 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
+PICTURES = ROOT / "docs" / "pictures"
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--in-process-gpu", "--no-zygote"]
 """How Chromium is started: with as few processes as it can do with."""
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Each of the many processes that tests start would compile what nobody else has.
     sys.dont_write_bytecode = False
+
+
+def keep_picture(name: str, picture: bytes) -> None:
+    """Write a picture of the documentation's, in few colours."""
+    from PIL import Image
+
+    few = Image.open(BytesIO(picture)).convert("RGB").quantize(64)
+    few.save(PICTURES / f"{name}.png", optimize=True)
+
 
 # More examples have not found anything here; what draws few does so by its own settings.
 settings.register_profile("suite", max_examples=50, deadline=None)

@@ -16,13 +16,19 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import StringIO
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import click
 import pytest
 import yaml
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
 
 import pearl
 from pearl.cli import COMMANDS, Commands
@@ -30,9 +36,11 @@ from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.methods import find_method
 from pearl.lang.source import shipped_actions
 from pearl.lint.rules import RULES
-from tests.conftest import ROOT
+from tests.conftest import PICTURES, ROOT, keep_picture
 from tests.server import Server
-from tests.shell import call
+from tests.shell import call, on_terminal
+
+pytest_plugins = ["tests.browser"]
 
 DRAFT = """\
 question: How are Ro and his mother related to the sale?
@@ -282,6 +290,39 @@ def test_the_site_is_built_and_asks_no_other_host(tmp_path: Path):
     for rule in RULES:
         assert f'href="{rule.code}/"' in pages["rules"], rule.code
         assert "What it does" in pages[f"rules/{rule.code}"], rule.code
+
+
+def test_a_plan_s_findings_are_drawn_as_a_terminal_shows_them(folder: Path):
+    code, shown = on_terminal("lint", "draft.plan")
+    assert code == 1
+    file = PICTURES / "findings.svg"
+    if os.environ.get("UPDATE_PICTURES"):
+        drawn = Console(record=True, width=100, file=StringIO())
+        drawn.print(Text.from_ansi(shown.replace("\r", "")))
+        # Rich's own form asks another host for its font.
+        form = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+        form = form.replace("Fira Code, monospace", "ui-monospace, 'DejaVu Sans Mono', monospace")
+        drawn.save_svg(str(file), title="pearl lint draft.plan", code_format=form, unique_id="lint")
+    text = " ".join(ElementTree.parse(file).getroot().itertext())
+    said = re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert set(said.split()) <= set(text.split())
+    assert "url(http" not in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif("UPDATE_PICTURES" not in os.environ, reason="UPDATE_PICTURES makes it anew")
+def test_the_picture_of_a_report(shared: Path, in_chromium: Callable[..., Any]):
+    shutil.copy(shared / "pearl_gpt4" / "outcomes.jsonl", "outcomes.jsonl")
+    assert call("replicate", "outcomes.jsonl", "-o", "report.html").code == 0
+
+    def look(browser: Any) -> bytes:
+        page = browser.new_page(viewport={"width": 1180, "height": 900})
+        page.goto(Path("report.html").absolute().as_uri())
+        top = page.locator("h2").nth(0).bounding_box()["y"] - 20
+        end = page.locator("h2").nth(1).bounding_box()["y"] - 10
+        page.set_viewport_size({"width": 1180, "height": int(end) + 1})
+        return page.screenshot(clip={"x": 40, "y": top, "width": 1100, "height": end - top})
+
+    keep_picture("report", in_chromium(look))
 
 
 PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")

@@ -11,13 +11,11 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from PIL import Image
 from sqlalchemy import event, insert
 
 from pearl.models.tokens import load_prices
@@ -27,7 +25,7 @@ from pearl.store.store import open_store
 from pearl.store.tables import runs
 from pearl.viewer.app import Shown, application
 from pearl.viewer.serve import HEADERS
-from tests.conftest import ROOT
+from tests.conftest import PICTURES, keep_picture
 from tests.forks import Fork
 from tests.reviewing import Browser, served
 from tests.server import Asked, Serve, completion
@@ -37,7 +35,6 @@ from tests.test_review_pages import CONTRAST, PAYLOADS, fits
 pytest_plugins = ["tests.browser", "tests.postgres"]
 
 TOKEN = "a-token"
-PICTURES = ROOT / "docs" / "pictures"
 
 
 @contextmanager
@@ -515,22 +512,18 @@ def test_the_pictures_of_the_documentation(
             seen = Watched(browser, port, viewport={"width": 1180, "height": 590})
             page = seen.page
             page.goto(f"{seen.home}/")
-            take("view", page.screenshot())
+            keep_picture("view", page.screenshot())
             page.set_viewport_size({"width": 1180, "height": 900})
             page.goto(f"{seen.home}/run/{batch}?item=lighthouse-01")
             page.locator(".quotes a[href='#q1']").click()
             page.evaluate("scrollTo(0, document.querySelector('nav').offsetTop - 14)")
-            take("run", page.screenshot())
+            keep_picture("run", page.screenshot())
             seen.close()
-
-        def take(name: str, picture: bytes) -> None:
-            few = Image.open(BytesIO(picture)).convert("RGB").quantize(64)
-            few.save(PICTURES / f"{name}.png", optimize=True)
 
         with viewing() as inside:
             in_chromium(lambda browser: look(browser, inside.port))
 
 
-@pytest.mark.parametrize("name", ["view", "run"])
+@pytest.mark.parametrize("name", ["view", "run", "report"])
 def test_a_picture_is_light_enough_for_a_page(name: str):
     assert 10_000 < (PICTURES / f"{name}.png").stat().st_size < 150_000
