@@ -36,6 +36,7 @@ from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.methods import find_method
 from pearl.lang.source import shipped_actions
 from pearl.lint.rules import RULES
+from pearl.models.settings import Settings
 from tests.conftest import PICTURES, ROOT, keep_picture
 from tests.server import Server
 from tests.shell import call, on_terminal
@@ -174,6 +175,25 @@ def test_the_table_of_commands_names_options_there_are_and_those_that_are_needed
         needed = [param for one in asked for param in one.params if param.required]
         options = [param for param in needed if isinstance(param, click.Option)]
         assert all(named.intersection(param.opts) for param in options), name
+
+
+def test_every_setting_is_documented_and_no_other():
+    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    table = text[text.index("\n## Settings") : text.index("\n## First-try")]
+    own = {f"PEARL_{name.upper()}" for name, field in Settings.model_fields.items()
+           if not field.validation_alias}  # fmt: skip
+    code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "pearl").rglob("*.py"))
+    read = set(re.findall(r'"(PEARL_[A-Z_]+)"', code))
+    assert set(re.findall(r"`(PEARL_\w+)`", table)) == own | read
+
+
+def test_the_readme_shows_a_picture_within_a_screen_and_a_half():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    shown = [at for at, line in enumerate(lines) if line.startswith("![")]
+    assert shown[0] < 60
+    assert [re.search(r"(\w+)\.\w+\)$", lines[at])[1] for at in shown] == [
+        "run", "findings", "report",
+    ]  # fmt: skip
 
 
 def signature(name: str) -> str:
