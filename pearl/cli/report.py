@@ -36,7 +36,8 @@ _ENDINGS = {
 )  # fmt: skip
 @click.option(
     "--method", default="", metavar="NAME",
-    help="Whose wrong answers. Default: those of the first method with plans.",
+    help="Whose wrong answers, or whose log of Inspect. Default: of wrong answers, those of the "
+    "first method with plans.",
 )  # fmt: skip
 @click.option(
     "--labelled", default="", metavar="FILE",
@@ -50,22 +51,34 @@ def report_command(
     many models, stand side by side.
 
     Accuracy with 95 % intervals, paired tests, plans, cost. With --labelled alone, only the shares.
+    -o FILE.eval writes a log of Inspect, and -o FOLDER/ a folder that Hugging Face's datasets
+    reads (docs/integrations.md); these take a batch without gold answers too.
     """
     from pearl.evaluate.errors import error_table, read_labelled
+    from pearl.evaluate.exports import graded, write_dataset, write_inspect
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side
     from pearl.report.document import Report
 
-    check_output(given.output)
-    if not evaluations and (errors or not labelled):
+    log, folder = given.output.endswith(".eval"), given.output.endswith("/")
+    target = "" if folder and Path(given.output).is_dir() else given.output.rstrip("/")
+    check_output(target)
+    if (log or folder) and (errors or labelled or given.form or given.as_json):
+        raise InputError(
+            "-o FILE.eval and -o FOLDER/ take no --errors, --labelled, form or --json."
+        )
+    if not evaluations and (errors or log or folder or not labelled):
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
-    if method and not errors:
+    if method and not (errors or log):
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
     loaded = [load(name, given.store, given.prices) for name in evaluations]
     # A fact on the data names its file, and how many questions and documents there are.
-    check_output(
-        given.output, *(dict(one.about).get("data", "").rsplit(",", 2)[0] for one in loaded)
-    )
+    check_output(target, *(dict(one.about).get("data", "").rsplit(",", 2)[0] for one in loaded))
+    if log or folder:
+        whole = side_by_side(loaded)
+        write_inspect(whole, method, given.output) if log else write_dataset(whole, given.output)
+        return
+    loaded = [graded(one) for one in loaded]
     if errors:
         _draw(side_by_side(loaded), errors, method, given.output, as_json=given.as_json)
         return

@@ -366,16 +366,53 @@ def evaluation_of(
     return replace(read_head(head, "The run"), results=tuple(map(completed, results)))
 
 
-def load_run(name: str, place: str, prices: Prices) -> Evaluation:
-    """The evaluation of a run.
+def answers_of(
+    rows: Iterable[dict[str, Any]], head: Mapping[str, Any], prices: Prices, model: str
+) -> Evaluation:
+    """What a batch's rows come to, as an evaluation of one method.
 
     Args:
-        name: the run's, the beginning of it, or ``last``.
+        rows: as `pearl.jobs.batch` gives them; one without a gold answer is neither right nor
+            wrong.
+        head: what the batch says of itself.
+        prices, model: as `evaluation_of` takes them.
+    """
+    results = []
+    for row in rows:
+        option, usage = row.get("option") or {}, Usage(**row["usage"])
+        results.append(
+            Result(
+                method="batch",
+                id=row["id"],
+                score=float(bool(row["correct"])),
+                gold=row["gold"] or "",
+                answer=option.get("letter") or row.get("answer"),
+                question=row["question"],
+                words=row.get("words") or "",
+                plan=row.get("plan") or "",
+                error=row.get("error", {}).get("message", ""),
+                fallback=row.get("fallback", False),
+                calls=row["calls"],
+                usage=usage,
+                cost=prices.cost({model: usage}),
+            )
+        )
+    questions = str(head.get("questions", ""))
+    about = tuple((key, str(head[key])) for key in ("questions", "library") if head.get(key))
+    asked = {"": len(results)}
+    return Evaluation(f"Batch: {questions}", about, ("batch",), asked, tuple(results))
+
+
+def load_run(name: str, place: str, prices: Prices) -> Evaluation:
+    """The evaluation of a run, or what a batch came to.
+
+    Args:
+        name: the run's, the beginning of it, or ``last``, the last evaluation.
         place: the store's file or address.
         prices: what models cost.
 
     Raises:
-        InputError: there is no such run, or it is no evaluation.
+        InputError: there is no such run, or it is neither of the two.
     """
     if not is_there(place):
         raise InputError(f"There is no store at {place}: make an evaluation with pearl eval.")
@@ -388,13 +425,16 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
             run = last[0]
         else:
             run = find_run(engine, name, place, now)
-        if run.kind != "eval":
+        if run.kind not in ("eval", "batch"):
             raise InputError(f"The run {run.name} is no evaluation: pearl {run.kind} made it.")
         rows = [row for _, row in stored_rows(engine, run.name)]
     finally:
         engine.dispose()
     model = str(run.head.get("model", ""))
-    evaluation = evaluation_of(rows, run.head["evaluation"], prices, model)
+    if run.kind == "batch":
+        evaluation = answers_of(rows, run.head, prices, model)
+    else:
+        evaluation = evaluation_of(rows, run.head["evaluation"], prices, model)
     began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
     made = (
         ("model", model),

@@ -1,0 +1,242 @@
+"""Results in the forms of others: a log of Inspect, and a folder that Hugging Face's ``datasets``
+reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean, stdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pearl.evaluate.report import summarise
+from pearl.evaluate.results import Evaluation, Result
+from pearl.lang.source import InputError, write
+from pearl.lang.text import counted
+from pearl.report import markdown
+from pearl.report.document import Report, Text
+
+ROWS, CARD = "test.jsonl", "README.md"
+"""The files of a folder."""
+
+
+def graded(evaluation: Evaluation) -> Evaluation:
+    """What can be counted of an evaluation: the results that have a gold answer.
+
+    Raises:
+        InputError: none has.
+    """
+    kept = tuple(result for result in evaluation.results if result.gold)
+    left = len(evaluation.results) - len(kept)
+    if not left:
+        return evaluation
+    if not kept:
+        raise InputError(
+            "No row has a gold answer, so there is nothing to count: -o FILE.eval or -o FOLDER/ "
+            "writes the answers themselves."
+        )
+    asked = Counter(split for split, _ in {(result.split, result.id) for result in kept})
+    note = f"{counted(left, 'row')} without a gold answer left out."
+    return replace(evaluation, results=kept, asked=asked, notes=(*evaluation.notes, note))
+
+
+def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
+    """Write a method's results as a log of Inspect (``inspect view``), a sample a question.
+
+    Args:
+        evaluation: what the methods came to.
+        method: which; empty where there is one.
+        path: the log, which ends in ``.eval``.
+
+    Raises:
+        InputError: Inspect is not installed, there are several methods and none is named, or the
+            file cannot be written.
+    """
+    try:
+        from inspect_ai import log
+    except ImportError:
+        raise InputError("A log of Inspect needs it: pip install 'pearl[inspect]'.") from None
+    names = evaluation.methods
+    chosen = method or (names[0] if len(names) == 1 else "")
+    if chosen not in names:
+        wrong = f"There is no method {method}" if method else f"{path} holds one method"
+        raise InputError(f"{wrong}: say --method with one of {', '.join(names)}.")
+    about = dict(evaluation.about)
+    model = about.get("model", "")
+    results = evaluation.results_of(chosen)
+    scores = [result.score for result in results if result.gold]
+    mean = fmean(scores) if scores else 0.0
+    error = stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
+    metrics = {"accuracy": mean, "stderr": error} if scores else {}
+    samples = [_sample(log, result, model) for result in results]
+    made = log.EvalLog(
+        status="success",
+        eval=log.EvalSpec(
+            created=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+            task=evaluation.title,
+            solver=chosen,
+            dataset=log.EvalDataset(name=evaluation.title, samples=len(samples)),
+            model=model,
+            config=log.EvalConfig(),
+            packages={"pearl": version("pearl")},
+            metadata=about,
+        ),
+        results=log.EvalResults(
+            total_samples=len(samples),
+            completed_samples=sum(not result.error for result in results),
+            scores=[
+                log.EvalScore(
+                    name="pearl",
+                    scorer="pearl",
+                    scored_samples=len(scores),
+                    unscored_samples=len(samples) - len(scores),
+                    metrics={
+                        name: log.EvalMetric(name=name, value=value)
+                        for name, value in metrics.items()
+                    },
+                )
+            ],
+        ),
+        samples=samples,
+    )
+    try:
+        with TemporaryDirectory(dir=Path(path).parent) as folder:
+            log.write_eval_log(made, str(Path(folder) / "whole.eval"))
+            os.replace(Path(folder) / "whole.eval", path)
+    except OSError as wrong:
+        raise InputError(f"{path} cannot be written: {wrong.strerror}.") from None
+
+
+def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of Inspect's
+    from inspect_ai.model import (
+        ChatMessageAssistant,
+        ChatMessageUser,
+        ModelOutput,
+        ModelUsage,
+    )
+    from inspect_ai.scorer import Score
+
+    spent = result.models or {model: result.usage}
+    said = result.words or result.answer or ""
+    score = Score(value=result.score, answer=result.answer, explanation=result.words or None)
+    return log.EvalSample(
+        id=f"{result.split}/{result.id}" if result.split else result.id,
+        epoch=1,
+        input=result.question,
+        choices=list(result.options) or None,
+        target=result.gold,
+        messages=[ChatMessageUser(content=result.question), ChatMessageAssistant(content=said)],
+        output=ModelOutput.from_content(model, said),
+        scores={"pearl": score} if result.gold else None,
+        metadata={
+            "plan": result.plan,
+            "fallback": result.fallback,
+            "calls": result.calls,
+            "cost_micro_dollars": result.cost,
+            **{f"label_{name}": list(labels) for name, labels in result.labels.items()},
+            **result.measures,
+        },
+        model_usage={
+            name: ModelUsage(
+                input_tokens=usage.prompt_tokens,
+                output_tokens=usage.completion_tokens,
+                total_tokens=usage.total,
+                input_tokens_cache_read=usage.cached_tokens,
+            )
+            for name, usage in spent.items()
+        },
+        error=log.EvalError(message=result.error, traceback="", traceback_ansi="")
+        if result.error
+        else None,
+    )
+
+
+_TEXTS = ("method", "id", "split", "question", "gold", "answer", "words", "plan", "error")
+_COUNTS = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_dollars")
+
+
+def write_dataset(evaluation: Evaluation, folder: str) -> None:
+    """Write all results as a folder that ``datasets.load_dataset`` reads: rows, and a card.
+
+    Args:
+        evaluation: what the methods came to.
+        folder: a new one, or one that was written before.
+
+    Raises:
+        InputError: it has other files, or cannot be written.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(exist_ok=True)
+        other = sorted(one.name for one in place.iterdir() if one.name not in (ROWS, CARD))
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
+    if other:
+        raise InputError(f"{folder} has other files, as {other[0]}: name a new folder.")
+    rows = [_row(result) for result in evaluation.results]
+    measures = sorted({name for row in rows for name in row["measures"]})
+    labels = sorted({name for row in rows for name in row["labels"]})
+    features = [
+        *((name, "dtype: string") for name in _TEXTS),
+        ("options", "list: string"),
+        ("score", "dtype: float64"),
+        ("fallback", "dtype: bool"),
+        *((name, "dtype: int64") for name in _COUNTS),
+        *((f"label_{name}", "list: string") for name in labels),
+        *((f"measure_{name}", "dtype: float64") for name in measures),
+    ]
+    lines = []
+    for row in rows:
+        had, kinds = row.pop("measures"), row.pop("labels")
+        row |= {f"measure_{name}": had.get(name) for name in measures}
+        row |= {f"label_{name}": list(kinds.get(name, ())) for name in labels}
+        lines.append(json.dumps({name: row[name] for name, _ in features}, ensure_ascii=False))
+    write(str(place / ROWS), "".join(f"{line}\n" for line in lines))
+    write(str(place / CARD), _card(evaluation, features))
+
+
+def _row(result: Result) -> dict[str, Any]:
+    row = asdict(result)
+    usage = row.pop("usage")
+    return {
+        **row,
+        **usage,
+        # A right answer that nobody gave is no zero.
+        "score": result.score if result.gold else None,
+        "options": list(result.options),
+        "cost_micro_dollars": result.cost,
+    }
+
+
+def _card(evaluation: Evaluation, features: Sequence[tuple[str, str]]) -> str:
+    """What is said of the rows: to ``datasets``, and to a reader."""
+    methods = Counter(result.method for result in evaluation.results)
+    head = [
+        "---",
+        f"pretty_name: {json.dumps(evaluation.title)}",
+        "configs:",
+        "- config_name: default",
+        f"  data_files: [{{split: test, path: {ROWS}}}]",
+        "dataset_info:",
+        "  config_name: default",
+        "  features:",
+        *(f"  - name: {json.dumps(name)}\n    {kind}" for name, kind in features),
+        "---",
+        "",
+    ]
+    try:
+        report = summarise(graded(evaluation))
+    except InputError:
+        report = Report(evaluation.title, evaluation.about)
+    counts = ", ".join(f"{name} {count}" for name, count in methods.items())
+    told = (
+        f"Rows, one a method and question: {counts}.",
+        "Where there is no gold answer, the score is null. Costs are in millionths of a dollar.",
+    )
+    return "\n".join(head) + markdown.render(replace(report, blocks=(*report.blocks, Text(told))))
