@@ -479,6 +479,27 @@ class TestRuns:
             assert "".join(piece.text for _, piece in shown.pieces) == STORY
         engine.dispose()
 
+    def test_several_documents_are_found_together(self, ran: Path):
+        (ran / "t.txt").write_text("Tom went to sea, and Mara did not.\n", encoding="utf-8")
+        row = {"id": "q", "question": "Why does Mara leave?", "documents": ["s.txt", "t.txt"]}
+        (ran / "r.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        assert call("batch", ran / "r.jsonl", "-o", "r.jsonl", "--model", "offline").code == 0
+        engine = open_database(str(Path(".pearl") / "store.db"))
+        folders = read_folders(["last"], str(ran), "")
+        items = read_queue(["last", "r.jsonl"], folders, engine, "store.db").items
+        assert len(items) == 2
+        for one in items:
+            shown = read_run(one, engine, folders)
+            assert shown.document.trouble == ""
+            assert shown.document.text
+            assert shown.document.text.documents.keys() == {"s.txt", "t.txt"}
+            places = {quote.place for quote in shown.quotes}
+            assert "t.txt, line 1" in places or one.kind == "row"
+        (ran / "t.txt").unlink()
+        (ran / "t.txt").symlink_to("s.txt")
+        assert "another text" in read_run(items[0], engine, folders).document.trouble
+        engine.dispose()
+
     def test_no_document_from_elsewhere_and_none_that_was_changed(self, ran: Path):
         place = str(Path(".pearl") / "store.db")
         engine = open_database(place)

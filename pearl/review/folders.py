@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pearl.lang.documents import SEVERAL
 from pearl.lang.source import InputError, Source
 from pearl.viewer.documents import read_limited
 
@@ -50,21 +51,22 @@ class Folders:
         """Files that a document's name may mean, the likeliest first.
 
         Args:
-            name: as a run or a row names it; it may be anything.
+            name: as a run or a row names it, one or several; it may be anything.
         """
-        given = Path(name)
-        candidates = [given]
-        for root in self.readable:
-            candidates += [root / given, root / given.name]
-        seen: set[Path] = set()
-        for candidate in candidates:
-            path = _inside(candidate, self.readable)
-            if path is None or path in seen:
-                continue
-            seen.add(path)
-            source = read_limited([path], name, LARGEST)
-            if source:
-                yield source
+        seen: set[tuple[Path, ...]] = set()
+        for names in ([name], name.split(SEVERAL)):
+            given = [Path(one) for one in names]
+            candidates = [given]
+            for root in self.readable:
+                candidates += [[root / one for one in given], [root / one.name for one in given]]
+            for candidate in candidates:
+                inside = (_inside(path, self.readable) for path in candidate)
+                paths = tuple(path for path in inside if path is not None)
+                if len(paths) < len(candidate) or paths in seen:
+                    continue
+                seen.add(paths)
+                if source := read_limited(paths, name, LARGEST):
+                    yield source
 
 
 def read_folders(names: list[str], documents: str, demos: str) -> Folders:
