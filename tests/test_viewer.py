@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise, product
 from pathlib import Path
@@ -152,6 +153,46 @@ def test_a_run_has_its_question_plan_answer_evidence_and_costs(endpoint: Server,
     assert data
     assert "1. who" in base64.b64decode(data[1]).decode()
     assert "ans uses why, tom" in data[2]
+
+
+@pytest.mark.parametrize("constrain", ["never", "auto"])
+def test_each_call_has_its_prompt_as_it_was_sent(endpoint: Server, story: Path, constrain: str):
+    options = ("--option", "The Fund closed it", "--option", "Tom wanted it")
+    assert call("ask", story, QUESTION, "--constrain", constrain).code == 0
+    shown = prompts_of(page())
+    sent = [
+        [(one["role"], text_of({"messages": [one]}).rpartition("</document>")[2].strip())
+         for one in asked.messages]
+        for asked in endpoint.asked
+    ]  # fmt: skip
+    assert len(shown) == 5
+    assert all(one in sent for one in shown)
+    assert "The document: " in page()
+    rows = {"id": "a", "question": QUESTION, "document": "story.txt", "options": options[1::2]}
+    Path("q.jsonl").write_text(json.dumps(rows), encoding="utf-8")
+    assert call("batch", "q.jsonl", "-o", "a.jsonl", "--constrain", constrain).code == 0
+    assert len(prompts_of(page("last/a"))) == 6
+    # What cannot be what was sent is not shown.
+    Path("q.jsonl").write_text(json.dumps({**rows, "options": ["a", "b"]}), encoding="utf-8")
+    assert len(prompts_of(page("last/a"))) == 5
+    story.write_text("Another story.", encoding="utf-8")
+    assert prompts_of(page("last/a")) == []
+
+
+@pytest.mark.parametrize("strategy", ["decomp", "fsm1", "react"])
+def test_calls_of_every_strategy_have_their_prompts(endpoint: Server, story: Path, strategy: str):
+    call("ask", story, QUESTION, "--strategy", strategy)
+    html = page()
+    assert f"<dd>{strategy}</dd>" in html
+    assert len(prompts_of(html)) == len(endpoint.asked) > 0
+    assert endpoint.asked[0].messages[0]["content"] in unescape(html)
+
+
+def prompts_of(html: str) -> list[list[tuple[str, str]]]:
+    """The prompts of a page: the roles of their messages, and their texts."""
+    parts = re.findall(r'<details class="prompt">(.*?)</details>', html, re.DOTALL)
+    said = re.compile(r'<p class="where">(\w+)</p>.*?<pre class="text">(.*?)</pre>', re.DOTALL)
+    return [[(role, unescape(text)) for role, text in said.findall(part)] for part in parts]
 
 
 def test_when_calls_began_is_written_down(endpoint: Server, story: Path):

@@ -224,6 +224,7 @@ def batch_job(
     """
     index = read_index(questions, documents, ahead)
     refuse_same(output, index.files)
+    strategy = setup.prepared.spec.name
     return Job(
         "batch",
         {
@@ -232,6 +233,7 @@ def batch_job(
             "documents": str(index.folder),
             "output": output,
             "library": ", ".join(setup.prepared.library.names),
+            **({"strategy": strategy} if strategy != "pearl" else {}),
         },
         {
             "questions": str(index.path.resolve()),

@@ -367,6 +367,20 @@ def read_rows(engine: Engine, run: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield row.id, json.loads(row.result)
 
 
+def read_identities(engine: Engine, run: RunRow, keys: Iterable[str]) -> list[str]:
+    """Everything that decided the replies to some calls of a run, beside the prompts: for each
+    model that gave one."""
+    found: set[str] = set()
+    wanted = sorted(set(keys))
+    query = select(replies.c.identity).where(replies.c.scope == run.scope).distinct()
+    with reading(engine) as connection:
+        # Databases limit the parameters of a statement.
+        for at in range(0, len(wanted), 400):
+            some = query.where(replies.c.key.in_(wanted[at : at + 400]))
+            found.update(connection.execute(some).scalars())
+    return sorted(found)
+
+
 def read_row(engine: Engine, run: str, id: str) -> dict[str, Any]:
     """The result of one question of a batch; empty where there is none yet."""
     query = select(rows.c.result).where(rows.c.run == run, rows.c.id == id)

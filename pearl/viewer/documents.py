@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pearl.evaluate.datasets import DATASETS
-from pearl.jobs.questions import parse_question, question_rows
+from pearl.jobs.questions import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.documents import LARGEST, SEVERAL, files_of, read_documents
 from pearl.lang.source import START, InputError, Source, Span
@@ -156,7 +156,7 @@ def documents_in(
     """
     title = str((run.get("evaluation") or {}).get("title", ""))
     dataset = next((known for known in DATASETS if title.startswith(known.title)), None)
-    texts = _of_questions(file, item)
+    texts: Iterable[str] = (one.text for one in questions_in(file, item) if one.text)
     if dataset is not None:
         texts = _of_examples(dataset.read(str(file), home))
     for text in texts:
@@ -176,7 +176,9 @@ def _of_examples(examples: Iterable[Any]) -> Iterator[str]:
         return
 
 
-def _of_questions(file: Path, item: str) -> Iterator[str]:
+def questions_in(file: Path, item: str) -> Iterator[Question]:
+    """The questions of a file that have an id, as they are there now; none where it cannot be
+    read."""
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError:
@@ -187,7 +189,7 @@ def _of_questions(file: Path, item: str) -> Iterator[str]:
             found = [parse_question(row, name) for name, row in rows]
         except (InputError, ValueError):
             continue
-        yield from (one.text for one in found if one.id == item and one.text)
+        yield from (one for one in found if one.id == item)
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,6 +263,20 @@ class Frame:
         return last.call.reply if last and not last.rejected else ""
 
     @property
+    def choosing(self) -> tuple[Call, ...]:
+        """The calls that map the answer to an option."""
+        return tuple(call for call in self.calls if call.stage == MAPPING)
+
+    @property
+    def other_calls(self) -> tuple[Call, ...]:
+        """The calls that are for no step, no plan and no option."""
+        known = {step.step.name for step in self.steps} | {MAPPING}
+        drafts = {draft.call.path for draft in self.drafts}
+        return tuple(
+            call for call in self.calls if call.stage not in known and call.path not in drafts
+        )
+
+    @property
     def others(self) -> dict[str, Any]:
         """Decisions that have no place of their own on a page, by path."""
         return {path: value for path, value in self.decisions.items() if path not in _PLACED}

@@ -43,6 +43,7 @@ from pearl.store.history import (
     Wanted,
     list_runs,
     read_entries,
+    read_identities,
     read_row,
     read_rows,
     read_tags,
@@ -50,9 +51,10 @@ from pearl.store.history import (
     totals,
 )
 from pearl.store.tables import entries as entries_table
-from pearl.viewer.documents import Passage, cut, find_document, find_passages
+from pearl.viewer.documents import Passage, cut, find_document, find_passages, questions_in
 from pearl.viewer.journal import Call, Stage, count_calls, head_of, read_frames, read_stages
 from pearl.viewer.plans import Line, plan_lines
+from pearl.viewer.prompts import read_prompts
 from pearl.viewer.timeline import Timeline, timeline
 
 if TYPE_CHECKING:
@@ -173,6 +175,14 @@ def run_page(
         found = passages_given(entries, frame.answer or "", text) if text and own else ()
         quotes.append(find_passages(*given, text, first, found))
     stages = read_stages(frames)
+    library = _find_library(head)
+    asked_as = {"strategy": run.head.get("strategy"), **head}
+    keys = (entry.call_key for entry in entries if entry.kind == "call")
+    identities = read_identities(engine, run, keys)
+    options = (row.get("result") or {}).get("options") or ()
+    if item and not options and run.kind == "batch":
+        asked = questions_in(Path(str(run.head.get("questions", ""))), item)
+        options = next((one.options for one in asked), ())
     calls = [(stage, call) for stage in stages for call in stage.calls]
     line = timeline(stages)
     return render(
@@ -197,7 +207,8 @@ def run_page(
         sum=count_calls(call for _, call in calls),
         line=line,
         calls=line.calls if line else [(stage, call, None) for stage, call in calls],
-        checked=partial(_checked, _find_library(head)),
+        checked=partial(_checked, library),
+        prompts=read_prompts(entries, identities, asked_as, options, document.text, library),
     )
 
 

@@ -1,0 +1,137 @@
+"""What a run asked, to the letter.
+
+A journal has of each call its key, which is a hash of the whole prompt, and the reply. So the run
+is made again on its own replies, and a prompt whose key is the journal's is what was sent. Where
+the library, the document or Pearl's own words have changed since, keys differ, and nothing is
+shown. Nothing is asked of anybody, and no function of a person's own is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pearl.answer import Session, answer, planning_context
+from pearl.lang.ast import Function
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.constraints import Mode
+from pearl.models.middleware.stack import Engine
+from pearl.models.recorded import Recorded
+from pearl.prompts.calls import Message
+from pearl.prompts.render import render
+from pearl.runtime.calls import CONSTRAINED, Entry, Journal
+from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.loop import RunError
+from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt as it was sent.
+
+    Args:
+        messages: their roles and texts; of the last one without the document.
+        document: how many characters of the document, or of a part of it, the last one begins with.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    document: int = 0
+
+
+def read_prompts(
+    entries: Sequence[Entry],
+    identities: Sequence[str],
+    head: Mapping[str, Any],
+    options: Sequence[str],
+    document: Source | None,
+    library: Library | None,
+) -> dict[str, Asked]:
+    """The prompts of a journal's calls by the calls' keys, as far as they can be made again.
+
+    Args:
+        entries: since the run was begun last, in order.
+        identities: of the models that answered.
+        head: what the journal says first of itself.
+        options: what could be chosen from, where that is known.
+        document: what was read; None where it is not at hand.
+        library: the actions; None likewise.
+    """
+    functions = library and any(isinstance(one.body, Function) for one in library.actions.values())
+    if document is None or library is None or functions:
+        return {}
+    replies = {one.call_key: str(one.value) for one in entries if _is_answered(one)}
+    mode: Mode = "auto" if any(one.path.endswith(f"/{CONSTRAINED}") for one in entries) else "never"
+    if not options and any(one.path == "map" for one in entries):
+        # There were some: what was asked before hangs on that, and not on which.
+        options = ("", "")
+    found: dict[str, Asked] = {}
+    for identity in identities:
+        model = Recorded(replies, str(head.get("model", "")), identity)
+
+        async def ask(request: Request, model: Recorded = model) -> Reply:
+            if request.key in replies:
+                found[request.key] = _asked(request.messages, request.stable)
+            elif request.plain in replies:
+                found[request.plain] = _asked(render(request.call), request.stable)
+            return await model.answer(request)
+
+        context = _context(entries)
+        session = Session(
+            Engine(ask, model, (), constrain=mode),
+            Journal(),
+            context,
+            planning=planning_context(model, context),
+        )
+        for prepared in _ways(entries, head, library):
+            if found.keys() >= replies.keys():
+                break
+            work = answer(prepared, str(head.get("question", "")), document, options, session)
+            try:
+                asyncio.run(work)
+            except (RunError, ModelError, InputError):
+                # It went another way than the run did: what was met until then is sound.
+                continue
+    return found
+
+
+def _is_answered(entry: Entry) -> bool:
+    return entry.kind == "call" and entry.status == "done" and isinstance(entry.value, str)
+
+
+def _ways(
+    entries: Sequence[Entry], head: Mapping[str, Any], library: Library
+) -> Iterator[Prepared]:
+    """How the run may have gone: by its strategy, as that is prepared where nothing else is said;
+    or by the steps that it came to, after all rewriting."""
+    name = str(head.get("strategy") or head.get("method") or "pearl")
+    # One that uses tools, or an embedding, might ask somebody for something.
+    for spec in (one for one in STRATEGIES if one.name == name and not one.uses):
+        with suppress(InputError):
+            own = library if spec.demonstrations else None
+            yield prepare(name, str(head.get("model", "")), own)
+    plans = [str(one.value) for one in entries if one.path == "plan" and one.value]
+    if plans:
+        with suppress(RunError):
+            yield prepare_plan(parse(plans[-1]), library)
+
+
+def _context(entries: Sequence[Entry]) -> Context:
+    """How much fitted the model's window, where the journal says that it mattered."""
+    told = next((one.value for one in entries if one.path == "context"), None)
+    if not isinstance(told, dict):
+        return UNLIMITED
+    try:
+        return Context(told["policy"], int(told["window"]), int(told["reply"]))
+    except (KeyError, TypeError, ValueError, InputError):
+        return UNLIMITED
+
+
+def _asked(messages: Sequence[Message], stable: int) -> Asked:
+    *before, last = ((one["role"], one["content"]) for one in messages)
+    return Asked((*before, (last[0], last[1][stable:].lstrip("\n"))), stable)
