@@ -28,6 +28,7 @@ from tests.shell import call
 SERVER = ROOT / "tests/mcp_server.py"
 PROGRAM = f'command = ["{sys.executable}", "{SERVER}"]'
 KEY = "feed-the-bear"
+ENDED = "It ended before it answered, or its answer has over 1,000,000 bytes"
 MARA = "Mara kept the lighthouse for nine years."
 
 pytestmark = pytest.mark.timeout(60)
@@ -127,7 +128,7 @@ def test_a_program_s_tools_are_called_in_one_session(monkeypatch: pytest.MonkeyP
 def test_a_program_is_ended_with_its_session_and_begun_again():
     tools = load_tools(declare(PROGRAM, "here", "ends"), {})
     (before,), (ended, after) = said(tools, ("here", {})), said(tools, ("ends", {}), ("here", {}))
-    assert ended == "network: notes_ends: It ended before it answered."
+    assert ended == f"network: notes_ends: {ENDED}."
     numbers = [int(str(one).split("'")[1].split()[0]) for one in (before, after)]
     assert numbers[0] != numbers[1]
     for number in numbers:
@@ -224,8 +225,16 @@ def test_a_server_over_http_that_misbehaves():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ('command = ["no-such-program"]', "no-such-program cannot be started: No such file or dir"),
-        (f'command = ["{sys.executable}", "-c", "pass"]', "It ended before it answered."),
+        ('command = ["no-such-program"]', "There is no program no-such-program."),
+        (
+            f'command = ["{sys.executable}", "-c", "pass"]',
+            "It ended before it answered, or its answer has over 1,000,000 bytes.",
+        ),
+        (
+            "command = ['sh', '-c', 'tr 0 x </dev/zero']",
+            "It ended before it answered, or its answer",
+        ),
+        ('command = ["./none"]', "There is no program ./none."),
         ('command = ["sleep", "60"]', "It gave no answer in time."),
     ],
 )

@@ -11,12 +11,14 @@ import json
 import logging
 import os
 import re
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -44,8 +46,24 @@ STARTING = 30.0
 """Seconds that a server has for each answer while a session begins, at least."""
 
 LISTING = 1_000_000
-"""Bytes of an answer over HTTP that are read even where a reply may have fewer: what a server says
-of its tools is an answer too."""
+"""Bytes of an answer that are read even where a reply may have fewer: what a server says of its
+tools is an answer too."""
+
+RELAY = """
+import subprocess, sys
+most = left = int(sys.argv[1])
+with subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE) as program:
+    while piece := program.stdout.read1(1 << 16):
+        ended = piece.rfind(b"\\n") + 1
+        left = (most if ended else left) - len(piece) + ended
+        if left < 0:
+            program.kill()
+            break
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+"""
+"""Stands between a program and the SDK, which would read a line without end: it ends the program at
+the first that is too long."""
 
 LONGEST_ABOUT = 300
 """Characters kept of what a server says of a tool or a parameter."""
@@ -235,15 +253,14 @@ class Connection:
             case mcp.MCPError() if error.code == REQUEST_TIMEOUT:
                 return ToolError("time", "It gave no answer in time.")
             case mcp.MCPError() if error.code == CONNECTION_CLOSED:
-                how = "it ended" if self._server.command else "it broke the connection off"
-                return ToolError("network", f"{how.capitalize()} before it answered.")
+                most = max(self._common.limits.bytes, LISTING)
+                ended = f"It ended before it answered, or its answer has over {most:,} bytes."
+                broke = "It broke the connection off before it answered."
+                return ToolError("network", ended if self._server.command else broke)
             case mcp.MCPError():
                 return ToolError("status", f"It refused the call, with error {error.code}.")
             case ValidationError():
                 return ToolError("reply", "Its answer is not as the protocol says.")
-            case OSError() if self._server.command:
-                command = self._server.command[0][:80]
-                return ToolError("network", f"{command} cannot be started: {error.strerror}.")
         return ToolError("network", "It broke off before it answered.")
 
     def _session(self) -> tuple[BlockingPortal, mcp.Client]:
@@ -282,10 +299,15 @@ class Connection:
         from mcp.client.streamable_http import streamable_http_client
 
         server, limits = self._server, self._common.limits
+        most = max(limits.bytes, LISTING)
         if server.command:
-            first, *rest = server.command
+            first = server.command[0]
+            at = str(server.folder / first) if os.path.dirname(first) else first
+            if not which(at, path=self._environment.get("PATH")):
+                raise ToolError("network", f"There is no program {first[:80]}.")
+            words = ["-I", "-S", "-c", RELAY, str(most), *server.command]
             program = StdioServerParameters(
-                command=first, args=rest, env=self._environment, cwd=server.folder
+                command=sys.executable, args=words, env=self._environment, cwd=server.folder
             )
             # What it says there is neither a reply nor the user's to read among answers.
             with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230
@@ -294,16 +316,16 @@ class Connection:
             return
         import httpx2
 
-        from pearl.tools.web import open_session
+        from pearl.tools.web import carrier, open_session
 
         host = urlsplit(server.origin).hostname or ""
         async with open_session(host, server.ca, limits, self._resolve) as session:
-            note, most = partial(setattr, self, "_wrong"), max(limits.bytes, LISTING)
-            carrier = _carrier(session, server.origin, most, note)
+            note = partial(setattr, self, "_wrong")
+            carried = carrier(session, server.origin, most, note)
             headers = {**self._headers, "Accept-Encoding": "identity"}
             async with (
                 httpx2.AsyncClient(
-                    transport=carrier,
+                    transport=carried,
                     headers=headers,
                     timeout=None,
                     trust_env=False,
@@ -427,78 +449,3 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, AttributeError, RecursionError):
         raise ValueError("a parameter's schema is none") from None
     return result
-
-
-def _carrier(
-    session: Any,  # noqa: ANN401 - aiohttp's
-    origin: str,
-    most: int,
-    note: Callable[[ToolError], None],
-) -> Any:  # noqa: ANN401 - of a class of httpx2's
-    """What carries the SDK's requests over a session that has its fences.
-
-    Args:
-        session: as `open_session` opens it.
-        origin: all that is ever connected to.
-        most: bytes of an answer.
-        note: told of what goes wrong, which the SDK tells in other words.
-    """
-    import aiohttp
-    import httpx2
-    from yarl import URL
-
-    from pearl.tools.declared import origin_of
-    from pearl.tools.web import oversized, refused, unreached
-
-    @dataclass
-    class Body(httpx2.AsyncByteStream):
-        response: aiohttp.ClientResponse
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            came = 0
-            try:
-                async for piece in self.response.content.iter_any():
-                    came += len(piece)
-                    if came > most:
-                        raise oversized(most)
-                    yield piece
-            except (ToolError, aiohttp.ClientError, OSError) as error:
-                note(error if isinstance(error, ToolError) else unreached(error))
-                raise httpx2.StreamError("cut off") from None
-
-        async def aclose(self) -> None:
-            self.response.close()
-
-    class Carrier(httpx2.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            url = URL(str(request.url), encoded=True)
-            try:
-                if origin_of(url.scheme, url.raw_host or "", url.port or 0) != origin:
-                    raise ToolError("host", f"It is sent on elsewhere: only {origin} is declared.")
-                response = await session.request(
-                    request.method,
-                    url,
-                    data=await request.aread(),
-                    headers=request.headers.multi_items(),
-                    allow_redirects=False,
-                )
-            except (ToolError, aiohttp.ClientError, OSError, ValueError) as error:
-                note(error if isinstance(error, ToolError) else unreached(error))
-                return httpx2.Response(502, request=request)
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                response.close()
-                note(ToolError("reply", "Its answer is packed, which it was not asked for."))
-                return httpx2.Response(502, request=request)
-            if response.status >= 400:
-                note(refused(response.status))
-            elif response.status >= 300:
-                # The SDK follows it where it stays with this host, port and scheme.
-                note(ToolError("host", f"It is sent on elsewhere: only {origin} is declared."))
-            return httpx2.Response(
-                response.status,
-                headers=[(key, value) for key, value in response.headers.items()],
-                stream=Body(response),
-                request=request,
-            )
-
-    return Carrier()
