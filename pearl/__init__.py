@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
     from pearl.interface import Pearl, Refined
     from pearl.jobs.job import JobResult
+    from pearl.jobs.scoring import Graded
     from pearl.lang.ast import Action, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
     from pearl.lang.functions import OwnAction, action
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pearl.models.base import Model, ModelError, choose_model
     from pearl.models.openai_client import OpenAIModel
     from pearl.models.routing import Models
+    from pearl.review.grades import Graders, graders
     from pearl.runtime.evidence import Quote
     from pearl.runtime.loop import Return, Run, RunError, Steps
     from pearl.strategies.pearl import Planned
@@ -47,6 +49,7 @@ _HOMES = {
     "evaluate.results": "Evaluation",
     "interface": "Pearl Refined",
     "jobs.job": "JobResult",
+    "jobs.scoring": "Graded",
     "lang.ast": "Action Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
     "lang.functions": "OwnAction action",
@@ -58,6 +61,7 @@ _HOMES = {
     "models.base": "Model ModelError choose_model",
     "models.openai_client": "OpenAIModel",
     "models.routing": "Models",
+    "review.grades": "Graders graders",
     "runtime.evidence": "Quote",
     "runtime.loop": "Return Run RunError Steps",
     "strategies.pearl": "Planned",
@@ -70,6 +74,8 @@ __all__ = [
     "Condensed",
     "Diagnostic",
     "Evaluation",
+    "Graded",
+    "Graders",
     "InputError",
     "JobResult",
     "Library",
@@ -100,6 +106,7 @@ __all__ = [
     "choose_model",
     "fix",
     "format",
+    "graders",
     "load_library",
     "parse",
     "run",

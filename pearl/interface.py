@@ -26,7 +26,7 @@ from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import Job, JobResult, JobSettings, read_results, run_job
 from pearl.jobs.progress import batch_progress, watched
 from pearl.jobs.questions import questions_in, read_index
-from pearl.jobs.scoring import Metric, find_metric
+from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.ast import Plan
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source, load_library
@@ -297,7 +297,7 @@ class Pearl:
         documents: str | Path = "",
         rounds: int = 3,
         exclude: str | Path = "",
-        metric: str | Metric = "",
+        metric: Metric = "",
     ) -> Refined:
         """Write and run a plan for each question, and keep those whose answers are right, as
         ``pearl refine`` does.
@@ -309,7 +309,7 @@ class Pearl:
             rounds: how often a plan whose answer is wrong may be refined.
             exclude: a file of questions that are left out.
             metric: a function of question, right answer and answer, whose 1 makes an answer
-                right, or the name under which a package offers one.
+                right, the name under which a package offers one, or a rubric (`Graded`).
 
         Raises:
             InputError, ModelError: as `batch`.
@@ -325,7 +325,8 @@ class Pearl:
         )
         left_out = questions_in(str(exclude)) if exclude else ()
         index = read_index(str(questions), str(documents), without=left_out)
-        how = (index, setup, rounds, left_out, find_metric(metric) if metric else None)
+        scorer = find_metric(metric)
+        model, how = with_grader(model, scorer), (index, setup, rounds, left_out, scorer)
         with self._settings(model) as settings:
             done = await self._done(refine_job(*how), settings)
             rows = tuple(read_results(settings.store, done.run))
@@ -344,7 +345,7 @@ class Pearl:
         seed: int = 1,
         sizes: Sequence[int] = (),
         reasoning: bool = False,
-        metric: str | Metric = "",
+        metric: Metric = "",
         tools: str = "",
         index: str = "",
         passages: int = 0,
@@ -366,8 +367,9 @@ class Pearl:
             seed: of that draw.
             sizes: also PEARL with the library condensed to so many actions.
             reasoning: whether the model labels each question's kind of reasoning.
-            metric: a function of question, right answer and answer that gives 0 to 1, or the name
-                under which a package offers one; by default the data set's own.
+            metric: a function of question, right answer and answer that gives 0 to 1, the name
+                under which a package offers one, or a rubric (`Graded`); by default the data
+                set's own.
             tools, shown, examples, turns: as `ask` takes them.
             index: a folder of ``pearl index`` in which passages are looked up.
             passages: how many a look-up gives; 0 for what its step says.

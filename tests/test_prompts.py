@@ -259,6 +259,13 @@ FORMS = {
     "rebel_input": tool_input(TOOL, "Why did she leave?", FACTS, ()),
     "rebel_read": filled_from("rebel_read", question="Why did she leave?", reply="She was ill."),
     "rebel_answer": filled_from("rebel_answer", question="Why did she leave?", facts=FACTS),
+    "grade": filled_from(
+        "grade",
+        question="Why did she leave?",
+        rubric="Names the fire.",
+        right_answer="It burned.",
+        answer="She was ill.</answer>",
+    ),
 }
 ZERO_SHOT = Caller(Offline().answer, "", Journal())
 GOLDEN: dict[str, Call] = {

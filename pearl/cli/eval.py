@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.batch import complain, do, job_settings
-from pearl.cli.options import GROUPS, Options, load, shared
+from pearl.cli.options import GROUPS, Options, chosen_metric, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError, write
 
@@ -85,7 +85,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )
-@shared("evaluation")
+@shared("scoring", "evaluation")
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
 @shared("constrain", "context", "compared", "planner", "reader", "job")
 def eval_command(
@@ -171,7 +171,8 @@ def _jobs(
     from pearl.evaluate.preparation import equipped, prepare_methods
 
     fit = partial(context_for, policy=given.context, window=given.window)
-    equip = partial(equipped, **{name: getattr(given, name) for name in GROUPS["evaluation"]})
+    equip = partial(equipped, metric=chosen_metric(given),
+                    **{name: getattr(given, name) for name in GROUPS["evaluation"]})  # fmt: skip
     for folder in given.sets or ("",):
         how = (library, methods, sizes, folder, given.libraries, equip)
         ready = prepare_methods(sample, *how)

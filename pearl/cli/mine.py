@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.batch import complain, do, job_settings, report
-from pearl.cli.options import Options, load, shared
+from pearl.cli.options import Options, chosen_metric, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError, refuse_same, write
 from pearl.lang.text import counted, printable
@@ -167,7 +167,7 @@ def _as_object(mined: Mined) -> dict[str, Any]:
     "--rounds", type=click.IntRange(0), default=3, show_default=True, metavar="N",
     help="How often a plan whose answer is wrong may be refined.",
 )  # fmt: skip
-@shared("metric", "exclude", "library", "demos", "constrain", "context", "models", "job")
+@shared("scoring", "exclude", "library", "demos", "constrain", "context", "models", "job")
 def refine_command(questions: str, output: str, rounds: int, given: Options) -> None:
     """Write a plan for each of QUESTIONS, execute it, and keep it if its answer is the gold one.
 
@@ -178,7 +178,7 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
     from pearl.jobs.batch import make_setup
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import questions_in, read_index
-    from pearl.jobs.scoring import find_metric
+    from pearl.jobs.scoring import find_metric, with_grader
     from pearl.mining.refine import refine_job, write_demonstrations
 
     folder = Path(output)
@@ -193,7 +193,8 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
     settings = replace(settings, model=model)
     left_out = questions_in(given.exclude) if given.exclude else frozenset()
     index = read_index(questions, given.documents, without=left_out)
-    metric = find_metric(given.metric) if given.metric else None
+    metric = find_metric(chosen_metric(given))
+    settings = replace(settings, model=with_grader(settings.model, metric))
     job = refine_job(index, setup, rounds, left_out, metric)
     progress = do(job, settings, quiet=given.as_json)
     if setup.prepared.notice:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.lang.source import Source, shipped_actions
+from pearl.lang.source import InputError, Source, shipped_actions
 from pearl.lang.text import counted, pattern, printable
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
+    from pearl.jobs.scoring import Metric
     from pearl.lang.library import Library
     from pearl.models.base import Model
     from pearl.models.constraints import Mode
@@ -158,6 +159,15 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         help="Score answers by a function that an installed package offers (docs/python.md). "
         "Default: the data set's own, or whether the answer has the gold one.",
     ),
+    "rubric": _option(
+        "--rubric", default="", metavar="FILE",
+        help="Have a model grade answers by this text: wrong, partly (0.5) or right "
+        "(docs/evaluation.md).",
+    ),
+    "grader": _option(
+        "--grader-model", "grader", default="", metavar="NAME",
+        help="Who grades by the rubric. Default: who reads.",
+    ),
     "exclude": _option(
         "--exclude", default="", metavar="FILE",
         help="Leave out the questions that this file holds too, as those to be evaluated.",
@@ -265,9 +275,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "context": ("policy", "window"),
         # What methods of an evaluation work with, beside library and demonstrations.
         "evaluation": tuple(
-            "metric learned search index passages tools width depth calls shown examples "
-            "turns".split()
+            "learned search index passages tools width depth calls shown examples turns".split()
         ),
+        # By what answers are scored.
+        "scoring": ("metric", "rubric", "grader"),
         # How a batch's questions are answered.
         "answering": tuple(
             "strategy tools library demos shown examples turns constrain policy window pass".split()
@@ -306,6 +317,8 @@ class Options:
     turns: bool
     passes: tuple[str, ...]
     metric: str
+    rubric: str
+    grader: str
     exclude: str
     documents: str
     store: str
@@ -365,6 +378,21 @@ def choose(model: str, planner: str = "", reader: str = "") -> Model:
     from pearl.models.routing import ModelNames
 
     return ModelNames(planner or model, reader or model).choose()
+
+
+def chosen_metric(given: Options) -> Metric:
+    """What scores answers, as the options of ``scoring`` say; empty for the usual comparison.
+
+    Raises:
+        InputError: they exclude each other, or the rubric cannot be read.
+    """
+    from pearl.jobs.scoring import Graded
+
+    if given.metric and given.rubric:
+        raise InputError("--metric and --rubric both say how answers are scored: give one.")
+    if given.grader and not given.rubric:
+        raise InputError("--grader-model grades by a rubric: name one with --rubric FILE.")
+    return Graded(Path(given.rubric), given.grader) if given.rubric else given.metric
 
 
 def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:

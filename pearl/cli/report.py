@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,9 +43,24 @@ _ENDINGS = {
     "--labelled", default="", metavar="FILE",
     help="Add the shares of a file that --errors wrote and a person filled in.",
 )  # fmt: skip
+@click.option(
+    "--to-grade", type=click.IntRange(1), metavar="N",
+    help="Write N answers that a model graded by a rubric, for people, without its grades.",
+)  # fmt: skip
+@click.option(
+    "--grades", default="", metavar="FILE",
+    help="Add how far the model and people agree, of a file that --to-grade wrote and people "
+    "filled in.",
+)  # fmt: skip
 @shared("output", "prices", "store", "json")
 def report_command(
-    evaluations: tuple[str, ...], errors: int | None, method: str, labelled: str, given: Options
+    evaluations: tuple[str, ...],
+    errors: int | None,
+    method: str,
+    labelled: str,
+    to_grade: int | None,
+    grades: str,
+    given: Options,
 ) -> None:
     """Report on EVAL: a file that pearl eval wrote, the name of a run, or last. Several, of as
     many models, stand side by side.
@@ -63,11 +78,12 @@ def report_command(
     log, folder = given.output.endswith(".eval"), given.output.endswith("/")
     target = "" if folder and Path(given.output).is_dir() else given.output.rstrip("/")
     check_output(target)
-    if (log or folder) and (errors or labelled or given.form or given.as_json):
+    drawn = errors or labelled or to_grade or grades
+    if (log or folder) and (drawn or given.form or given.as_json):
         raise InputError(
-            "-o FILE.eval and -o FOLDER/ take no --errors, --labelled, form or --json."
+            "-o FILE.eval and -o FOLDER/ take no --errors, --labelled, grades, form or --json."
         )
-    if not evaluations and (errors or log or folder or not labelled):
+    if not evaluations and (errors or to_grade or grades or log or folder or not labelled):
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
     if method and not (errors or log):
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
@@ -82,11 +98,22 @@ def report_command(
     if errors:
         _draw(side_by_side(loaded), errors, method, given.output, as_json=given.as_json)
         return
+    if to_grade:
+        from pearl.review.grades import draw_answers
+
+        rows = draw_answers(side_by_side(loaded), to_grade)
+        _rows(rows, given.output, as_json=given.as_json)
+        return
     report = Report("Labelled errors", (("file", labelled),))
     if loaded:
         report = summarise(side_by_side(loaded))
     if labelled:
         report = replace(report, blocks=(*report.blocks, error_table(read_labelled(labelled))))
+    if grades:
+        from pearl.review.grades import graders
+
+        found = graders(side_by_side(loaded), grades).table
+        report = replace(report, blocks=(*report.blocks, found))
     show(report, given.form, given.output, as_json=given.as_json)
 
 
@@ -153,16 +180,20 @@ def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_js
     from pearl.evaluate.errors import CATEGORIES, draw_errors
 
     rows = draw_errors(evaluation, count, method)
-    if (output and output != "-") or not as_json:
-        emit("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), output)
-    if as_json:
-        emit_json(rows)
+    _rows(rows, output, as_json=as_json)
     fewer = f" There are no more than {len(rows)}." if len(rows) < count else ""
     click.echo(
         f"{counted(len(rows), 'wrong answer')} of {rows[0]['method']}: write into category one of "
         f"{', '.join(CATEGORIES)}.{fewer}",
         err=True,
     )
+
+
+def _rows(rows: list[dict[str, Any]], output: str, *, as_json: bool) -> None:
+    if (output and output != "-") or not as_json:
+        emit("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), output)
+    if as_json:
+        emit_json(rows)
 
 
 @click.command("replicate", epilog="Example:  pearl replicate outcomes.jsonl")

@@ -17,7 +17,7 @@ from pearl.commaqa.model import Model, read_model, write_model
 from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import Example
 from pearl.jobs.questions import comparable
-from pearl.jobs.scoring import OwnMetric
+from pearl.jobs.scoring import Scorer as AnswerScorer
 from pearl.lang.ast import Prompt
 from pearl.lang.extensions import extension
 from pearl.lang.library import Library, builtins, load_library
@@ -211,7 +211,7 @@ class EvaluationContext(Settings):
     tools: ToolFile | None = None
     embed: Embed = field(default_factory=TfIdf)
     examples: int = 0
-    metric: OwnMetric | None = None
+    metric: AnswerScorer | None = None
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""

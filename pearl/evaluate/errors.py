@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 from typing import Any
 
 from pearl.evaluate.accuracy import shares
-from pearl.evaluate.results import Evaluation
+from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import interval
 from pearl.lang.source import InputError, read_rows
 from pearl.prompts.calls import letter
@@ -74,13 +74,6 @@ def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[di
     wrong = [one for one in evaluation.results_of(chosen) if one.score < 1 and not one.error]
     if not wrong:
         raise InputError(f"{chosen} has no wrong answer to draw.")
-    groups = [[one for one in wrong if one.split == split] for split in evaluation.asked]
-    random = Random(SEED)  # noqa: S311 - the same draw each time is what is wanted
-    for group in groups:
-        random.shuffle(group)
-    # As evenly as the sizes of the splits allow: the first of each, then the second, and so on.
-    turns = [(turn, at) for at, group in enumerate(groups) for turn in range(len(group))]
-    drawn = sorted(sorted(turns)[:count], key=lambda place: place[1])
     return [
         {
             "method": result.method,
@@ -94,8 +87,22 @@ def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[di
             "plan": result.plan,
             "category": "",
         }
-        for result in (groups[at][turn] for turn, at in drawn)
+        for result in evenly(wrong, evaluation, count)
     ]
+
+
+def evenly(results: Iterable[Result], evaluation: Evaluation, count: int) -> list[Result]:
+    """Results drawn at random, as evenly over the splits as their sizes allow, the same ones each
+    time."""
+    found = list(results)
+    groups = [[one for one in found if one.split == split] for split in evaluation.asked]
+    random = Random(SEED)  # noqa: S311 - the same draw each time is what is wanted
+    for group in groups:
+        random.shuffle(group)
+    # The first of each, then the second, and so on.
+    turns = [(turn, at) for at, group in enumerate(groups) for turn in range(len(group))]
+    drawn = sorted(sorted(turns)[:count], key=lambda place: place[1])
+    return [groups[at][turn] for turn, at in drawn]
 
 
 def read_labelled(path: str) -> list[Labelled]:

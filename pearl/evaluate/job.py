@@ -21,6 +21,7 @@ from pearl.evaluate.methods.tmn import searched
 from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, from_row, read_head
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
+from pearl.jobs.scoring import GRADING
 from pearl.jobs.workers import Listed, Task, unforeseen
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
@@ -136,7 +137,9 @@ class Trials:
         # What the journal and the clock say, whether there is an answer or not.
         measures |= form(journal.entries) if find_dataset(self.dataset).short else {}
         measures |= searched(journal.entries)
-        calls = calls_made(journal.entries)
+        # What grading takes is no part of what the method took.
+        own = [one for one in journal.entries if not one.path.startswith(f"{GRADING}/")]
+        calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
         result = Result(
             method=task.what.method,
@@ -186,7 +189,7 @@ class Trials:
         measures = dataset.measures(example, outcome.answer)
         if metric := self.shared.metric:
             asked = (example.question, example.options, example.gold)
-            score = await metric.score(*asked, outcome.answer)
+            score = await metric.score(*asked, outcome.answer, session)
         else:
             score = dataset.score(example, outcome.answer)
         return outcome, score, {**measures, **outcome.measures}

@@ -26,7 +26,7 @@ from pearl.evaluate.job import Sample, evaluation_job
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.strategies import NO_REFINEMENT
 from pearl.jobs.job import Job
-from pearl.jobs.scoring import Metric, find_metric
+from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError
@@ -83,6 +83,7 @@ class Preparation:
             It, and the model with those that actions of the libraries name.
         """
         model = with_library(model, [setup.library for setup in self.shared.setups.values()])
+        model = with_grader(model, self.shared.metric)
         job = evaluation_job(
             self.sample,
             self.methods,
@@ -178,7 +179,7 @@ def prepare_methods(
 def equipped(
     made: EvaluationContext,
     *,
-    metric: str | Metric = "",
+    metric: Metric = "",
     learned: str = "",
     search: SearchMode = "best-first",
     index: str = "",
@@ -199,7 +200,7 @@ def equipped(
     budget = _given(Budget, width=width, depth=depth, calls=calls)
     return replace(
         made,
-        metric=find_metric(metric) if metric else None,
+        metric=find_metric(metric),
         search=load_search(learned, search, budget),
         retriever=open_index(index) if index else None,
         limits=_given(Limits, depth=depth, calls=calls),

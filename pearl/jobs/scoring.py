@@ -1,31 +1,50 @@
-"""How right an answer is, where a person says it: by a metric of their own."""
+"""How right an answer is, where a person says by what: a function of their own, or a rubric."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
 
+from pearl.answer import Session
 from pearl.lang.extensions import extension, source_digest
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, read_source
+from pearl.lang.values import digest
+from pearl.models.base import Model, choose_model
+from pearl.models.routing import Models, members, planner_of, readers_of
+from pearl.prompts.calls import FillSchema
+from pearl.prompts.render import load_schema
+from pearl.runtime.calls import SchemaError, fill
 from pearl.runtime.loop import RunError
+from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 
-Metric: TypeAlias = Callable[[str, str, str], float | Awaitable[float]]
-"""Scores an answer from 0 to 1, or as False or True, given the question, the right answer and the
-answer. Where there are options, both are their texts."""
+GRADING = "grade"
+"""Where in a trial's journal the grading is."""
+
+GRADES: Mapping[str, float] = MappingProxyType({"wrong": 0.0, "partly": 0.5, "right": 1.0})
+"""The scores of a model's grades."""
 
 
-@dataclass(frozen=True)
-class OwnMetric:
-    """A metric with its name, and what tells it from another of that name."""
+class Scorer(Protocol):
+    """Scores answers."""
 
-    name: str
-    version: str
-    metric: Metric
+    @property
+    def name(self) -> str:
+        """As a report says it."""
+        ...
 
-    async def score(self, question: str, options: Sequence[str], gold: str, answer: str) -> float:
+    @property
+    def version(self) -> str:
+        """What tells it from another of its name."""
+        ...
+
+    async def score(
+        self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
+    ) -> float:
         """The score of an answer, from 0 to 1.
 
         Args:
@@ -33,16 +52,38 @@ class OwnMetric:
             options: what there was to choose from; ``gold`` and ``answer`` are letters then.
             gold: the right answer.
             answer: what was answered.
+            session: the model in its layers, and the journal.
 
         Raises:
-            RunError: the metric failed, or gave no such score.
+            RunError: there is no score.
+            ModelError: the model that is asked gave no usable answer.
         """
-        told = (_worded(text, options) for text in (gold, answer))
+        ...
+
+
+MetricFunction: TypeAlias = Callable[[str, str, str], float | Awaitable[float]]
+"""Scores an answer from 0 to 1, or as False or True, given the question, the right answer and the
+answer. Where there are options, both are their texts."""
+
+
+@dataclass(frozen=True)
+class OwnMetric:
+    """A function as a `Scorer`."""
+
+    name: str
+    version: str
+    function: MetricFunction
+
+    async def score(
+        self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
+    ) -> float:
+        """As `Scorer` has it; a function that blocks has a thread of its own."""
+        told = (worded(text, options) for text in (gold, answer))
         try:
-            if inspect.iscoroutinefunction(self.metric):
-                made = await self.metric(question, *told)
+            if inspect.iscoroutinefunction(self.function):
+                made = await self.function(question, *told)
             else:
-                made = await asyncio.to_thread(self.metric, question, *told)
+                made = await asyncio.to_thread(self.function, question, *told)
             score = float(made)
         except Exception as error:
             said = " ".join(f"{type(error).__name__}: {error}".split())
@@ -52,18 +93,73 @@ class OwnMetric:
         return score
 
 
-def _worded(text: str, options: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class Graded:
+    """A metric: a model grades answers by a rubric as wrong, partly or right: 0, 0.5 or 1.
+
+    Args:
+        rubric: what makes an answer right: a text, or the path of a file.
+        model: the name of who grades, as `choose_model` takes it; empty for who reads.
+
+    Raises:
+        InputError: the rubric cannot be read, or is empty.
+    """
+
+    rubric: str | Path
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rubric, Path):
+            object.__setattr__(self, "rubric", read_source(str(self.rubric), "rubric").text)
+        if not str(self.rubric).strip():
+            raise InputError("The rubric is empty: say what makes an answer right.")
+
+    @property
+    def name(self) -> str:
+        """As a report says it."""
+        return f"graded by {self.model or 'the reader'} with a rubric"
+
+    @property
+    def version(self) -> str:
+        """The hash of the rubric."""
+        return digest(str(self.rubric))
+
+    async def score(
+        self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
+    ) -> float:
+        """As `Scorer` has it."""
+        right, told = (worded(text, options) for text in (gold, answer))
+        given = (("question", question), ("rubric", str(self.rubric).strip()),
+                 ("right_answer", right), ("answer", told))  # fmt: skip
+        call = FillSchema(load_schema("grade"), given, model=self.model)
+        try:
+            reply = await fill(session.caller(), call, GRADING)
+        except SchemaError as error:
+            raise RunError(str(error)) from None
+        session.journal.decide(GRADING, reply)
+        return GRADES[reply["grade"]]
+
+
+def worded(text: str, options: Sequence[str]) -> str:
     """An option's words in place of its letter."""
     at = ord(text) - ord("A") if len(text) == 1 else -1
     return options[at] if 0 <= at < len(options) else text
 
 
-def find_metric(metric: str | Metric) -> OwnMetric:
-    """A metric of a person's own: a function, or the name under which a package offers one.
+Metric: TypeAlias = "str | MetricFunction | Graded"
+"""What a person names: a function, the name under which a package offers one, or a rubric."""
+
+
+def find_metric(metric: Metric) -> Scorer | None:
+    """What scores answers; None where nothing is named.
 
     Raises:
         InputError: there is none of that name, or it cannot be loaded or called.
     """
+    if metric == "":
+        return None
+    if isinstance(metric, Graded):
+        return metric
     found = extension("metrics", metric) if isinstance(metric, str) else metric
     if found is None:
         raise InputError(f"No installed package offers the metric {metric} (pearl.metrics).")
@@ -71,3 +167,25 @@ def find_metric(metric: str | Metric) -> OwnMetric:
         raise InputError(f"The metric {metric} is to be a function of question, gold and answer.")
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
     return OwnMetric(name, source_digest(found), found)
+
+
+def with_grader(model: Model, metric: Scorer | None) -> Model:
+    """A run's models, and beside them the one that grades, where a metric asks one.
+
+    Raises:
+        InputError: there is no such model, or it is no language model.
+    """
+    if not isinstance(metric, Graded):
+        return model
+    if metric.model in ("", readers_of(model)[0].name):
+        grader = readers_of(model)[0]
+    else:
+        known = {one.name: one for one in members(model)}
+        grader = known.get(metric.model) or choose_model(metric.model)
+    if grader.name == OFFLINE:
+        raise InputError(f"Grading by a rubric {NEEDS_MODEL}")
+    if not metric.model:
+        return model
+    named = model.actions if isinstance(model, Models) else {}
+    actions = MappingProxyType({**named, metric.model: grader})
+    return Models(planner_of(model), readers_of(model)[0], actions)

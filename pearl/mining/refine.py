@@ -19,7 +19,7 @@ from pearl.answer import Session, answer, heading, holds
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import QuestionIndex, QuestionTask
-from pearl.jobs.scoring import OwnMetric
+from pearl.jobs.scoring import Scorer
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
@@ -42,7 +42,7 @@ SHOWN = 800
 
 
 async def refine(
-    setup: Setup, rounds: int, metric: OwnMetric | None, task: Task[QuestionTask], session: Session
+    setup: Setup, rounds: int, metric: Scorer | None, task: Task[QuestionTask], session: Session
 ) -> dict[str, Any]:
     """Write, execute, score, and refine up to the limit, for one question.
 
@@ -104,7 +104,7 @@ def refine_job(
     setup: Setup,
     rounds: int = ROUNDS,
     without: Collection[str] = (),
-    metric: OwnMetric | None = None,
+    metric: Scorer | None = None,
 ) -> Job:
     """Refining demonstrations for a file of questions.
 
@@ -177,7 +177,7 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
 
 
 async def _judged(
-    plan: Plan, what: QuestionTask, setup: Setup, metric: OwnMetric | None, session: Session
+    plan: Plan, what: QuestionTask, setup: Setup, metric: Scorer | None, session: Session
 ) -> str:
     """What is wrong with the answer a plan leads to; empty where it is right."""
     question = what.question
@@ -194,7 +194,7 @@ async def _judged(
     if metric:
         said = reply.option.letter if reply.option else reply.words or reply.text
         told = (question.question, question.options, question.gold, said)
-        right = await metric.score(*told) == 1
+        right = await metric.score(*told, session) == 1
     elif question.options:
         right = reply.option is not None and reply.option.letter == question.gold
     else:

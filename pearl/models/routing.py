@@ -47,6 +47,8 @@ def model_for(model: Model, call: Call) -> Model:
             return model.planner
         case CorrectFilled():
             return model_for(model, call.fill)
+        case FillSchema() if call.model:
+            return model.actions.get(call.model, model.reader)
         case FillSchema() if call.schema.plans:
             return model.planner
         case ExecuteStep():

@@ -278,6 +278,7 @@ class FillSchema:
         grammar: of the replies, where it says more than the schema can; None where it does not.
         turns: the demands that go before it in one conversation, each with its reply; what is
             demanded again is not told again.
+        model: the name of the model that fills it; empty for the one that the schema is for.
     """
 
     schema: Schema
@@ -285,6 +286,7 @@ class FillSchema:
     document: Source | None = None
     grammar: Grammar | None = None
     turns: tuple[tuple[FillSchema, str], ...] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,19 +258,29 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
 
 
 def _pairs(found: Agreement, people: Mapping[int, Person]) -> Table:
+    names = {number: person.name for number, person in people.items()}
+    return pairs_table("Pairs of people on whether plans are correct", "plans", found, names)
+
+
+def pairs_table(title: str, noun: str, found: Agreement, names: Mapping[int, str]) -> Table:
+    """How far each two agree.
+
+    Args:
+        title: the table's.
+        noun: what was judged.
+        found: how far all agree.
+        names: by the numbers that ``found`` has.
+    """
     rows, data = [], []
     for pair in found.pairs:
-        one, other = (
-            people[number].name if number in people else f"annotator {number}"
-            for number in (pair.one, pair.other)
-        )
+        one, other = (names.get(number, f"annotator {number}") for number in (pair.one, pair.other))
         kappa = _coefficient(pair.kappa)
         rows.append((f"{one} and {other}", f"{pair.plans:,}", percent(pair.same), kappa))
-        shares = {"plans": pair.plans, "same": pair.same, "cohen": pair.kappa}
+        shares = {noun: pair.plans, "same": pair.same, "cohen": pair.kappa}
         data.append({"one": one, "other": other, **shares})
     return Table(
-        "Pairs of people on whether plans are correct",
-        (Column("", "left"), Column("plans"), Column("same"), Column("Cohen's κ")),
+        title,
+        (Column("", "left"), Column(noun), Column("same"), Column("Cohen's κ")),
         tuple(rows),
         data=tuple(data),
     )
