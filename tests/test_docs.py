@@ -35,11 +35,12 @@ from pearl.cli import COMMANDS, Commands
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.methods import find_method
 from pearl.lang.source import shipped_actions
+from pearl.lint.render import RENDERERS, Report
 from pearl.lint.rules import RULES
 from pearl.models.settings import Settings
 from tests.conftest import PICTURES, ROOT, keep_picture
 from tests.server import Server
-from tests.shell import call, on_terminal
+from tests.shell import call
 
 pytest_plugins = ["tests.browser"]
 
@@ -313,13 +314,13 @@ def test_the_site_is_built_and_asks_no_other_host(tmp_path: Path):
         assert "What it does" in pages[f"rules/{rule.code}"], rule.code
 
 
-def test_a_plan_s_findings_are_drawn_as_a_terminal_shows_them(folder: Path):
-    code, shown = on_terminal("lint", "draft.plan")
-    assert code == 1
+def test_a_plan_s_findings_are_drawn_as_a_terminal_shows_them():
+    report = Report(pearl.Source("draft.plan", DRAFT), tuple(pearl.check(DRAFT)))
+    shown = RENDERERS["terminal"]([report])
     file = PICTURES / "findings.svg"
     if os.environ.get("UPDATE_PICTURES"):
         drawn = Console(record=True, width=100, file=StringIO())
-        drawn.print(Text.from_ansi(shown.replace("\r", "")))
+        drawn.print(Text.from_ansi(shown))
         # Rich's own form asks another host for its font.
         form = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
         form = form.replace("Fira Code, monospace", "ui-monospace, 'DejaVu Sans Mono', monospace")
