@@ -172,7 +172,7 @@ class TestPages:
             assert "2 rows in both, " in text
             assert "1 only in the first, 0 only in the second" in text
             rows = text.partition('<th scope="col">second</th></tr>')[2].partition("</table>")[0]
-            ends = ["differs" in row for row in rows.split("<tr")[1:]]
+            ends = [">differs<" in row for row in rows.split("<tr")[1:]]
             assert ends == sorted(ends, reverse=True) != []
             assert True in ends
             only = browser.get(f"/diff?a={known['2']}&b={known['3']}&which=differ").text
@@ -437,6 +437,23 @@ def test_a_batch_is_followed_while_it_runs(serve: Serve, in_chromium: InChromium
 
     with viewing() as inside:
         in_chromium(lambda browser: look(browser, inside.port))
+
+
+def test_a_page_says_when_nobody_answers_any_more(in_chromium: InChromium):
+    with closing(open_store("store.db")) as store:
+        store.start("batch", {"count": 2})
+        asyncio.run(store.flush())
+
+        def look(browser: Any, port: int) -> Any:
+            page = browser.new_page()
+            page.goto(f"http://127.0.0.1:{port}/?token={TOKEN}")
+            assert page.get_by_text("This page follows it.").is_visible()
+            return page
+
+        with viewing() as inside:
+            page = in_chromium(lambda browser: look(browser, inside.port))
+        in_chromium(lambda _: page.get_by_text("Nobody answers").wait_for(timeout=20_000))
+        in_chromium(lambda _: page.close())
 
 
 SHOWN = """\
