@@ -14,8 +14,9 @@ import pytest
 from aiohttp import web
 
 import pearl
-from tests.server import Serve
+from tests.server import Serve, completion
 from tests.shell import STORY, call
+from tests.test_clients import on_azure
 
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out"]
 PLAN = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
@@ -93,16 +94,37 @@ def test_a_batch_that_is_cancelled_goes_on_where_it_stopped(serve: Serve, tmp_pa
     assert all("Why does she go?" in text for text in sent)
 
 
-def test_one_model_answers_several_questions_at_a_time(serve: Serve, tmp_path: Path):
-    serve(reading)
+@pytest.mark.parametrize("azure", [False, True])
+def test_runs_that_share_a_model_cut_off_no_call_of_each_other(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, azure: bool
+):
+    """The first run to end closes nothing that the second has under way: that would be sent, and
+    paid for, again."""
+    first_ended, loop = asyncio.Event(), list[asyncio.AbstractEventLoop]()
+
+    async def held(_: web.Request) -> web.StreamResponse:
+        ended = asyncio.run_coroutine_threadsafe(first_ended.wait(), loop[0])
+        await asyncio.wrap_future(ended)
+        return web.json_response(completion("It burned."))
+
+    server = serve(lambda body: held if "held" in str(body["messages"]) else reading(body))
+    if azure:
+        pytest.importorskip("openai")
+        on_azure(monkeypatch, server.url)
     (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
-    one = pearl.Pearl(model=pearl.choose_model("some-model"))
+    one = pearl.Pearl(model=pearl.choose_model("azure:m" if azure else "some-model"))
 
-    async def several() -> list[pearl.Answer]:
-        plans = [f'1. a = FIND_REASON(CTX, "Mara leaves {at}") : Find why' for at in range(4)]
-        return await asyncio.gather(*(one.run(plan, "story.txt") for plan in plans))
+    async def several() -> list[str]:
+        loop.append(asyncio.get_running_loop())
+        plan = '1. a = FIND_REASON(CTX, "held") : Find why'
+        second = asyncio.create_task(one.run(plan, "story.txt"))
+        await asyncio.to_thread(server.reached.wait, 60)
+        first = await one.run(PLAN, "story.txt")
+        first_ended.set()
+        return [first.text, (await second).text]
 
-    assert [one.text for one in asyncio.run(several())] == ["The Fund closed it."] * 4
+    assert asyncio.run(several()) == ["The Fund closed it.", "It burned."]
+    assert len(server.asked) == 2
 
 
 def test_a_twin_waits_in_a_loop_that_runs_and_an_interrupt_stops_its_work(

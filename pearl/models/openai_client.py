@@ -160,7 +160,7 @@ class ClientTransport(Transport):
         elif body:
             # As an object: of an Azure client's, the deployment goes into the address.
             sent["body"] = json.loads(body)
-        with self._mapped_errors():
+        with self._mapped_errors(), self.calling():
             response = await self._sent(method, "/" + "/".join(path), sent)
             try:
                 yield Incoming(response.status_code, response.headers, self._body(response))
@@ -232,7 +232,7 @@ class ClientTransport(Transport):
 
     async def close(self) -> None:
         client = self._client
-        if self._owned and client is not None:
+        if self._owned and client is not None and not self.called:
             self._client = None
             with suppress(RuntimeError):
                 await client.close()

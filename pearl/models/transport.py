@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ class Transport:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, URL]] = {}
+        self._under_way: Counter[asyncio.AbstractEventLoop] = Counter()
 
     def redact(self, text: str) -> str:
         """A text of the endpoint's without what it was sent in confidence."""
@@ -179,8 +181,26 @@ class Transport:
                 await self._close()
             session, base = self._sessions[loop]
             url = _below(base, path).update_query(query) if query else _below(base, path)
-            async with session.request(method, url, allow_redirects=False, **sent) as response:
-                yield Incoming(response.status, response.headers, self._pieces(response))
+            with self.calling():
+                async with session.request(method, url, allow_redirects=False, **sent) as response:
+                    yield Incoming(response.status, response.headers, self._pieces(response))
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Around a call: while it is under way, another run that ends closes nothing."""
+        loop = asyncio.get_running_loop()
+        self._under_way[loop] += 1
+        try:
+            yield
+        finally:
+            self._under_way[loop] -= 1
+            if not self._under_way[loop]:
+                del self._under_way[loop]
+
+    @property
+    def called(self) -> bool:
+        """Whether a call is under way in this event loop."""
+        return asyncio.get_running_loop() in self._under_way
 
     @staticmethod
     async def _pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -189,8 +209,11 @@ class Transport:
                 yield piece
 
     async def close(self) -> None:
-        """Close what this event loop has open, and what loops that have ended left behind."""
-        await self._close(asyncio.get_running_loop())
+        """Close what this event loop has open, and what loops that have ended left behind.
+
+        Several runs may share a model: the last of them closes.
+        """
+        await self._close(None if self.called else asyncio.get_running_loop())
 
     async def _close(self, this: asyncio.AbstractEventLoop | None = None) -> None:
         for loop in [loop for loop in self._sessions if loop is this or loop.is_closed()]:
