@@ -18,7 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents
@@ -58,15 +58,16 @@ _SAMPLE = 6  # questions that programs are built over
 _AGREE = 2  # on how many of them a program needs an answer
 _ROUNDS = 12  # searches for one kind of question
 _SUPPORT = 3  # questions that a program has to explain
-_ALONE = 8  # rounds of choosing among explanations of single questions
-_HOP = 1.0  # what a hop costs, as one more explains more by chance
+_EQUALS = 50  # programs that are kept beside one that they do as well as
+_CHOICES = 8  # rounds of choosing among programs by words
 _SAID = 2.0  # how often a word counts as seen with a hop that says it
 _ERRORS = 0.2  # the share of its answers that may be wrong
 
 Report = Callable[[str], None]
 """Takes a line of what is found."""
 
-Way: TypeAlias = tuple[str, tuple[Move, ...]]
+Moves: TypeAlias = tuple[Move, ...]
+Way: TypeAlias = tuple[str, Moves]
 """A kind of question, as its text with holes, and the moves that one such question took."""
 
 
@@ -78,11 +79,18 @@ class Program:
         moves: its hops.
         right: how many of the questions it explains.
         wrong: how many it answers otherwise than recorded.
+        equals: others with as many hops that do as well.
     """
 
-    moves: tuple[Move, ...]
+    moves: Moves
     right: int
     wrong: int
+    equals: tuple[Moves, ...] = ()
+
+    @property
+    def ways(self) -> tuple[Moves, ...]:
+        """It, and its equals."""
+        return (self.moves, *self.equals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,31 +180,29 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             case = Case(pattern, entities, question.answer, asked[-1])
             cases.setdefault(pattern, []).append(case)
     kinds = _explain_all(cases, report)
-    examples: list[Way] = []
-    left: list[Case] = []
-    for kind in kinds:
-        those = cases[kind.pattern]
-        general = {one.moves: _general(one.moves, those[:_SAMPLE]) for one in kind.programs}
-        for case in those:
-            right = (general[one.moves] for one in kind.programs if _is_right(one.moves, case))
-            found = next(right, None)
-            if found is None:
-                left.append(case)
-            else:
-                examples.append((kind.pattern, found))
-    report(f"{len(left)} questions are left, each of which is looked at for itself")
-    alone = _explain_alone(left, examples)
-    examples += [(case.pattern, moves) for case, moves in alone]
-    done = {id(case) for case, _ in alone}
-    kinds = tuple(
-        replace(kind, left=tuple(one for one in kind.left if id(one) not in done)) for kind in kinds
+    known = tuple(
+        dict.fromkeys(
+            way
+            for kind in kinds
+            for one in kind.programs
+            if one.right >= _SUPPORT
+            for way in one.ways
+        )
     )
+    refusals: Refusals = {}
+    explained: list[tuple[Case, tuple[Moves, ...]]] = []
+    for at, kind in enumerate(kinds):
+        tried = [*_all_ways(kind, cases[kind.pattern], known, refusals)]
+        explained += [(case, ways) for case, ways in tried if ways]
+        kinds[at] = replace(kind, left=tuple(case for case, ways in tried if not ways))
+    report(f"{sum(len(kind.left) for kind in kinds)} questions are left")
+    examples = _chosen(explained)
     return Learned(
         model_of("answers", forms, examples),
         sum(map(len, cases.values())),
         len(examples),
         sum(one.agents.calls for one in asked),
-        kinds,
+        tuple(kinds),
     )
 
 
@@ -212,7 +218,7 @@ def model_of(
         forms: what agents answer, and in how many worlds each did.
         examples: a pattern and its moves, one for each question.
     """
-    counted: dict[str, Counter[tuple[Move, ...]]] = {}
+    counted: dict[str, Counter[Moves]] = {}
     for question, moves in examples:
         counted.setdefault(question, Counter())[moves] += 1
     patterns = []
@@ -225,7 +231,7 @@ def model_of(
 # Programs that explain the answers of all questions of a kind, and of as many as they can.
 
 
-def _explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> tuple[Kind, ...]:
+def _explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Kind]:
     """Programs for all kinds of question, those with the most questions first.
 
     For each, programs are sought until all of its questions are explained, or nothing more is
@@ -233,7 +239,7 @@ def _explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> tuple[K
     """
     refusals: Refusals = {}
     kinds: list[Kind] = []
-    known: dict[tuple[Move, ...], Program] = {}
+    known: dict[Moves, Program] = {}
     for pattern, those in sorted(cases.items(), key=lambda one: (-len(one[1]), one[0])):
         report(f"{pattern} ({len(those)})")
         programs = _recalled(those, known.values())
@@ -266,7 +272,7 @@ def _explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> tuple[K
             left = _not_right(kind.left, more)
             stopped = kind.stopped if left else ""
             kinds[at] = replace(kind, programs=needed, left=left, stopped=stopped)
-    return tuple(kinds)
+    return kinds
 
 
 def _not_right(cases: Iterable[Case], programs: Sequence[Program]) -> tuple[Case, ...]:
@@ -282,7 +288,8 @@ def _recalled(cases: Sequence[Case], known: Iterable[Program]) -> list[Program]:
     left = tuple(cases)
     for program in sorted(known, key=lambda one: -one.right):
         for holding in itertools.islice(_verified(program.moves, left), 1 if left else 0):
-            programs.append(holding)
+            equals = program.equals if holding.moves == program.moves else ()
+            programs.append(replace(holding, equals=equals))
             left = _not_right(left, (holding,))
     return programs
 
@@ -297,45 +304,74 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
         (one.moves, {at for at, case in enumerate(cases) if _is_right(one.moves, case)})
         for one in programs
     ]
+    equals = {one.moves: one.equals for one in programs}
     chosen: list[Program] = []
     while left:
         moves, most = max(left, key=lambda one: len(one[1]))
         if not most:
             break
-        chosen.append(_counted(moves, cases))
+        chosen.append(replace(_counted(moves, cases), equals=equals[moves]))
         left = [(other, right - most) for other, right in left]
     return tuple(chosen)
 
 
-# Questions of which there are too few of a kind.
+# Of the programs that give an answer, the one that is meant.
 
 
-def _explain_alone(
-    cases: Iterable[Case], known: Sequence[Way]
-) -> list[tuple[Case, tuple[Move, ...]]]:
+def _all_ways(
+    kind: Kind, cases: Sequence[Case], known: Sequence[Moves], refusals: Refusals
+) -> Iterator[tuple[Case, tuple[Moves, ...]]]:
+    """The programs that may be the decomposition of each question of a kind.
+
+    They are those that were found for its kind; where these are of too few questions, or none
+    gives the answer, those of all kinds, as they are and with one more hop; and where none of
+    these does either, what a search for this question alone finds.
+    """
+    own = dict.fromkeys(way for one in kind.programs for way in one.ways)
+    general = {way: _general(way, cases[:_SAMPLE]) for way in own}
+    for case in cases:
+        ways = [general[way] for way in own if _is_right(way, case)]
+        if not ways or len(cases) < _SUPPORT:
+            more = (*(way for way in known if _is_right(way, case)), *_longer(known, case))
+            ways += [_general(way, (case,)) for way in more]
+        yield case, tuple(dict.fromkeys(ways or _explanations(case, refusals)))
+
+
+def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
+    """Known programs with one more hop that give a question's answer."""
+    for way in known:
+        before = run_moves(way, case)
+        is_list = isinstance(before, list)
+        for form in case.agents.forms if before is not None else ():
+            once = Move(Mode.PLAIN, (), form, (-1,))
+            each = (replace(once, mode=Mode.EACH, then=then) for then in _SWAPPED if is_list)
+            longer = ((*way, hop) for hop in (*each, once) if form.blanks == 1)
+            yield from itertools.islice((one for one in longer if _is_right(one, case)), 1)
+
+
+def _chosen(explained: Sequence[tuple[Case, tuple[Moves, ...]]]) -> list[Way]:
     """For each question, of the programs that give its answer, the one that fits its words best.
 
-    An answer has many explanations, most of them wrong, and the words of the question choose among
-    them: at first those that the hops say themselves, and then, in turns, those that go with a hop
-    in what was chosen for all questions, also of other kinds (hard expectation-maximisation).
+    An answer has many explanations, most of them wrong, and some are right wherever they were
+    tried and say something else: whose heaviest marrow weighs over 40 is whose any marrow does.
+    The words of the question choose among them: at first those that the hops say themselves and
+    what goes with a hop where there is no choice, and then, in turns, what goes with a hop in what
+    was chosen for all questions, also of other kinds (hard expectation-maximisation).
     """
-    refusals: Refusals = {}
-    tried = [(case, _explanations(case, refusals)) for case in cases]
-    explained = [(case, ways) for case, ways in tried if ways]
-    if len(known) + len(explained) < _SUPPORT:
+    if len(explained) < _SUPPORT:
         return []
-    chosen: list[tuple[Case, tuple[Move, ...]]] = []
-    for _ in range(_ALONE):
-        ties = _Ties((*known, *((case.pattern, moves) for case, moves in chosen)))
+    chosen = [(case.pattern, ways[0]) for case, ways in explained if len(ways) == 1]
+    for _ in range(_CHOICES):
+        fit = cache(_Ties(chosen).fit)
         chosen = [
-            (case, max(ways, key=partial(ties.fit, case.pattern))) for case, ways in explained
+            (case.pattern, max(ways, key=partial(fit, case.pattern))) for case, ways in explained
         ]
     return chosen
 
 
-def _explanations(case: Case, refusals: Refusals) -> list[tuple[Move, ...]]:
+def _explanations(case: Case, refusals: Refusals) -> list[Moves]:
     """Programs in a row that give the answer of one question, those with the fewest hops first."""
-    found: list[tuple[Move, ...]] = []
+    found: list[Moves] = []
     levels = levels_of(Bank((case,), refusals, 1), new_only=False)
     for hops, level in enumerate(itertools.islice(levels, CHAIN + 1), 1):
         if hops > CHAIN and found:
@@ -347,7 +383,7 @@ def _explanations(case: Case, refusals: Refusals) -> list[tuple[Move, ...]]:
     return found
 
 
-def _general(moves: tuple[Move, ...], cases: Sequence[Case]) -> tuple[Move, ...]:
+def _general(moves: Moves, cases: Sequence[Case]) -> Moves:
     """A program that asks for each item of an answer where asking once gives the same.
 
     Where an answer has one item in every case, both do, and the next world has several.
@@ -364,27 +400,39 @@ def _general(moves: tuple[Move, ...], cases: Sequence[Case]) -> tuple[Move, ...]
 
 
 class _Ties:
-    """Which words of questions go with which hops, by how each is thought to go."""
+    """Which words of questions go with which hops, by how each is thought to go.
+
+    What a hop is asked about is part of it: ``Is {} greater than {}?`` means two things.
+    """
 
     def __init__(self, ways: Sequence[Way]) -> None:
-        self._ways = max(1, len(ways))
-        pairs = [({*words_of(text)}, {move.form for move in moves}) for text, moves in ways]
+        self._ways = len(ways)
+        pairs = [({*words_of(text)}, {*map(_hop, moves)}) for text, moves in ways]
         self._words = Counter(word for words, _ in pairs for word in words)
-        self._forms = Counter(form for _, forms in pairs for form in forms)
+        self._hops = Counter(hop for _, hops in pairs for hop in hops)
         self._both = Counter(pair for one in pairs for pair in itertools.product(*one))
 
-    def fit(self, question: str, moves: Sequence[Move]) -> float:
-        """How well a way fits: each word has its best hop, and each hop its best word."""
-        words, forms = {*words_of(question)}, {move.form for move in moves}
-        ties: dict[tuple[str, Form], float] = {}
-        for word, form in itertools.product(words, forms):
+    def fit(self, question: str, moves: Moves) -> float:
+        """How well a way fits: each word has its best hop, each hop its best word, and hops that
+        are needed elsewhere are likelier than others."""
+        words, hops = {*words_of(question)}, {*map(_hop, moves)}
+        ties: dict[tuple[str, _Hop], float] = {}
+        for word, hop in itertools.product(words, hops):
             # How much more often the two come together than by chance, as a logarithm.
-            expected = self._words[word] * self._forms[form] / self._ways
-            both = self._both[word, form] + (_SAID if says(form, word) else 0.0)
-            ties[word, form] = math.log((both + 0.5) / (expected + 0.5))
-        best = [max(ties[word, form] for form in forms) for word in words]
-        best += [max((ties[word, form] for word in words), default=0.0) for form in forms]
-        return sum(sorted(best)) - _HOP * len(moves)
+            expected = self._words[word] * self._hops[hop] / max(1, self._ways)
+            both = self._both[word, hop] + (_SAID if says(hop[0], word) else 0.0)
+            ties[word, hop] = math.log((both + 0.5) / (expected + 0.5))
+        best = [max(ties[word, hop] for hop in hops) for word in words]
+        best += [max((ties[word, hop] for word in words), default=0.0) for hop in hops]
+        best += [math.log((self._hops[hop] + 0.5) / (self._ways + 1)) for hop in hops]
+        return sum(sorted(best))
+
+
+_Hop: TypeAlias = tuple[Form, tuple[int | str, ...]]
+
+
+def _hop(move: Move) -> _Hop:
+    return move.form, move.arguments
 
 
 # Whether programs hold for questions that they were not found on.
@@ -395,7 +443,7 @@ _SWAPPED = {
 }
 
 
-def _verified(moves: tuple[Move, ...], left: Sequence[Case]) -> Iterator[Program]:
+def _verified(moves: Moves, left: Sequence[Case]) -> Iterator[Program]:
     """Of a program and its variants, with doubles kept or dropped, those that hold for questions.
 
     One has to explain `_SUPPORT` of them, or all where there are fewer.
@@ -414,14 +462,14 @@ def _verified(moves: tuple[Move, ...], left: Sequence[Case]) -> Iterator[Program
             yield program
 
 
-def _counted(moves: tuple[Move, ...], cases: Sequence[Case]) -> Program:
+def _counted(moves: Moves, cases: Sequence[Case]) -> Program:
     """A program, with how many questions it answers as recorded, and how many otherwise."""
     answers = ((run_moves(moves, case), case.answer) for case in cases)
     agrees = Counter(_equal(value, gold) for value, gold in answers if value is not None)
     return Program(moves, agrees[True], agrees[False])
 
 
-def _is_right(moves: tuple[Move, ...], case: Case) -> bool:
+def _is_right(moves: Moves, case: Case) -> bool:
     """Whether a program gives a question's recorded answer."""
     value = run_moves(moves, case)
     return value is not None and _equal(value, case.answer)
@@ -478,6 +526,12 @@ def _shortest(
                 goals.append(term)
         programs = [one for term in goals for one in _verified(moves_of(term), left)]
         if programs:
-            best = max(programs, key=lambda one: (one.right - one.wrong, -len(one.moves)))
-            return best, tried
+            best = max(programs, key=_worth)
+            equals = (one.moves for one in programs if _worth(one) == _worth(best))
+            others = dict.fromkeys(moves for moves in equals if moves != best.moves)
+            return replace(best, equals=tuple(others)[:_EQUALS]), tried
     return None, tried
+
+
+def _worth(program: Program) -> tuple[int, int]:
+    return program.right - program.wrong, -len(program.moves)
