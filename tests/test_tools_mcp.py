@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pearl.lang.source import InputError
+import pearl
+from pearl.lang.source import InputError, Source
 from pearl.tools import mcp
 from pearl.tools.declared import load_tools
 from pearl.tools.mcp import plain_schema
 from pearl.tools.toolbox import Toolbox, ToolError, ToolReply
 from tests.conftest import ROOT
+from tests.mind import Mind
 from tests.server import answering, flooding
 from tests.services import Services
 from tests.shell import call
@@ -134,6 +136,23 @@ def test_a_program_is_ended_with_its_session_and_begun_again():
     for number in numbers:
         with pytest.raises(ProcessLookupError):
             os.kill(number, 0)
+
+
+def test_a_question_s_tools_are_in_one_session_that_ends_with_it():
+    whole, where, who = "Which process, and whose lighthouse?", "Which process?", "Who is Mara?"
+    model = Mind(
+        splits={whole: [where, who]}, knows={whole: "both"},
+        tools={where: ["notes_here"], who: ["notes_read"]},
+        inputs={where: {}, who: {"name": "Mara"}},
+    )  # fmt: skip
+    path = declare(PROGRAM, "read", "here")
+    nothing = Source("nothing", "Nothing is said here.")
+    found = pearl.ask_sync(nothing, whole, strategy="rebel", tools=path, model=model, store="s.db")
+    assert found.text == "both"
+    replies = [given["reply"] for given in model.given("rebel_read")]
+    assert MARA in replies[1]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(str(replies[0]).split()[0]), 0)
 
 
 @pytest.mark.parametrize("over_http", [False, True])

@@ -75,11 +75,17 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
     error = stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
     metrics = {"accuracy": mean, "stderr": error} if scores else {}
     samples = [_sample(log, result, model) for result in results]
+    now = time.time()
+    # When it was run is not told; what its questions took is.
+    took = sum(result.measures.get("seconds", 0.0) for result in results)
+    stats = log.EvalStats(started_at=_moment(now - took), completed_at=_moment(now))
     made = log.EvalLog(
         status="success",
         eval=log.EvalSpec(
-            created=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+            created=_moment(now),
+            run_id=about.get("run", "").partition(",")[0],
             task=evaluation.title,
+            task_id=f"{evaluation.title}, {chosen}",
             solver=chosen,
             dataset=log.EvalDataset(name=evaluation.title, samples=len(samples)),
             model=model,
@@ -103,6 +109,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
                 )
             ],
         ),
+        stats=stats if took else log.EvalStats(),
         samples=samples,
     )
     try:
@@ -111,6 +118,11 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
             os.replace(Path(folder) / "whole.eval", path)
     except OSError as wrong:
         raise InputError(f"{path} cannot be written: {wrong.strerror}.") from None
+
+
+def _moment(seconds: float) -> str:
+    """A time since 1970 as Inspect writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds))
 
 
 def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of Inspect's
@@ -151,6 +163,7 @@ def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of I
             )
             for name, usage in spent.items()
         },
+        total_time=result.measures.get("seconds"),
         error=log.EvalError(message=result.error, traceback="", traceback_ansi="")
         if result.error
         else None,
