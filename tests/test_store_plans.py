@@ -103,6 +103,7 @@ def use(file: Path) -> None:
     list(history.read_rows(engine, run))
     history.read_row_keys(engine, run)
     history.read_row(engine, run, "a")
+    history.read_beside(engine, run, "a")
     history.read_identities(engine, found, ["a"])
     _read_counts(engine, run)
     for name in ("", run):

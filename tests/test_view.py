@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from pearl.store.history import count_rows, list_runs, tag_run
 from pearl.store.store import open_store
 from pearl.store.tables import runs
 from pearl.viewer.app import Shown, application
+from pearl.viewer.page import View
 from pearl.viewer.serve import HEADERS
 from tests.conftest import PICTURES, keep_picture
 from tests.forks import Fork
@@ -159,9 +163,19 @@ class TestPages:
             assert "<h1>Why does Tom leave?</h1>" in row
             assert "to the letter" in row
             assert "The right answer is <b>B</b>" in row
+            # Rows are gone through one by one: all, or those that were asked for.
+            links = re.findall(r'<a href="([^"]+)" rel="(prev|next)"', row)
+            assert [(unescape(link).partition("?")[2], way) for link, way in links] == [
+                ("item=q%2F0", "prev"), ("item=q%2F2", "next"),
+            ]  # fmt: skip
+            some = browser.get(f"/run/{known['2']}?item=q%2F1&q=leave").text
+            assert "?item=q%2F2&amp;q=leave" in some
+            alone = browser.get(f"/run/{known['2']}?item=q%2F1&q=q/1").text
+            assert "Next row" not in alone
+            assert "Previous row" not in alone
             evaluation = browser.get(f"/run/{known['4']}?method=mcq&show=wrong").text
             assert "rows of 6" in evaluation or "row of 6" in evaluation
-            assert "?item=pearl%2Fq%2F0" not in evaluation.partition('id="rows"')[2]
+            assert "item=pearl%2Fq%2F0" not in evaluation.partition('id="rows"')[2]
             assert browser.get(f"/run/{known['2']}?q=Q/1").text.count('<tr id="r') == 1
             assert browser.get(f"/run/{known['0']}").text.count("<h1>Why does Mara leave?") == 1
 
@@ -202,6 +216,10 @@ class TestPages:
             answer = browser.get(path.format(*names(filled).values()))
         assert answer.status == status
         assert said in answer.text
+
+    def test_a_page_that_takes_long_is_asked_for_less_often(self):
+        assert View({}, "").pause == 2
+        assert View({}, "", asked=time.monotonic() - 4).pause > 20
 
     def test_a_page_beyond_the_last_one_is_the_last_one(self, filled: Path):
         with viewing(str(filled)) as browser:

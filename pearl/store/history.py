@@ -389,6 +389,16 @@ def read_row(engine: Engine, run: str, id: str) -> dict[str, Any]:
         return found
 
 
+def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:
+    """The ids of the rows before and behind one, in the order of the questions; empty for none."""
+    place = select(rows.c.position).where(rows.c.run == run, rows.c.id == id).scalar_subquery()
+    at, own = rows.c.position, select(rows.c.id).where(rows.c.run == run).limit(1)
+    with reading(engine) as connection:
+        before = connection.scalar(own.where(at < place).order_by(at.desc()))
+        behind = connection.scalar(own.where(at > place).order_by(at))
+    return before or "", behind or ""
+
+
 def files_of(engine: Engine, run: RunRow) -> set[str]:
     """What may be a path of what a run read, or wrote: all that it names, and its documents."""
     named = {re.sub(r" \(\d+ characters, sha256 [0-9a-f]{64}\)$", "", str(one))

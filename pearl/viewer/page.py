@@ -42,6 +42,7 @@ from pearl.store.history import (
     Totals,
     Wanted,
     list_runs,
+    read_beside,
     read_entries,
     read_identities,
     read_row,
@@ -68,6 +69,9 @@ MOST = 5000
 SLOWEST = 10
 """Items that are named as the slowest."""
 
+PAUSE = 2
+"""Seconds between two looks at a run that is followed, at least."""
+
 AT_ONCE = 100
 """Rows of a page that is served; links lead to the others."""
 
@@ -92,12 +96,19 @@ class View:
         place: the store, as a person may see it.
         path: the page's own.
         query: what stands behind the path, by name.
+        asked: when it was asked for, by the monotonic clock.
     """
 
     static: Mapping[str, str]
     place: str
     path: str = "/"
     query: Mapping[str, str] = field(default_factory=dict)
+    asked: float = field(default_factory=time.monotonic)
+
+    @property
+    def pause(self) -> int:
+        """Seconds after which a page that follows a run asks again: more where it takes long."""
+        return max(PAUSE, math.ceil(5 * (time.monotonic() - self.asked)))
 
     def get(self, name: str) -> str:
         """What was asked for under a name; empty for nothing."""
@@ -197,6 +208,7 @@ def run_page(
         pieces=cut(document.text, chain(*quotes)) if document.text else (),
         row=row,
         item=item,
+        neighbours=_neighbours(engine, run, item, view),
         **_beside(engine, run, view if not item else None),
         span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
         begun=sum(entry.path == "run" for entry in every),
@@ -210,6 +222,23 @@ def run_page(
         checked=partial(_checked, library),
         prompts=read_prompts(entries, identities, asked_as, options, document.text, library),
     )
+
+
+def _neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dict[str, str]:
+    """Links to the rows before and behind one, of those that are asked for."""
+    if not view or not item:
+        return {}
+    before, behind = "", ""
+    if any(map(view.get, ("q", "show", "method"))):
+        rows = (Item(row) for _, row in read_rows(engine, run.name))
+        names = [one.id for one in rows if one.is_asked_for(view) or one.id == item]
+        if item in names:
+            at = names.index(item)
+            before, behind = (names[at - 1] if at else ""), "".join(names[at + 1 : at + 2])
+    else:
+        before, behind = read_beside(engine, run.name, item)
+    found = {"Previous row": before, "Next row": behind}
+    return {label: view.link(item=name) for label, name in found.items() if name}
 
 
 def _cost(prices: Prices, name: str, spent: Mapping[str, Usage]) -> int | None:
