@@ -168,10 +168,10 @@ async def open_session(
         if opened:
             opened.end(run)
     finally:
-        tell(kind, journal, model)
         if opened:
             opened.close()
         await model.close()
+        tell(kind, journal, model)
 
 
 @dataclass(frozen=True, slots=True)

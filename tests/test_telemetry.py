@@ -136,14 +136,11 @@ def test_a_run_its_steps_and_its_calls_are_spans(receiver: Receiver, serve: Serv
 
 def test_what_failed_says_so(receiver: Receiver, serve: Serve):
     serve([failing(400)])
-    assert process("run", "mara.plan", "story.txt", "--store", "s.db").code == 1
-    root, step, made = receiver.spans()
-    assert {one.status.code for one in (root, step, made)} == {Status.STATUS_CODE_ERROR}
-    assert [about(one)["error.type"] for one in (root, step, made)] == [
-        "_OTHER",
-        "request",
-        "request",
-    ]
+    for command in (("run", "mara.plan", "story.txt"), ("plan", WHY)):
+        assert process(*command, "--store", "s.db").code == 1
+        spans = receiver.spans()
+        assert [about(one)["error.type"] for one in spans] == ["_OTHER", "request", "request"]
+        assert {one.status.code for one in spans} == {Status.STATUS_CODE_ERROR}
 
 
 def test_each_question_of_a_batch_is_a_trace(receiver: Receiver):

@@ -182,6 +182,17 @@ def test_a_server_over_http(url: str):
     ]
 
 
+def test_a_server_that_is_gone_is_told_in_a_line():
+    Path("served.py").write_text(SERVER.read_text("utf-8"), encoding="utf-8")
+    path = declare(f'command = ["{sys.executable}", "served.py"]', "ends", "read")
+    tools = load_tools(path, {})
+    Path("served.py").unlink()
+    mara = {"name": "Mara"}
+    assert said(tools, ("ends", {}), ("read", mara), ("read", mara)) == [
+        f"network: notes_{name}: {ENDED}." for name in ("ends", "read", "read")
+    ]
+
+
 def refused(path: str, addresses: tuple[str, ...] = ("127.0.0.1",), **values: str) -> str:
     async def resolve(host: str, port: int) -> tuple[str, ...]:
         return addresses

@@ -71,7 +71,7 @@ def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
         ends.append((made, end))
         return made
 
-    failed = any(entry.path == "failed" for entry in entries)
+    failed = entries[-1].status == "failed" or any(one.path == "failed" for one in entries)
     root = span(
         f"invoke_workflow {kind}", begun, max(map(_end, entries), default=begun),
         "_OTHER" if failed else "", None,

@@ -224,10 +224,10 @@ class Connection:
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> str:
         """A call's reply, as `Service`."""
-        portal, client = await asyncio.to_thread(self._session)
-        self._wrong = None
-        called = portal.start_task_soon(_called, client, name, dict(arguments))
         try:
+            portal, client = await asyncio.to_thread(self._session)
+            self._wrong = None
+            called = portal.start_task_soon(_called, client, name, dict(arguments))
             text: str = await asyncio.wrap_future(called)
         except Exception as error:  # noqa: BLE001 - a server may break in any way
             failure = self._failure(error)
