@@ -201,7 +201,8 @@ async def ask(
     question, source = _question(question), _document(document)
     check_options(options)
     head = heading(question, source, prepared.library, model, prepared.demonstrated)
-    head |= {"strategy": strategy} if strategy != "pearl" else {}
+    name = prepared.spec.name
+    head |= {"strategy": name} if name != "pearl" else {}
     context = context or context_for(model)
     opened = open_session(
         model, head, "ask", store, context=context, cache=cache, began=began, constrain=constrain

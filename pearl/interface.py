@@ -38,7 +38,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
 from pearl.strategies.pearl import Planned
-from pearl.strategies.registry import OwnStrategy, Settings
+from pearl.strategies.registry import OwnStrategy, Settings, own_strategy
 
 if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
@@ -337,7 +337,7 @@ class Pearl:
         dataset: str,
         data: str | Path,
         *,
-        methods: Sequence[str] = (),
+        methods: Sequence[str | OwnStrategy] = (),
         split: str = "all",
         documents: str | Path = "",
         limit: int = 0,
@@ -358,8 +358,8 @@ class Pearl:
         Args:
             dataset: its name, or ``questions`` for a file as `batch` takes it.
             data: its file.
-            methods: names; the first is what the others are compared with. By default those that
-                the data set is for.
+            methods: names, or strategies of your own; the first is what the others are compared
+                with. By default those that the data set is for.
             split: a part of it, or several with commas.
             documents: for your own questions, as `batch` takes it.
             limit: only the first so many questions; 0 for all.
@@ -386,10 +386,13 @@ class Pearl:
         asked, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
         named = chosen_library(self.library)
         library = named or load_library(*asked.dataset.libraries)
-        names, sizes, notes = with_sizes(methods or asked.dataset.methods, sizes, library)
+        own = {own_strategy(one).name: one for one in methods if not isinstance(one, str)}
+        called = [one if isinstance(one, str) else own_strategy(one).name for one in methods]
+        names, sizes, notes = with_sizes(called or asked.dataset.methods, sizes, library)
         equip = partial(
             equipped,
             metric=metric,
+            own=own,
             tools=tools,
             index=index,
             passages=passages,
@@ -397,11 +400,11 @@ class Pearl:
             examples=examples,
             turns=turns,
         )
-        own = named.names if named else ()
-        folder = self.demonstrations or ""
-        ready = prepare_methods(asked, library, names, sizes, folder, own, equip)
-        chosen = chosen_model(self.model)
-        job, model = ready.job(chosen, self._fit, (*notes, *drawn), reasoning=reasoning)
+        folder, libraries = self.demonstrations or "", named.names if named else ()
+        ready = prepare_methods(asked, library, names, sizes, folder, libraries, equip)
+        job, model = ready.job(
+            chosen_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning
+        )
         with self._settings(model) as settings:
             done = await self._done(job, settings)
             return load_run(done.run, settings.store, settings.prices)

@@ -188,6 +188,16 @@ def test_a_strategy_from_python(installed: Path, serve: Serve, questions: Path):
     done = reader.batch_sync(questions, strategy=readers.Fixed)
     assert [row["status"] for row in done.rows] == ["answered"] * 2
     assert len(server.asked) == asked
+    scores = reader.evaluate_sync("questions", questions, methods=[readers.Fixed, "zero-shot"])
+    assert scores.methods == ("Fixed", "zero-shot")
+    assert [one.words for one in scores.results_of("Fixed")] == ["The Fund closed it."] * 2
+    assert {one.calls for one in scores.results} == {1}
+
+    class Fixed(readers.Fixed):
+        """Another of the name."""
+
+    kept = dict(scores.about)["run"]
+    assert dict(reader.evaluate_sync("questions", questions, methods=[Fixed]).about)["run"] != kept
     with pytest.raises(pearl.InputError, match="is a class or a function"):
         reader.ask_sync("story.txt", "Why?", strategy=5)  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pearl.commaqa.agents import Agents
@@ -35,8 +36,9 @@ from pearl.strategies.registry import (
     MACHINES,
     STRATEGIES,
     Limits,
+    OwnStrategy,
     Settings,
-    find_strategy,
+    own_strategy,
 )
 from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
 from pearl.tools.functions import Entry
@@ -204,6 +206,7 @@ class EvaluationContext(Settings):
         embed: tells whether two questions are the same.
         examples: worked examples that a demand for a form shows, at most.
         metric: what scores answers; None for the data set's own.
+        own: strategies of a person's own, by the names under which they are methods.
     """
 
     setups: Mapping[str, PlanningSetup]
@@ -212,6 +215,7 @@ class EvaluationContext(Settings):
     embed: Embed = field(default_factory=TfIdf)
     examples: int = 0
     metric: AnswerScorer | None = None
+    own: Mapping[str, OwnStrategy] = field(default_factory=lambda: MappingProxyType({}))
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""
@@ -234,8 +238,8 @@ class EvaluationContext(Settings):
         limits = [self.limits.steps, self.limits.depth, self.limits.calls, self.limits.width]
         tools = self.tools.digest if self.tools else ""
         strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
-        if strategy is None and extension("strategies", method):
-            strategy = find_strategy(method)
+        if own := self.own.get(method) or (not strategy and extension("strategies", method)):
+            strategy = own_strategy(own, method)
         uses = strategy.uses if strategy else ()
         reached = [tools if use == "tools" else self.embed.identity for use in uses]
         decisive = [

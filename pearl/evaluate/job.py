@@ -107,7 +107,7 @@ class Trials:
         session = replace(session, examples=self.shared.examples)
         example, journal, model = task.what.example, session.journal, session.engine.model
         is_label = task.what.method == REASON_LABELS
-        method = None if is_label else find_method(task.what.method)
+        method = None if is_label else find_method(task.what.method, self.shared.own)
         working = self.shared.setup((method.setup if method else "") or LIBRARY)
         shown = len(working.demonstrations) if method and method.setup else None
         head = heading(example.question, example.document, working.library, model, shown)
@@ -304,7 +304,7 @@ def evaluation_job(
     Raises:
         InputError: there is no such method, or it lacks what it needs.
     """
-    found = [find_method(name) for name in methods]
+    found = [find_method(name, shared.own) for name in methods]
     sample.check(found, shared, model)
     every = (*methods, *((REASON_LABELS,) if reasoning else ()))
     library, path, examples = shared.setups[LIBRARY].library, sample.path, sample.examples

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pearl.commaqa.search import Budget, SearchMode
@@ -38,7 +39,7 @@ from pearl.models.routing import with_library
 from pearl.retrieval.index import open_index
 from pearl.runtime.context import Context
 from pearl.strategies.pearl import load_demonstrations, seed_demonstrations, shipped_folder
-from pearl.strategies.registry import NONE_SHOWN, Limits
+from pearl.strategies.registry import NONE_SHOWN, Limits, OwnStrategy
 
 _T = TypeVar("_T")
 
@@ -100,7 +101,7 @@ class Preparation:
         if notice:
             yield notice
         shared, methods = self.shared, self.methods
-        users = setups_in_use([find_method(name) for name in methods], shared)
+        users = setups_in_use([find_method(name, shared.own) for name in methods], shared)
         if users.keys() - {STEPWISE}:
             yield from _left_out(self.shown, "")
         if LIBRARY in users:
@@ -180,6 +181,7 @@ def equipped(
     made: EvaluationContext,
     *,
     metric: Metric = "",
+    own: Mapping[str, OwnStrategy] = MappingProxyType({}),
     learned: str = "",
     search: SearchMode = "best-first",
     index: str = "",
@@ -201,6 +203,7 @@ def equipped(
     return replace(
         made,
         metric=find_metric(metric),
+        own=own,
         search=load_search(learned, search, budget),
         retriever=open_index(index) if index else None,
         limits=_given(Limits, depth=depth, calls=calls),

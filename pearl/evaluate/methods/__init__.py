@@ -1,6 +1,8 @@
 """Every method of an evaluation, in the order they are listed; a new one is a row of `METHODS`."""
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
 from pearl.evaluate.methods import single, strategies, tmn
@@ -9,7 +11,7 @@ from pearl.lang.extensions import extension
 from pearl.lang.source import InputError
 from pearl.strategies.baselines import blind_plan, reasoning_plan
 from pearl.strategies.pearl import direct_plan
-from pearl.strategies.registry import find_strategy
+from pearl.strategies.registry import OwnStrategy, own_strategy
 
 __all__ = ["METHODS", "Method", "Outcome", "find_method"]
 
@@ -158,8 +160,12 @@ METHODS = (
 )  # fmt: skip
 
 
-def find_method(name: str) -> Method:
-    """The method of a name, as ``mcq`` or ``pearl@20``, or of a strategy that a package offers.
+def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})) -> Method:
+    """The method of a name, as ``mcq`` or ``pearl@20``.
+
+    Args:
+        name: it.
+        own: strategies of a person's own, which go before those that packages offer.
 
     Raises:
         InputError: there is none.
@@ -167,10 +173,10 @@ def find_method(name: str) -> Method:
     if size := strategies.size_of(name):
         return strategies.with_size(size)
     for method in METHODS:
-        if method.name == name:
+        if method.name == name and name not in own:
             return method
-    if extension("strategies", name):
-        own = find_strategy(name)
-        return _PROSE(name, own.about, partial(strategies.by_name, name, LIBRARY))
+    if strategy := own.get(name) or extension("strategies", name):
+        about = own_strategy(strategy, name).about
+        return _PROSE(name, about, partial(strategies.by_name, name, LIBRARY))
     known = ", ".join((*(method.name for method in METHODS), "pearl@N"))
     raise InputError(f"There is no method {name}: use one of {known}.")

@@ -92,9 +92,11 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
     most, turns = shared.shown if name == "pearl" else 0, shared.turns and name in MACHINES
     settings = replace(shared, shown=most, turns=turns)
     model, library = planner_of(session.engine.model).name, planning.library if planning else None
-    # Those of a person's own are shown none.
-    shown = planning.demonstrations if planning and find_strategy(name).demonstrations else None
-    return prepare(name, model, library, shown, settings)
+    own = shared.own.get(name)
+    # Those of a person's own are shown no plans.
+    plans = planning and not own and find_strategy(name).demonstrations
+    shown = planning.demonstrations if planning and plans else None
+    return prepare(own or name, model, library, shown, settings)
 
 
 async def run(
