@@ -17,7 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -130,7 +130,7 @@ class Writer(ABC):
         driver = self._engine.dialect.loaded_dbapi
         for left in reversed(range(TRIES)):
             try:
-                with self._engine.begin() as connection:
+                with self._connected() as connection, connection.begin():
                     for work, changes in groups.items():
                         results = work(connection, [change.payload for change in changes])
                         if results is not None:
@@ -141,6 +141,9 @@ class Writer(ABC):
                     raise
             else:
                 return
+
+    def _connected(self) -> AbstractContextManager[Connection]:
+        return self._engine.connect()
 
     def _settle(self, answered: Sequence[tuple[_Change, Any]]) -> None:
         """Wake who waits, in their own loop."""
@@ -166,6 +169,7 @@ class LoopWriter(Writer):
         self._due = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._held: Connection | None = None
 
     def close(self) -> None:
         """Commit what was handed over."""
@@ -173,6 +177,22 @@ class LoopWriter(Writer):
             self._timer.cancel()
             self._timer = None
         self._drain()
+        self._let_go()
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        # To take one from the pool and to give it back costs more than most transactions.
+        self._held = self._held or self._engine.connect()
+        try:
+            yield self._held
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def _put(self, change: _Change) -> None:
         self._changes.append(change)
