@@ -162,6 +162,19 @@ def echo(x: str) -> Any:
     return x
 
 
+def test_a_key_that_a_function_tells_is_nowhere(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PRICES_API_KEY", "pk-abcdef123456")
+
+    @pearl.action
+    def price(x: str) -> str:
+        """Look a price up."""
+        raise OSError("403 for https://prices.example/?key=pk-abcdef123456")
+
+    with pytest.raises(pearl.RunError, match=r"key=\*\*\*"):
+        run('1. a = PRICE("x") : Look\n', price, store="work.db")
+    assert b"pk-abcdef" not in b"".join(file.read_bytes() for file in Path().glob("work.db*"))
+
+
 def test_only_what_may_be_kept_is_kept_and_another_function_is_another_action():
     made: list[str] = []
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from pearl.answer import Session
-from pearl.lang.extensions import extension, source_digest
+from pearl.lang.extensions import extension, source_digest, told
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import digest
 from pearl.models.base import Model, choose_model
@@ -78,16 +78,15 @@ class OwnMetric:
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> float:
         """As `Scorer` has it; a function that blocks has a thread of its own."""
-        told = (worded(text, options) for text in (gold, answer))
+        words = (worded(text, options) for text in (gold, answer))
         try:
             if inspect.iscoroutinefunction(self.function):
-                made = await self.function(question, *told)
+                made = await self.function(question, *words)
             else:
-                made = await asyncio.to_thread(self.function, question, *told)
+                made = await asyncio.to_thread(self.function, question, *words)
             score = float(made)
         except Exception as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())
-            raise RunError(f"The metric {self.name} failed: {said}") from error
+            raise RunError(f"The metric {self.name} failed: {told(error)}") from error
         if not 0 <= score <= 1:
             raise RunError(f"The metric {self.name} gave {score:g}: let it give 0 to 1.")
         return score
@@ -128,9 +127,9 @@ class Graded:
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> float:
         """As `Scorer` has it."""
-        right, told = (worded(text, options) for text in (gold, answer))
+        right, said = (worded(text, options) for text in (gold, answer))
         given = (("question", question), ("rubric", str(self.rubric).strip()),
-                 ("right_answer", right), ("answer", told))  # fmt: skip
+                 ("right_answer", right), ("answer", said))  # fmt: skip
         call = FillSchema(load_schema("grade"), given, model=self.model)
         try:
             reply = await fill(session.caller(), call, GRADING)

@@ -5,11 +5,29 @@ Nothing is looked up for a name that is Pearl's own, and only what is named is l
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal, TypeAlias
 
 from pearl.lang.source import InputError
+from pearl.lang.text import pattern
 
 Group: TypeAlias = Literal["actions", "metrics", "strategies", "tools"]
+
+
+_SECRET = pattern(r"(?i)auth|key|token|secret|passw|credential")
+_SHORTEST, _LONGEST = 8, 300
+"""Characters of a variable's value that is no word, and of what is told of an error."""
+
+
+def told(error: Exception) -> str:
+    """What a person's own code says of its failure, in a line: without the values of variables of
+    the environment whose names are those of keys."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    secrets = {value.strip() for name, value in os.environ.items() if _SECRET.search(name)}
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            said = said.replace(secret, "***")
+    return said[:_LONGEST]
 
 
 def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a package offers

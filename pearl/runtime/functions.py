@@ -9,14 +9,12 @@ from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
 from pearl.lang.builtins import Given
+from pearl.lang.extensions import told
 from pearl.lang.functions import as_python, as_value
 from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Value, as_text, digest, from_json, to_json, type_of
 from pearl.models.middleware.cache import Keep
 from pearl.runtime.executor import Output, StepError
-
-LONGEST_CAUSE = 300
-"""Characters of what a function says of its failure that a message has, at most."""
 
 
 async def carry_out(
@@ -44,8 +42,7 @@ async def carry_out(
             else:
                 made = await asyncio.to_thread(function.call, *arguments)
         except Exception as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_CAUSE]
-            raise StepError("solver", f"{action.name} failed: {said}") from error
+            raise StepError("solver", f"{action.name} failed: {told(error)}") from error
         try:
             value = as_value(made)
         except DecodeError as error:
