@@ -34,14 +34,13 @@ from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import Job, JobSettings, start
 from pearl.jobs.workers import JobProgress
 from pearl.models.base import choose_model
+from pearl.store.cache import prune, stats
 from pearl.store.database import open_database
 from pearl.store.history import (
     find_run,
     list_runs,
     mean_seconds,
-    prune,
     read_entries,
-    stats,
     totals,
 )
 from pearl.strategies.registry import prepare

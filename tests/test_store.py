@@ -24,7 +24,7 @@ from pearl.lang.source import InputError
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.recorded import load_recording
 from pearl.runtime.calls import Entry
-from pearl.store import history as cache
+from pearl.store import cache, history
 from pearl.store import writer as changes
 from pearl.store.database import new_owner, open_database
 from pearl.store.history import (
@@ -401,15 +401,15 @@ class TestHistory:
             store.end(names[0])
             run(store.flush())
             engine, now = store.engine, time.time()
-            cache.tag_run(engine, names[1], ["base  line", "x"])
-            cache.tag_run(engine, names[1], ["base line"])
-            cache.tag_run(engine, names[1], ["x"], off=True)
+            history.tag_run(engine, names[1], ["base  line", "x"])
+            history.tag_run(engine, names[1], ["base line"])
+            history.tag_run(engine, names[1], ["x"], off=True)
             for wrong in ("", "x" * 61):
                 with pytest.raises(InputError, match="is no tag"):
-                    cache.tag_run(engine, names[0], [wrong])
+                    history.tag_run(engine, names[0], [wrong])
 
             def found(**wanted: Any) -> str:
-                some = list_runs(engine, now, 3, cache.Wanted(**wanted))
+                some = list_runs(engine, now, 3, history.Wanted(**wanted))
                 return "".join(str(names.index(one.name)) for one in some)
 
             assert found() == "321"
@@ -422,10 +422,10 @@ class TestHistory:
             assert found(status="stopped") == "2"
             assert found(least=0.6) == found(most=0.7) == "1"
             assert found(least=0.7) == ""
-            counts = cache.count_rows(engine, names)
-            assert counts == {names[1]: cache.RowCounts(4, 3, 3, 2)}
-            assert cache.read_tags(engine, names[:2]) == {names[0]: [], names[1]: ["base line"]}
-            assert cache.in_use(engine) == (["a", "b"], ["base line"])
+            counts = history.count_rows(engine, names)
+            assert counts == {names[1]: history.RowCounts(4, 3, 3, 2)}
+            assert history.read_tags(engine, names[:2]) == {names[0]: [], names[1]: ["base line"]}
+            assert history.in_use(engine) == (["a", "b"], ["base line"])
 
     def test_how_long_calls_take(self, place: str):
         with opened(place) as store:
@@ -648,7 +648,7 @@ class TestEarlierVersion:
         assert "Mara kept the lighthouse" in read("runs", "show", ask)
         assert [row["id"] for row in read("runs", "show", batch, "--json")["rows"]] == ["a", "b"]
         assert read("runs", "diff", batch, again, "--json")["different"] == []
-        counts = cache.count_rows(open_database(str(earlier)), names)
+        counts = history.count_rows(open_database(str(earlier)), names)
         assert [(one.rows, one.judged, one.right) for one in counts.values()] == [
             (2, 1, 1), (2, 2, 2), (2, 1, 1),
         ]  # fmt: skip

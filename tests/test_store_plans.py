@@ -16,9 +16,9 @@ from sqlalchemy import Engine, event
 from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.runtime.calls import Entry
-from pearl.store import history
+from pearl.store import cache, history
 from pearl.store.store import StoreLedger, open_store
-from pearl.viewer.page import _read_counts
+from pearl.viewer.job import read_counts
 
 LARGE = ("entries", "replies", "rows", "runs", "tags", "ledger")
 
@@ -105,11 +105,11 @@ def use(file: Path) -> None:
     history.read_row(engine, run, "a")
     history.read_beside(engine, run, "a")
     history.read_identities(engine, found, ["a"])
-    _read_counts(engine, run)
+    read_counts(engine, run)
     for name in ("", run):
-        list(history.export(engine, name))
-    history.stats(engine)
-    history.prune(engine, now - 100)
+        list(cache.export(engine, name))
+    cache.stats(engine)
+    cache.prune(engine, now - 100)
     store.close()
 
 

@@ -27,7 +27,7 @@ from pearl.store.history import count_rows, list_runs, tag_run
 from pearl.store.store import open_store
 from pearl.store.tables import runs
 from pearl.viewer.app import Shown, application
-from pearl.viewer.page import View
+from pearl.viewer.render import View
 from pearl.viewer.serve import HEADERS
 from tests.conftest import PICTURES, keep_picture
 from tests.forks import Fork

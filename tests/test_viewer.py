@@ -27,8 +27,8 @@ from pearl.runtime.calls import Entry
 from pearl.store.history import Totals
 from pearl.store.store import open_store
 from pearl.viewer.documents import Found, Named, cut, find_document, find_passages
+from pearl.viewer.job import Item, sum_up
 from pearl.viewer.journal import Call, Stage, read_calls, read_frames
-from pearl.viewer.page import Item, sum_up
 from pearl.viewer.plans import plan_lines
 from pearl.viewer.timeline import timeline
 from tests.runs import back_to_first_version, entries

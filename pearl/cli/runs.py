@@ -37,7 +37,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, given: Options) -> No
     if ctx.invoked_subcommand is not None:
         return
     from pearl.store.history import Wanted, list_runs, read_tags, totals
-    from pearl.viewer.page import title_of
+    from pearl.viewer.render import title_of
 
     with open_existing(given.store) as engine:
         listed = list_runs(engine, time.time(), limit, Wanted(tag=tag))
@@ -99,7 +99,8 @@ def show(run: str, html: str, documents: str, given: Options) -> None:
         many = found.has_rows and not item
         if html:
             from pearl.models.tokens import load_prices
-            from pearl.viewer.page import job_page, run_page
+            from pearl.viewer.job import job_page
+            from pearl.viewer.page import run_page
 
             prices = load_prices()
             if many:
@@ -309,7 +310,7 @@ def cache_command() -> None:
 @shared("store", "json")
 def stats(given: Options) -> None:
     """Count what the store holds."""
-    from pearl.store import history as cache
+    from pearl.store import cache
 
     with open_existing(given.store) as engine:
         found = cache.stats(engine)
@@ -331,7 +332,7 @@ def stats(given: Options) -> None:
 @shared("store", "json")
 def prune(age: str, given: Options) -> None:
     """Let go of old runs and their replies."""
-    from pearl.store import history as cache
+    from pearl.store import cache
 
     parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([mhdw])\s*", age, re.IGNORECASE)
     if not parts:
@@ -353,7 +354,7 @@ def export(run: str, given: Options) -> None:
     --model recorded:FILE answers from them.
     """
     from pearl.jobs.workers import line_of
-    from pearl.store import history as cache
+    from pearl.store import cache
 
     check_output(given.output)
     name = ""

@@ -26,7 +26,7 @@ from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.review import verdicts
 from pearl.review.people import Person, ReviewSession, everybody, form_token, who_is
-from pearl.viewer.page import make_templates
+from pearl.viewer.render import make_templates
 from pearl.viewer.serve import RefusedError, static_files
 
 LARGEST = 512 * 1024

@@ -1,7 +1,4 @@
-"""Reading a store back: which runs there are, what came of them, and what the cache holds.
-
-And the cache as a person keeps it: how large, what to let go, what to hand on.
-"""
+"""Reading a store back: which runs there are, what they are called, and what came of them."""
 
 from __future__ import annotations
 
@@ -9,18 +6,18 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Text, and_, case, cast, delete, exists, func, or_, select, text, tuple_
+from sqlalchemy import and_, case, delete, exists, func, or_, select, tuple_
 
 from pearl.lang.source import InputError
 from pearl.models.base import Reply, Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
 from pearl.store.store import storable
-from pearl.store.tables import PLAIN, entries, leases, ledger, replies, rows, runs, tags
+from pearl.store.tables import PLAIN, entries, replies, rows, runs, tags
 from pearl.store.writer import insert_into
 
 if TYPE_CHECKING:
@@ -111,7 +108,7 @@ class Totals:
         return models or {name: self.spent}
 
 
-def _usage_of(row: Row[Any]) -> Usage:
+def usage_of(row: Row[Any]) -> Usage:
     """The tokens of a call's row."""
     return Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
 
@@ -299,7 +296,7 @@ def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator
     with reading(engine) as connection:
         for row in connection.execution_options(yield_per=500).execute(query):
             value = row.text if row.kind == "call" else json.loads(row.value)
-            usage = _usage_of(row)
+            usage = usage_of(row)
             value = value if row.status == "done" else None
             plain: dict[str, Any] = {name: getattr(row, name) for name in PLAIN}
             yield Entry(path=row.path, value=value, cause=row.cause, usage=usage, **plain)
@@ -356,7 +353,7 @@ def read_reply(engine: Engine, key: str) -> Reply | None:
     where = and_(replies.c.scope == "", replies.c.key == key, replies.c.complete)
     with reading(engine) as connection:
         row = connection.execute(select(replies).where(where)).first()
-    return Reply(row.text, _usage_of(row), kept=True) if row else None
+    return Reply(row.text, usage_of(row), kept=True) if row else None
 
 
 def read_rows(engine: Engine, run: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -425,103 +422,3 @@ def read_row_keys(engine: Engine, run: str) -> dict[str, RowKey]:
     with reading(engine) as connection:
         found = connection.execute(query.where(rows.c.run == run))
         return {row.id: RowKey(row.row_key, row.position, row.status) for row in found}
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStats:
-    """What the cache holds of one model."""
-
-    model: str
-    replies: int
-    characters: int
-    prompt_tokens: int
-    completion_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What the store holds.
-
-    Args:
-        models: the cache, by model.
-        runs: how many runs.
-        entries: how many lines their journals have.
-        saved: calls that the cache has answered so far.
-        size: bytes of the database on the disk.
-    """
-
-    models: tuple[ModelStats, ...]
-    runs: int
-    entries: int
-    saved: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was let go."""
-
-    runs: int
-    replies: int
-
-
-def stats(engine: Engine) -> Stats:
-    """Count what the store holds."""
-    sizes = (func.length(replies.c.text), replies.c.prompt_tokens, replies.c.completion_tokens)
-    by_model = select(replies.c.model, func.count(), *map(func.sum, sizes))
-    by_model = by_model.group_by(replies.c.model).order_by(replies.c.model)
-    with reading(engine) as connection:
-        models = tuple(
-            ModelStats(row[0], *(int(number or 0) for number in row[1:]))
-            for row in connection.execute(by_model)
-        )
-        known, lines = (
-            int(connection.execute(select(func.count()).select_from(table)).scalar_one())
-            for table in (runs, entries)
-        )
-        answered = select(func.count()).where(entries.c.kept, entries.c.status == "done")
-        bytes_of = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
-        if connection.dialect.name == "postgresql":
-            bytes_of = "SELECT pg_database_size(current_database())"
-        saved = int(connection.execute(answered).scalar_one())
-        size = int(connection.execute(text(bytes_of)).scalar_one())
-        return Stats(models, known, lines, saved, size)
-
-
-def prune(engine: Engine, before: float) -> Pruned:
-    """Let go of runs that were last alive before a moment, in seconds since 1970, and of replies
-    that no run is left for."""
-    old = select(runs.c.id).where(runs.c.seen < before)
-    with usable(engine), engine.begin() as connection:
-        for table in (entries, rows, ledger, tags):
-            connection.execute(delete(table).where(table.c.run.in_(old)))
-        gone = connection.execute(delete(runs).where(runs.c.seen < before)).rowcount
-        # A journal that is left needs the texts of its calls.
-        unused = replies.c.key.not_in(select(entries.c.call_key))
-        old_replies = delete(replies).where(replies.c.created < before, unused)
-        let_go = connection.execute(old_replies).rowcount
-        # Left behind by processes that died, for calls that nobody has wanted since.
-        connection.execute(delete(leases).where(leases.c.expires < before))
-    if engine.dialect.name == "sqlite":
-        whole = engine.execution_options(isolation_level="AUTOCOMMIT")
-        with usable(engine), whole.connect() as connection:
-            connection.connection.cursor().execute("VACUUM")
-    return Pruned(gone, let_go)
-
-
-_EXPORTED = ("key", "text", "complete", "model", "identity")
-
-
-def export(engine: Engine, run: str = "") -> Iterator[dict[str, Any]]:
-    """The replies, as ``recorded:FILE`` reads them: those of a run, or with no name all of them."""
-    query = select(replies).order_by(replies.c.created, replies.c.key)
-    if run:
-        scope = select(runs.c.scope).where(runs.c.id == run).scalar_subquery()
-        used = select(entries.c.call_key).where(entries.c.run == run, entries.c.kind == "call")
-        query = query.where(replies.c.key.in_(used), replies.c.scope == cast(scope, Text))
-    with reading(engine) as connection:
-        for row in connection.execution_options(yield_per=200).execute(query):
-            yield {
-                **{name: getattr(row, name) for name in _EXPORTED},
-                "usage": asdict(_usage_of(row)),
-            }

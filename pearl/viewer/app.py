@@ -33,8 +33,10 @@ from pearl.store.history import (
     totals,
 )
 from pearl.viewer.compare import compare
+from pearl.viewer.job import COMPARED, STATES, Item, job_page, price_of
 from pearl.viewer.journal import head_of, read_frames
-from pearl.viewer.page import COMPARED, STATES, Item, View, job_page, price_of, render, run_page
+from pearl.viewer.page import run_page
+from pearl.viewer.render import View, render
 from pearl.viewer.serve import RefusedError, guarded, set_cookie, static_files
 
 if TYPE_CHECKING:

@@ -1,0 +1,116 @@
+"""The cache as a person keeps it: how large it is, what to let go, what to hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Text, cast, delete, func, select, text
+
+from pearl.store.database import reading, usable
+from pearl.store.history import usage_of
+from pearl.store.tables import entries, leases, ledger, replies, rows, runs, tags
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStats:
+    """What the cache holds of one model."""
+
+    model: str
+    replies: int
+    characters: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the store holds.
+
+    Args:
+        models: the cache, by model.
+        runs: how many runs.
+        entries: how many lines their journals have.
+        saved: calls that the cache has answered so far.
+        size: bytes of the database on the disk.
+    """
+
+    models: tuple[ModelStats, ...]
+    runs: int
+    entries: int
+    saved: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was let go."""
+
+    runs: int
+    replies: int
+
+
+def stats(engine: Engine) -> Stats:
+    """Count what the store holds."""
+    sizes = (func.length(replies.c.text), replies.c.prompt_tokens, replies.c.completion_tokens)
+    by_model = select(replies.c.model, func.count(), *map(func.sum, sizes))
+    by_model = by_model.group_by(replies.c.model).order_by(replies.c.model)
+    with reading(engine) as connection:
+        models = tuple(
+            ModelStats(row[0], *(int(number or 0) for number in row[1:]))
+            for row in connection.execute(by_model)
+        )
+        known, lines = (
+            int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+            for table in (runs, entries)
+        )
+        answered = select(func.count()).where(entries.c.kept, entries.c.status == "done")
+        bytes_of = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+        if connection.dialect.name == "postgresql":
+            bytes_of = "SELECT pg_database_size(current_database())"
+        saved = int(connection.execute(answered).scalar_one())
+        size = int(connection.execute(text(bytes_of)).scalar_one())
+        return Stats(models, known, lines, saved, size)
+
+
+def prune(engine: Engine, before: float) -> Pruned:
+    """Let go of runs that were last alive before a moment, in seconds since 1970, and of replies
+    that no run is left for."""
+    old = select(runs.c.id).where(runs.c.seen < before)
+    with usable(engine), engine.begin() as connection:
+        for table in (entries, rows, ledger, tags):
+            connection.execute(delete(table).where(table.c.run.in_(old)))
+        gone = connection.execute(delete(runs).where(runs.c.seen < before)).rowcount
+        # A journal that is left needs the texts of its calls.
+        unused = replies.c.key.not_in(select(entries.c.call_key))
+        old_replies = delete(replies).where(replies.c.created < before, unused)
+        let_go = connection.execute(old_replies).rowcount
+        # Left behind by processes that died, for calls that nobody has wanted since.
+        connection.execute(delete(leases).where(leases.c.expires < before))
+    if engine.dialect.name == "sqlite":
+        whole = engine.execution_options(isolation_level="AUTOCOMMIT")
+        with usable(engine), whole.connect() as connection:
+            connection.connection.cursor().execute("VACUUM")
+    return Pruned(gone, let_go)
+
+
+_EXPORTED = ("key", "text", "complete", "model", "identity")
+
+
+def export(engine: Engine, run: str = "") -> Iterator[dict[str, Any]]:
+    """The replies, as ``recorded:FILE`` reads them: those of a run, or with no name all of them."""
+    query = select(replies).order_by(replies.c.created, replies.c.key)
+    if run:
+        scope = select(runs.c.scope).where(runs.c.id == run).scalar_subquery()
+        used = select(entries.c.call_key).where(entries.c.run == run, entries.c.kind == "call")
+        query = query.where(replies.c.key.in_(used), replies.c.scope == cast(scope, Text))
+    with reading(engine) as connection:
+        for row in connection.execution_options(yield_per=200).execute(query):
+            yield {
+                **{name: getattr(row, name) for name in _EXPORTED},
+                "usage": asdict(usage_of(row)),
+            }

@@ -1,0 +1,289 @@
+"""A job as a page: what its rows came to."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import and_, case, func, select
+
+from pearl.lang.text import counted
+from pearl.models.base import Usage
+from pearl.models.tokens import Prices
+from pearl.runtime.calls import Entry
+from pearl.store.database import reading
+from pearl.store.history import (
+    RunRow,
+    Totals,
+    Wanted,
+    list_runs,
+    read_beside,
+    read_rows,
+    read_tags,
+    totals,
+)
+from pearl.store.tables import entries as entries_table
+from pearl.viewer.journal import Call, Stage
+from pearl.viewer.render import View, render
+from pearl.viewer.timeline import Timeline, timeline
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine, Select
+
+MOST = 5000
+"""Rows on a page, at most: a browser shows no more of them with ease."""
+
+SLOWEST = 10
+"""Items that are named as the slowest."""
+
+COMPARED = ("ask", "run", "batch", "eval")
+"""Kinds of runs that can be held against another of their kind."""
+
+CHOICE = 50
+"""Runs to choose from for that, the last ones."""
+
+STATES = {"ended": "ended", "running": "running", "stopped": "stopped on the way"}
+"""What may be the matter with a run, in words."""
+
+_SEARCHED = ("question", "words", "gold", "error", "document")
+"""What of a row words are looked for in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of a job.
+
+    Args:
+        row: as the store has it.
+        counts: what its calls came to, over all the times that it was begun.
+        seconds: from when it was begun last to its last call's end; None where that is not known.
+        begun: when it was, in seconds since 1970; None likewise.
+    """
+
+    row: Mapping[str, Any]
+    counts: Totals = field(default_factory=Totals)
+    seconds: float | None = None
+    begun: float | None = None
+
+    def get(self, key: str) -> Any:  # noqa: ANN401 - any JSON
+        """What the row says, or the result in it; an empty text for nothing."""
+        return self.row.get(key) or (self.row.get("result") or {}).get(key) or ""
+
+    @property
+    def id(self) -> str:
+        """The item's id."""
+        return str(self.row.get("id", ""))
+
+    @property
+    def answered(self) -> bool:
+        """Whether it has an answer."""
+        return self.row.get("status") == "answered"
+
+    @property
+    def remarks(self) -> str:
+        """What to know of its answer: that nothing stands behind it, that there was no plan."""
+        told = {"no evidence": ("grounded", False), "no plan": ("fallback", True)}
+        return ", ".join(said for said, (key, value) in told.items() if self.row.get(key) is value)
+
+    @property
+    def verdict(self) -> str:
+        """``right``, ``wrong``, or empty where that is not known."""
+        return {"True": "right", "False": "wrong"}.get(str(self.row.get("correct")), "")
+
+    def is_asked_for(self, view: View) -> bool:
+        """Whether it has the words, the verdict and the method that a page is asked for."""
+        wanted, method = view.get("show"), view.get("method")
+        verdict = self.verdict if self.answered else f"failed {self.verdict}"
+        if wanted and wanted not in verdict.split():
+            return False
+        if method and method != self.method:
+            return False
+        words = view.get("q").casefold().split()
+        text = " ".join([self.id, *map(str, map(self.get, _SEARCHED)), self.answer]).casefold()
+        return all(word in text for word in words)
+
+    @property
+    def method(self) -> str:
+        """Of an evaluation's row, whose id is that, and the question's behind it; else empty."""
+        if "example" not in self.row:
+            return ""
+        method = (self.row.get("result") or {}).get("method")
+        return str(method or self.id.partition("/")[0])
+
+    @property
+    def answer(self) -> str:
+        """What came of it in a line: an option, an answer, actions, tries, labels."""
+        if not self.answered:
+            return ""
+        option = self.row.get("option")
+        if isinstance(option, dict):
+            return f"{option.get('letter')}. {option.get('text')}"
+        for key, noun in (("actions", "action"), ("tries", "plan")):
+            if isinstance(self.row.get(key), list):
+                return counted(len(self.row[key]), noun)
+        if isinstance(self.row.get("labels"), list):
+            return ", ".join(map(str, self.row["labels"]))
+        return str(self.row.get("words") or self.get("answer"))
+
+
+def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
+    """The page of a job: what its items came to.
+
+    Args:
+        engine: the store's database.
+        run: which run.
+        prices: what models cost.
+        view: where it is served; None for a file.
+    """
+    counts = read_counts(engine, run.name)
+    items = [Item(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
+    return render(
+        "job",
+        view,
+        running=run.status == "running",
+        name=run.name,
+        run=run,
+        state=STATES[run.status],
+        total=totals(engine, run.name),
+        cost=partial(cost_of, prices, str(run.head.get("model", ""))),
+        **beside(engine, run, view),
+        **sum_up(items, view),
+    )
+
+
+def neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dict[str, str]:
+    """Links to the rows before and behind one, of those that are asked for."""
+    if not view or not item:
+        return {}
+    before, behind = "", ""
+    if any(map(view.get, ("q", "show", "method"))):
+        rows = (Item(row) for _, row in read_rows(engine, run.name))
+        names = [one.id for one in rows if one.is_asked_for(view) or one.id == item]
+        if item in names:
+            at = names.index(item)
+            before, behind = (names[at - 1] if at else ""), "".join(names[at + 1 : at + 2])
+    else:
+        before, behind = read_beside(engine, run.name, item)
+    found = {"Previous row": before, "Next row": behind}
+    return {label: view.link(item=name) for label, name in found.items() if name}
+
+
+def beside(engine: Engine, run: RunRow, view: View | None) -> dict[str, Any]:
+    """What a run is called, and where a page is served the others that it may be compared with."""
+    others: list[RunRow] = []
+    if view and run.kind in COMPARED:
+        others = list_runs(engine, time.time(), CHOICE + 1, Wanted(kind=run.kind))
+        others.sort(key=lambda one: one.head.get("questions") != run.head.get("questions"))
+    called = ", ".join(read_tags(engine, [run.name])[run.name])
+    return {"called": called, "others": [one for one in others if one.name != run.name][:CHOICE]}
+
+
+def cost_of(prices: Prices, name: str, spent: Mapping[str, Usage]) -> int | None:
+    """What tokens cost; those under no name are of the run's one model."""
+    return prices.cost({model or name: usage for model, usage in spent.items()} or {name: Usage()})
+
+
+def price_of(prices: Prices, run: RunRow, total: Totals) -> int | None:
+    """What a run's calls cost, in millionths of a dollar; None where no price is known."""
+    name = str(run.head.get("model", ""))
+    return cost_of(prices, name, total.spent_by(name))
+
+
+def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
+    """What a job came to, for its template.
+
+    Args:
+        items: its rows, in order.
+        view: where it is served, and which rows are asked for; None for a file.
+
+    Returns:
+        ``items``, where there are too many those that failed or are wrong first; of a page that is
+        served those on it, ``links`` to the others, and how many are ``found``; ``all`` of them;
+        ``groups`` by method; ``reasons`` why items failed, the commonest first; the ``slowest``,
+        each with its place in ``items``; the ``line`` of items in time, where that is known.
+    """
+    listed = [item for item in items if item.is_asked_for(view)] if view else list(items)
+    found = len(listed)
+    links: dict[str, str] = {}
+    if view:
+        listed, links = view.some(listed)
+    elif len(items) > MOST:
+        listed.sort(key=lambda item: item.answered and item.verdict != "wrong")
+    places = {id(item): at for at, item in enumerate(listed[:MOST])}
+    timed = [item for item in items if item.seconds is not None]
+    slowest = sorted(timed, key=lambda item: -(item.seconds or 0.0))[:SLOWEST]
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.method, []).append(item)
+    failures = Counter(
+        str((item.row.get("error") or {}).get("reason", "")) for item in items if not item.answered
+    )
+    return {
+        "items": listed[:MOST],
+        "found": found,
+        "links": links,
+        "all": items,
+        "groups": groups,
+        "reasons": failures.most_common(),
+        "slowest": [(item, places.get(id(item))) for item in slowest],
+        "line": _in_time(items) if len(timed) == len(items) <= MOST else None,
+    }
+
+
+def _in_time(items: Iterable[Item]) -> Timeline | None:
+    """The items in time, each as one bar."""
+    bars = []
+    for item in items:
+        status: Literal["done", "failed"] = "done" if item.answered else "failed"
+        cause = str((item.row.get("error") or {}).get("message", ""))
+        seconds = item.seconds or 0.0
+        entry = Entry(
+            "call", item.id, status=status, cause=cause, seconds=seconds, started=item.begun
+        )
+        bars.append(Call(item.id, entry))
+    return timeline([Stage("items", counted(len(bars), "item"), tuple(bars))])
+
+
+def read_counts(engine: Engine, run: str) -> dict[str, tuple[Totals, float | None, float | None]]:
+    """Of each item of a job, what an `Item` has beside its row."""
+    columns = entries_table.c
+    call, done = columns.kind == "call", columns.status == "done"
+    sorts = (
+        and_(call, done, ~columns.kept),
+        and_(call, done, columns.kept),
+        and_(call, columns.status == "failed"),
+    )
+    tokens = (columns.prompt_tokens, columns.completion_tokens, columns.cached_tokens)
+    query: Select[Any] = (
+        select(
+            columns.item,
+            columns.model,
+            func.max(case((columns.path == "run", columns.started))),
+            func.max(columns.started + columns.seconds),
+            *(func.sum(case((where, 1), else_=0)) for where in sorts),
+            *(func.sum(case((and_(call, ~columns.kept), sent), else_=0)) for sent in tokens),
+        )
+        .where(columns.run == run)
+        .group_by(columns.item, columns.model)
+    )
+    models: dict[str, dict[str, Totals]] = {}
+    times: dict[str, tuple[list[float], list[float]]] = {}
+    with reading(engine) as connection:
+        for item, model, begun, ended, *numbers in connection.execute(query):
+            made, kept, failed, *spent = map(int, numbers)
+            own = models.setdefault(item, {})
+            # Decisions, the first among them, are of no model.
+            if made + kept + failed:
+                own[model] = Totals(made, kept, failed, Usage(*spent))
+            for known, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
+                known += [] if time is None else [time]
+    counts = {}
+    for item, own in models.items():
+        begun, ended = (max(known, default=None) for known in times[item])
+        seconds = None if begun is None or ended is None else max(0.0, ended - begun)
+        counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds, begun)
+    return counts

@@ -1,0 +1,186 @@
+"""Pages from templates: nothing from elsewhere, all escaped. And what is asked of a served one."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
+
+from pearl.lang.graph import dependencies, image, outputs
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_call
+from pearl.lang.source import InputError
+from pearl.lang.text import counted, printable_lines, shorten
+from pearl.lang.values import canonical_json
+from pearl.models.tokens import dollars
+from pearl.report.document import NONE, number, percent
+from pearl.runtime.evidence import without_quotes
+from pearl.store.history import (
+    RunRow,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+_T = TypeVar("_T")
+
+
+PAUSE = 2
+"""Seconds between two looks at a run that is followed, at least."""
+
+AT_ONCE = 100
+"""Rows of a page that is served; links lead to the others."""
+
+_NO_CHARACTERS = str.maketrans({"\ufffe": "�", "\uffff": "�"})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page that is served: what its links lead to, and what it was asked for.
+
+    Args:
+        static: the addresses of the files that pages load.
+        place: the store, as a person may see it.
+        path: the page's own.
+        query: what stands behind the path, by name.
+        asked: when it was asked for, by the monotonic clock.
+    """
+
+    static: Mapping[str, str]
+    place: str
+    path: str = "/"
+    query: Mapping[str, str] = field(default_factory=dict)
+    asked: float = field(default_factory=time.monotonic)
+
+    @property
+    def pause(self) -> int:
+        """Seconds after which a page that follows a run asks again: more where it takes long."""
+        return max(PAUSE, math.ceil(5 * (time.monotonic() - self.asked)))
+
+    def get(self, name: str) -> str:
+        """What was asked for under a name; empty for nothing."""
+        return self.query.get(name, "").strip()
+
+    def link(self, **changed: str) -> str:
+        """The page's address with other wishes; an empty one is left out."""
+        query = {name: text for name, text in {**self.query, **changed}.items() if text}
+        return f"{self.path}?{urlencode(query)}" if query else self.path
+
+    def number(self, name: str) -> float | None:
+        """A number that was asked for; None for none.
+
+        Raises:
+            InputError: it is none.
+        """
+        text = self.get(name)
+        try:
+            number = float(text) if text else None
+        except ValueError:
+            number = math.nan
+        if number is not None and not math.isfinite(number):
+            raise InputError(f"{text} is no number.")
+        return number
+
+    def some(self, items: Sequence[_T]) -> tuple[list[_T], dict[str, str]]:
+        """Those on the page that was asked for, and links to the pages before and behind it."""
+        at = max(0, min(int(self.number("page") or 1), -(-len(items) // AT_ONCE)) - 1)
+        links = {}
+        if at:
+            links["Previous"] = self.link(page=str(at) if at > 1 else "")
+        if (at + 1) * AT_ONCE < len(items):
+            links["Next"] = self.link(page=str(at + 2))
+        return list(items[at * AT_ONCE : (at + 1) * AT_ONCE]), links
+
+
+def render(template: str, view: View | None, *, running: bool, **values: Any) -> str:  # noqa: ANN401
+    """A page.
+
+    Args:
+        template: the name of its form.
+        view: where it is served; None for a file.
+        running: whether what it shows is still being made.
+        values: what it is filled in with.
+    """
+    style = "" if view else _file("static/style.css")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = _environment().get_template(f"{template}.html.jinja")
+    shown = {"style": style, "digest": digest, "written": time.time(), **values}
+    live = view is not None and running and view.get("live") != "off"
+    return page.render(view=view, running=running, live=live, **shown)
+
+
+def title_of(run: RunRow) -> str:
+    """What a run was about, in a line."""
+    head = run.head
+    if evaluation := head.get("evaluation"):
+        return f"{evaluation.get('title')}: {head.get('methods')}"
+    if run.has_rows:
+        return f"{counted(head['count'], 'question')} of {head.get('questions', '')}"
+    return str(head.get("question") or f"{run.kind} of {head.get('library', run.name)}")
+
+
+def _file(name: str) -> str:
+    return (files("pearl.viewer") / name).read_text(encoding="utf-8")
+
+
+def make_templates(loader: BaseLoader) -> Environment:
+    """Templates in which whatever a value holds is text: escaped, without hidden characters."""
+    return Environment(
+        loader=loader,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+        finalize=_harmless,
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = make_templates(FunctionLoader(_file))
+    environment.filters.update(
+        percent=percent,
+        count=number,
+        counted=counted,
+        took=_took,
+        moment=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),
+        short=shorten,
+        title_of=title_of,
+        # Of millionths of a dollar; a dash where no price is known.
+        money=lambda millionths: NONE if millionths is None else dollars(millionths),
+        cost=lambda counts, cost: cost(counts.spent_by("")),
+        plain=lambda value: value if isinstance(value, str) else canonical_json(value),
+        own_words=without_quotes,
+        call=print_call,
+        read_plan=lambda text: parse(text, "plan").plan,
+        picture=image,
+        dependencies=dependencies,
+        outputs=outputs,
+    )
+    return environment
+
+
+def _harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
+    """A text without what could hide other text, or is no character; markup stays markup."""
+    return printable_lines(value).translate(_NO_CHARACTERS) if type(value) is str else value
+
+
+def _took(seconds: float | None) -> str:
+    """``0.42 s``, ``12.3 s``, ``3 min 20 s``: a time that something took."""
+    if seconds is None:
+        return NONE
+    if seconds >= 120:
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    return f"{seconds:.{2 if seconds < 10 else 1}f} s"
