@@ -268,7 +268,10 @@ def chosen_library(library: Actions) -> Library | None:
     """A library that is given itself, or by what `load_library` takes."""
     if library is None or isinstance(library, Library):
         return library
-    several = [library] if isinstance(library, str | OwnAction) else library
+    several = [library] if isinstance(library, str) or callable(library) else library
+    for one in several:
+        if not isinstance(one, str | OwnAction):
+            raise InputError(f"{one!r} is no name, and nothing that pearl.action made an action.")
     return load_library(*(one.action if isinstance(one, OwnAction) else one for one in several))
 
 

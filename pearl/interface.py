@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pearl.answer import Answer, Began, context_for
 from pearl.api import (
@@ -30,7 +30,7 @@ from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.ast import Plan
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source, load_library
-from pearl.lang.source import InputError, Source, write
+from pearl.lang.source import InputError, Source, check_writable, write
 from pearl.models.base import Model
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import EngineLimits
@@ -45,6 +45,13 @@ if TYPE_CHECKING:
     from pearl.jobs.workers import JobProgress
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
+
+_T = TypeVar("_T")
+
+
+def named(names: str | Sequence[_T]) -> Sequence[str | _T]:
+    """Several of them, or the one that a string names."""
+    return [names] if isinstance(names, str) else names
 
 
 @dataclass(frozen=True)
@@ -221,7 +228,7 @@ class Pearl:
         questions: str | Path,
         *,
         output: str | Path = "",
-        seeds: Sequence[str] = ("core",),
+        seeds: str | Sequence[str] = "core",
         exclude: str | Path = "",
     ) -> Mined:
         """Ask, for each question of a file, which new actions it needs, as ``pearl mine`` does.
@@ -237,7 +244,9 @@ class Pearl:
         """
         from pearl.mining.mine import gather, mine_job, read_examples
 
-        seed, left_out = load_library(*seeds), questions_in(str(exclude)) if exclude else ()
+        if output:
+            check_writable(str(output), (questions, exclude))
+        seed, left_out = load_library(*named(seeds)), questions_in(str(exclude)) if exclude else ()
         asked = read_examples(str(questions), left_out)
         with self._settings(chosen_model(self.model)) as settings:
             done = await self._done(mine_job(asked, str(questions), seed, left_out), settings)
@@ -253,7 +262,7 @@ class Pearl:
         output: str | Path = "",
         target: int = 80,
         rounds: int | None = None,
-        seeds: Sequence[str] = ("core",),
+        seeds: str | Sequence[str] = "core",
     ) -> Condensed:
         """Put like actions together until so many are left, as ``pearl condense`` does.
 
@@ -277,7 +286,9 @@ class Pearl:
             source = Source("mined", library.text)
         else:
             source = library_source(str(library))
-        model, beside = chosen_model(self.model), load_library(*seeds).actions
+        if output:
+            check_writable(str(output), (source.name,))
+        model, beside = chosen_model(self.model), load_library(*named(seeds)).actions
         actions = library_actions(source)
         if rounds := usual_rounds(model) if rounds is None else rounds:
             result = await condense_in_run(
@@ -314,8 +325,9 @@ class Pearl:
         Raises:
             InputError, ModelError: as `batch`.
         """
-        from pearl.mining.refine import refine_job, write_demonstrations
+        from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
+        check_writable(first_file(Path(output)))
         setup, model = make_setup(
             chosen_model(self.model),
             "pearl",
@@ -337,7 +349,7 @@ class Pearl:
         dataset: str,
         data: str | Path,
         *,
-        methods: Sequence[str | OwnStrategy] = (),
+        methods: str | Sequence[str | OwnStrategy] = (),
         split: str = "all",
         documents: str | Path = "",
         limit: int = 0,
@@ -384,10 +396,11 @@ class Pearl:
         if not isinstance(self.demonstrations, str | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
         asked, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
-        named = chosen_library(self.library)
-        library = named or load_library(*asked.dataset.libraries)
-        own = {own_strategy(one).name: one for one in methods if not isinstance(one, str)}
-        called = [one if isinstance(one, str) else own_strategy(one).name for one in methods]
+        given = chosen_library(self.library)
+        library = given or load_library(*asked.dataset.libraries)
+        chosen = named(methods)
+        own = {own_strategy(one).name: one for one in chosen if not isinstance(one, str)}
+        called = [one if isinstance(one, str) else own_strategy(one).name for one in chosen]
         names, sizes, notes = with_sizes(called or asked.dataset.methods, sizes, library)
         equip = partial(
             equipped,
@@ -400,7 +413,7 @@ class Pearl:
             examples=examples,
             turns=turns,
         )
-        folder, libraries = self.demonstrations or "", named.names if named else ()
+        folder, libraries = self.demonstrations or "", given.names if given else ()
         ready = prepare_methods(asked, library, names, sizes, folder, libraries, equip)
         job, model = ready.job(
             chosen_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning

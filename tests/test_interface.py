@@ -202,7 +202,33 @@ def test_what_is_missing_is_said_in_one_line(
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(pearl.InputError, match=r"pip install 'pearl\[pandas\]'"):
         done.frame()
+    for library in (len, [len], ["core", 5]):
+        with pytest.raises(pearl.InputError, match="nothing that pearl.action made"):
+            pearl.Pearl(model="m", library=library).plan_sync("Why?")  # type: ignore[arg-type]
     with pytest.raises(pearl.InputError, match="react has actions of its own"):
         pearl.Pearl(model="m", library="core").ask_sync("story.txt", "Why?", strategy="react")
     with pytest.raises(pearl.InputError, match="as the folder they are in"):
         pearl.Pearl(model="m", demonstrations=[]).evaluate_sync("questions", questions)
+
+
+def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, tmp_path: Path):
+    server = serve(reading)
+    questions = write_questions(tmp_path, {})
+    (tmp_path / "small.actions").write_text("FIND_X(CTX, X) : Find X\n", encoding="utf-8")
+    one = pearl.Pearl(model="some-model")
+    for work, said in (
+        (lambda: one.mine_sync(questions, output="none/mined.actions"), "The folder none does not"),
+        (lambda: one.mine_sync(questions, output=questions), "is what is read"),
+        (lambda: one.condense_sync("small.actions", output="small.actions"), "is what is read"),
+        (lambda: one.condense_sync("small.actions", output="."), "is a directory"),
+        (lambda: one.refine_sync(questions, "q.jsonl"), "is a file: name a folder"),
+        (lambda: one.refine_sync(questions, "none/demos"), "The folder none does not"),
+        (lambda: one.batch_sync(questions, output=questions), "is what is read"),
+        (lambda: one.batch_sync(questions, output="story.txt"), "is what is read"),
+        (lambda: one.batch_sync(questions, output="none/a.jsonl"), "The folder none does not"),
+    ):
+        with pytest.raises(pearl.InputError, match=said):
+            work()
+    assert not server.asked
+    assert one.condense_sync("small.actions", seeds="core", rounds=0).before == 1
+    assert one.evaluate_sync("questions", questions, methods="pearl").methods == ("pearl",)

@@ -179,13 +179,11 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import questions_in, read_index
     from pearl.jobs.scoring import find_metric, with_grader
-    from pearl.mining.refine import refine_job, write_demonstrations
+    from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
     folder = Path(output)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{output} is a file: name a folder for the plans.")
     refuse_same(output, [given.demos] if given.demos else [])
-    check_output(str(folder / "plan") if folder.is_dir() else output)
+    check_output(first_file(folder))
     settings = job_settings(given)
     fit = partial(context_for, policy=given.context, window=given.window)
     how = ("pearl", load(given.libraries), given.demos)

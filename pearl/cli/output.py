@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.jobs.progress import bar, watched
-from pearl.lang.source import InputError, refuse_same, write
+from pearl.lang.source import check_writable, write
 from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
@@ -78,7 +76,6 @@ def check_output(path: str, *more: str) -> None:
     from pearl.cli.inputs import read_config
     from pearl.store.database import address
 
-    target = Path(path)
     if path in ("", "-"):
         return
     context = click.get_current_context()
@@ -91,13 +88,7 @@ def check_output(path: str, *more: str) -> None:
     store = address(str(context.params.get("store") or ""))
     kept = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
     models = [one.removeprefix("recorded:") for one in given]
-    refuse_same(path, (*given, *models, *kept, *read_config().library, *more))
-    if target.is_dir():
-        raise InputError(f"{path} is a directory: name a file in it.")
-    if not target.parent.is_dir():
-        raise InputError(f"The folder {target.parent} does not exist: make it, or name another.")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise InputError(f"{path} cannot be written: name a file in a folder of your own.")
+    check_writable(path, (*given, *models, *kept, *read_config().library, *more))
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, refuse_same
+from pearl.lang.source import InputError, check_writable
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.embeddings import choose_embedding
@@ -223,7 +223,8 @@ def batch_job(
         InputError: a question or a document cannot be used, or is where answers are to go.
     """
     index = read_index(questions, documents, ahead)
-    refuse_same(output, index.files)
+    if output:
+        check_writable(output, (questions, *index.files))
     strategy = setup.prepared.spec.name
     return Job(
         "batch",

@@ -373,6 +373,26 @@ def refuse_same(output: str, read: Iterable[str | Path]) -> None:
             raise InputError(f"{output} is what is read: name another file to write.")
 
 
+def check_writable(output: str, read: Iterable[str | Path] = ()) -> None:
+    """Make sure that a file can be written, before work is done for it.
+
+    Args:
+        output: its path.
+        read: as `refuse_same` takes it.
+
+    Raises:
+        InputError: it cannot.
+    """
+    refuse_same(output, read)
+    target = Path(output)
+    if target.is_dir():
+        raise InputError(f"{output} is a directory: name a file in it.")
+    if not target.parent.is_dir():
+        raise InputError(f"The folder {target.parent} does not exist: make it, or name another.")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise InputError(f"{output} cannot be written: name a file in a folder of your own.")
+
+
 @contextmanager
 def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     """A file that takes the place of ``path`` when the block ends well: whole, or not at all.

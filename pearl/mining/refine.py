@@ -144,6 +144,17 @@ def refine_job(
     )
 
 
+def first_file(folder: Path) -> str:
+    """What has to be writable for plans to be written to a folder.
+
+    Raises:
+        InputError: it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder for the plans.")
+    return str(folder / "plan" if folder.is_dir() else folder)
+
+
 def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterator[Path]:
     """Write the accepted plans as files, and beside them what they were at first.
 
