@@ -33,7 +33,7 @@ from tests.conftest import PICTURES, keep_picture
 from tests.forks import Fork
 from tests.reviewing import Browser, served
 from tests.server import Asked, Serve, completion
-from tests.shell import STORY, call, command
+from tests.shell import STORY, call, command, one_line
 from tests.test_review_pages import CONTRAST, PAYLOADS, fits
 
 pytest_plugins = ["tests.browser", "tests.postgres"]
@@ -225,6 +225,15 @@ class TestPages:
         with viewing(str(filled)) as browser:
             for page in ("9", "-1", "0", "1e9"):
                 assert "?item=pearl%2Fq%2F0" in browser.get(f"/run/last?page={page}").text
+
+
+def test_a_batch_with_a_tag_that_is_none_is_not_begun():
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    row = {"id": "a", "question": "Why?", "document": "story.txt"}
+    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    done = call("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline", "--tag", "x" * 61)
+    assert "is no tag" in one_line(done, 2)
+    assert "no store" in one_line(call("runs"), 2)
 
 
 class TestWhoIsLetIn:

@@ -25,7 +25,7 @@ from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.store.history import latest, read_row_keys, read_rows, tag_run, totals
+from pearl.store.history import as_tags, latest, read_row_keys, read_rows, tag_run, totals
 from pearl.store.store import Store, StoreLedger, open_store
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ async def run_job(
 def _begun(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress]]:
     """The store, and a run in it to go on with, or a new one; it has ended where nothing stopped
     it."""
+    called = as_tags(settings.tags)
     with closing(open_store(settings.store)) as store:
         model, limits = settings.model, settings.limits
         known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
@@ -146,7 +147,7 @@ def _begun(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress
         else:
             head = {**job.head, **model_head(model, settings.constrain)}
             run = store.start(job.kind, head, fingerprint, own=not settings.cache)
-        tag_run(store.engine, run, settings.tags)
+        tag_run(store.engine, run, called)
         unpriced = [one.name for one in members(model) if settings.prices.get(one.name) is None]
         if limits.max_cost is not None and unpriced:
             raise InputError(

@@ -201,15 +201,21 @@ LONGEST_TAG = 60
 """Characters of a tag."""
 
 
-def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
-    """Call a run by some tags, or by some no more.
+def as_tags(names: Iterable[str]) -> list[str]:
+    """Tags as they are kept.
 
     Raises:
         InputError: one is empty or too long.
     """
-    told = [{"run": run, "tag": " ".join(storable(name).split())} for name in names]
-    if wrong := [row["tag"] for row in told if not 0 < len(row["tag"]) <= LONGEST_TAG]:
+    told = [" ".join(storable(name).split()) for name in names]
+    if wrong := [name for name in told if not 0 < len(name) <= LONGEST_TAG]:
         raise InputError(f'"{wrong[0][:80]}" is no tag: write 1 to {LONGEST_TAG} characters.')
+    return told
+
+
+def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
+    """Call a run by some tags, or by some no more; `as_tags` raises `InputError`."""
+    told = [{"run": run, "tag": name} for name in as_tags(names)]
     with usable(engine), engine.begin() as connection:
         for row in told:
             if off:
