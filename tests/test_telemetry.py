@@ -143,6 +143,13 @@ def test_what_failed_says_so(receiver: Receiver, serve: Serve):
         assert {one.status.code for one in spans} == {Status.STATUS_CODE_ERROR}
 
 
+def test_a_wrong_variable_takes_no_answer(receiver: Receiver, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "0")
+    done = process("ask", "story.txt", WHY, "--model", "offline", "--store", "s.db")
+    assert (done.code, receiver.came) == (0, []), done.err
+    assert "No spans are sent, by an OTEL_ variable: max_queue_size" in done.err
+
+
 def test_each_question_of_a_batch_is_a_trace(receiver: Receiver):
     row = '{"id": "%s", "question": "%s", "document": "story.txt"}\n'
     rows = "".join(row % (name, WHY) for name in ("a", "b"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,11 @@ def _tracer() -> Tracer | None:
             return None
         name = os.environ.get("OTEL_SERVICE_NAME") or "pearl"
         provider = TracerProvider(resource=Resource.create({"service.name": name}))
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        try:
+            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        except ValueError as error:
+            # What was answered stands, whatever the variables are.
+            warnings.warn(f"No spans are sent, by an OTEL_ variable: {error}", stacklevel=2)
+            return None
         trace.set_tracer_provider(provider)
     return trace.get_tracer("pearl", version("pearl"))
