@@ -200,6 +200,9 @@ def test_a_strategy_from_python(installed: Path, serve: Serve, questions: Path):
     assert dict(reader.evaluate_sync("questions", questions, methods=[Fixed]).about)["run"] != kept
     with pytest.raises(pearl.InputError, match="is a class or a function"):
         reader.ask_sync("story.txt", "Why?", strategy=5)  # type: ignore[arg-type]
+    Fixed.__name__ = "pearl"
+    with pytest.raises(pearl.InputError, match="give yours another name"):
+        reader.ask_sync("story.txt", "Why?", strategy=Fixed)
 
 
 def test_refining_and_evaluating_by_a_metric_of_ones_own(

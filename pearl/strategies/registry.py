@@ -503,9 +503,11 @@ def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - w
         name: empty for that of ``make``.
 
     Raises:
-        InputError: it is nothing that can be called.
+        InputError: it is nothing that can be called, or has the name of one of Pearl's.
     """
     name = name or getattr(make, "__name__", "")
+    if any(spec.name == name for spec in STRATEGIES):
+        raise InputError(f"{name} is a strategy of Pearl's: give yours another name.")
     if not callable(make) or not name:
         raise InputError(
             "A strategy of one's own is a class or a function that makes, given the inputs of a "
