@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import pearl
+from pearl.lang.extensions import source_digest
 from pearl.lang.printer import print_action, print_library
 from tests.server import Serve
 from tests.shell import STORY, call
@@ -137,10 +138,16 @@ def typed(number: float) -> float:
     return number
 
 
+def empty(x: str) -> str:
+    """Find what is nowhere."""
+    return next(word for word in x.split() if word == "nowhere")
+
+
 @pytest.mark.parametrize(
     ("function", "reason", "said"),
     [
         (failing, "solver", "FAILING failed: RuntimeError: no way: x"),
+        (empty, "solver", "EMPTY failed: RuntimeError: it raised StopIteration"),
         (none, "value", "NONE: it gave what is no text, .* (NoneType)"),
         (wrong, "value", "WRONG is to give number, and gave text"),
         (typed, "value", "NUMBER is to be number, and is text"),
@@ -202,6 +209,35 @@ def test_only_what_may_be_kept_is_kept_and_another_function_is_another_action():
 
     assert digest() != pearl.load_library(pearl.action(look_up).action).digest
     assert digest() == digest()
+
+
+def adding(more: object) -> Callable[[float], float]:
+    return lambda x: x + more  # type: ignore[operator,no-any-return]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("def made(x): return x + 1", "def made(x): return x + 2"),
+        ("def made(x): return x in {'a', 'b'}", "def made(x): return x in {'a', 'c'}"),
+        ("def made(x): return [y + 1 for y in x]", "def made(x): return [y + 2 for y in x]"),
+        (
+            "class made:\n def next(self, run): return 1",
+            "class made:\n def next(self, run): return 2",
+        ),
+        ("made = adding(1)", "made = adding(2)"),
+        ("made = adding(adding(1))", "made = adding(made)"),
+    ],
+)
+def test_what_was_typed_at_a_prompt_is_told_apart(texts: tuple[str, str]):
+    """Where a function has no text, and where functions of one text add different numbers."""
+
+    def typed(text: str) -> str:
+        given: dict[str, Any] = {"adding": adding, "made": str}
+        exec(text, given)
+        return source_digest(given["made"])
+
+    assert typed(texts[0]) == typed(texts[0]) != typed(texts[1])
 
 
 def undocumented(x: str) -> str:

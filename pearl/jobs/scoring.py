@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from pearl.models.routing import Models, members, planner_of, readers_of
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import SchemaError, fill
+from pearl.runtime.functions import call
 from pearl.runtime.loop import RunError
 from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 
@@ -77,14 +76,10 @@ class OwnMetric:
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> float:
-        """As `Scorer` has it; a function that blocks has a thread of its own."""
+        """As `Scorer` has it."""
         words = (worded(text, options) for text in (gold, answer))
         try:
-            if inspect.iscoroutinefunction(self.function):
-                made = await self.function(question, *words)
-            else:
-                made = await asyncio.to_thread(self.function, question, *words)
-            score = float(made)
+            score = float(await call(self.function, question, *words))
         except Exception as error:
             raise RunError(f"The metric {self.name} failed: {told(error)}") from error
         if not 0 <= score <= 1:

@@ -6,6 +6,7 @@ Nothing is looked up for a name that is Pearl's own, and only what is named is l
 from __future__ import annotations
 
 import os
+from types import CellType, CodeType
 from typing import Any, Literal, TypeAlias
 
 from pearl.lang.source import InputError
@@ -52,7 +53,8 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
 
 
 def source_digest(code: object) -> str:
-    """The hash of a function's or a class's text; of what was typed at a prompt, that of its code.
+    """The hash of a function's or a class's text, and of what the functions around it gave it; of
+    what has no text, as it was typed at a prompt, that of its code.
 
     Another text is another function: what was kept of the one says nothing of the other.
     """
@@ -60,8 +62,28 @@ def source_digest(code: object) -> str:
 
     from pearl.lang.values import digest
 
+    cells = getattr(code, "__closure__", None) or ()
+    held = [_compiled(cell.cell_contents) for cell in cells if cell != CellType()]
     try:
-        return digest(inspect.getsource(code))  # type: ignore[arg-type]
+        return digest([inspect.getsource(code), held])  # type: ignore[arg-type]
     except (OSError, TypeError):
-        compiled = getattr(code, "__code__", None)
-        return digest(repr((compiled.co_code, compiled.co_names)) if compiled else repr(type(code)))
+        return digest([_compiled(code), held])
+
+
+def _compiled(code: object) -> Any:  # noqa: ANN401 - JSON
+    """What code does, or a value is, in every process alike; of a class, what its functions do."""
+    code = getattr(code, "__func__", getattr(code, "fget", code))
+    code = getattr(code, "__code__", code)
+    match code:
+        case type():
+            return [[name, _compiled(one)] for name, one in sorted(vars(code).items())]
+        case CodeType():
+            return [code.co_code.hex(), code.co_names, [_compiled(one) for one in code.co_consts]]
+        case tuple():
+            return [_compiled(one) for one in code]
+        case frozenset():
+            return sorted(map(repr, code))
+        case str() | bytes() | int() | float():
+            return repr(code)
+    # The representation of others may hold a place in memory.
+    return type(code).__name__

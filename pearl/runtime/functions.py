@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
@@ -20,7 +20,7 @@ from pearl.runtime.executor import Output, StepError
 async def carry_out(
     action: Action, given: Sequence[Given], document: Source | None, kept: Keep | None
 ) -> Output:
-    """Call an action's function; one that blocks has a thread of its own.
+    """Call an action's function.
 
     Args:
         action: with a `Function` for its body.
@@ -37,10 +37,7 @@ async def carry_out(
 
     async def called() -> Any:  # noqa: ANN401 - JSON
         try:
-            if inspect.iscoroutinefunction(function.call):
-                made = await function.call(*arguments)
-            else:
-                made = await asyncio.to_thread(function.call, *arguments)
+            made = await call(function.call, *arguments)
         except Exception as error:
             raise StepError("solver", f"{action.name} failed: {told(error)}") from error
         try:
@@ -61,6 +58,21 @@ async def carry_out(
     if not document or "verbatim" not in action.traits:
         return Output(value)
     return Output(value, [line for line in as_text(value).splitlines() if document.find(line)])
+
+
+async def call(function: Callable[..., object], *arguments: object) -> Any:  # noqa: ANN401
+    """What a person's own function gives; one that blocks has a thread of its own."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+
+    def called() -> object:
+        try:
+            return function(*arguments)
+        except StopIteration:
+            # No future takes it: whoever waits for the thread would wait for ever.
+            raise RuntimeError("it raised StopIteration") from None
+
+    return await asyncio.to_thread(called)
 
 
 def _arguments(action: Action, given: list[Value], document: Source | None) -> list[object]:
