@@ -320,7 +320,9 @@ def carrier(
                 note(ToolError("reply", "Its answer is packed, which it was not asked for."))
                 return httpx2.Response(502, request=request)
             if response.status >= 400:
-                note(refused(response.status))
+                # By GET it would tell of itself, which few servers do, and none has to.
+                if request.method == "POST":
+                    note(refused(response.status))
             elif response.status >= 300:
                 # It is followed where it stays with this host, port and scheme.
                 note(ToolError("host", f"It is sent on elsewhere: only {origin} is declared."))
