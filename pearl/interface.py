@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -90,7 +90,8 @@ class Pearl:
 
     model: Model | str | None = None
     library: Actions = None
-    store: str | None = None
+    # An address may hold a password.
+    store: str | None = field(default=None, repr=False)
     demonstrations: Sequence[Demonstration] | str | None = None
     context: Context | None = None
     cache: bool = True
@@ -399,7 +400,10 @@ class Pearl:
         given = chosen_library(self.library)
         library = given or load_library(*asked.dataset.libraries)
         chosen = named(methods)
-        own = {own_strategy(one).name: one for one in chosen if not isinstance(one, str)}
+        mine = {one for one in chosen if not isinstance(one, str)}
+        own = {own_strategy(one).name: one for one in mine}
+        if len(own) < len(mine):
+            raise InputError(f"Two strategies of yours have one name ({', '.join(own)}): rename.")
         called = [one if isinstance(one, str) else own_strategy(one).name for one in chosen]
         names, sizes, notes = with_sizes(called or asked.dataset.methods, sizes, library)
         equip = partial(

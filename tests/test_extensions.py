@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,6 @@ from tests.mind import Mind
 from tests.server import Serve
 from tests.shell import STORY, call
 
-PROJECT = """\
-[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "pearl-readers"
-version = "1"
-[tool.setuptools]
-py-modules = ["readers", "broken_reader"]
-"""
 MODULE = '''\
 import pearl
 
@@ -66,31 +54,23 @@ NUMBER = 5
 GROUPS = {"actions": "shout", "strategies": "Fixed", "metrics": "first_word", "tools": "shout"}
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an installed package: a wheel, unpacked, with its entry points."""
-    tree = tmp_path_factory.mktemp("package")
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package, as an installer leaves it."""
     points = "".join(
-        f'[project.entry-points."pearl.{group}"]\nown = "readers:{name}"\n'
-        'broken = "broken_reader:it"\nwrong = "readers:NUMBER"\n'
+        f"[pearl.{group}]\nown = readers:{name}\nbroken = broken_reader:it\n"
+        "wrong = readers:NUMBER\n"
         for group, name in GROUPS.items()
     )
-    (tree / "pyproject.toml").write_text(PROJECT + points, encoding="utf-8")
-    (tree / "readers.py").write_text(MODULE, encoding="utf-8")
-    (tree / "broken_reader.py").write_text('raise OSError("no\\nlicence")', encoding="utf-8")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
-    subprocess.run(command, cwd=tree, check=True, capture_output=True, timeout=110)
-    with zipfile.ZipFile(next((tree / "dist").glob("*.whl"))) as wheel:
-        wheel.extractall(tree / "installed")
-    return tree / "installed"
-
-
-@pytest.fixture
-def installed(built: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.syspath_prepend(built)
+    about = tmp_path / "installed" / "pearl_readers-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Name: pearl-readers\nVersion: 1\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text(points, encoding="utf-8")
+    (about.parent / "readers.py").write_text(MODULE, encoding="utf-8")
+    (about.parent / "broken_reader.py").write_text('raise OSError("no\\nlicence")', "utf-8")
+    monkeypatch.syspath_prepend(about.parent)
     for name in ("readers", "broken_reader"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    return built
 
 
 @pytest.fixture
@@ -106,7 +86,7 @@ def reading(body: dict[str, Any]) -> str:
     return "The Fund closed it."
 
 
-def test_only_what_is_named_is_loaded(installed: Path):
+def test_only_what_is_named_is_loaded(installed: None):
     pearl.load_library("core", "quality")
     find_strategy("pearl")
     find_method("zero-shot")
@@ -116,7 +96,7 @@ def test_only_what_is_named_is_loaded(installed: Path):
     assert find_strategy("own").about == "One step, whatever is asked."
 
 
-def test_commands_take_what_a_package_offers(installed: Path, serve: Serve, questions: Path):
+def test_commands_take_what_a_package_offers(installed: None, serve: Serve, questions: Path):
     serve(reading)
     Path("x.plan").write_text('1. a = SHOUT("x") : Shout\n', encoding="utf-8")
     assert "PRL201" in call("lint", "x.plan").out
@@ -139,7 +119,7 @@ def test_commands_take_what_a_package_offers(installed: Path, serve: Serve, ques
     assert dict(scores.about)["run"].startswith(done.json["run"])
 
 
-def test_a_tool_of_a_package(installed: Path):
+def test_a_tool_of_a_package(installed: None):
     Path("t.toml").write_text('[loud]\nkind = "python"\nentry = "own"\n', encoding="utf-8")
     shown = call("tools", "check", "t.toml")
     assert "loud: Write TEXT in capitals." in shown.out
@@ -162,7 +142,7 @@ def test_a_tool_of_a_package(installed: Path):
     ],
 )
 def test_a_broken_one_is_one_clear_line(
-    installed: Path, questions: Path, words: tuple[str, ...], names: str
+    installed: None, questions: Path, words: tuple[str, ...], names: str
 ):
     Path("x.plan").write_text('1. a = SHOUT("x") : Shout\n', encoding="utf-8")
     for name, said in (
@@ -177,7 +157,7 @@ def test_a_broken_one_is_one_clear_line(
         assert said in done.err
 
 
-def test_a_strategy_from_python(installed: Path, serve: Serve, questions: Path):
+def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):
     import readers  # type: ignore[import-not-found]
 
     server = serve(reading)
@@ -200,13 +180,15 @@ def test_a_strategy_from_python(installed: Path, serve: Serve, questions: Path):
     assert dict(reader.evaluate_sync("questions", questions, methods=[Fixed]).about)["run"] != kept
     with pytest.raises(pearl.InputError, match="is a class or a function"):
         reader.ask_sync("story.txt", "Why?", strategy=5)  # type: ignore[arg-type]
+    with pytest.raises(pearl.InputError, match=r"have one name \(Fixed\)"):
+        reader.evaluate_sync("questions", questions, methods=[Fixed, readers.Fixed])
     Fixed.__name__ = "pearl"
     with pytest.raises(pearl.InputError, match="give yours another name"):
         reader.ask_sync("story.txt", "Why?", strategy=Fixed)
 
 
 def test_refining_and_evaluating_by_a_metric_of_ones_own(
-    installed: Path, serve: Serve, questions: Path
+    installed: None, serve: Serve, questions: Path
 ):
     import readers
 

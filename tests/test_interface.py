@@ -209,6 +209,7 @@ def test_what_is_missing_is_said_in_one_line(
         pearl.Pearl(model="m", library="core").ask_sync("story.txt", "Why?", strategy="react")
     with pytest.raises(pearl.InputError, match="as the folder they are in"):
         pearl.Pearl(model="m", demonstrations=[]).evaluate_sync("questions", questions)
+    assert "hidden" not in repr(pearl.Pearl(store="postgresql+psycopg://me:hidden@host/name"))
 
 
 def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, tmp_path: Path):
