@@ -288,10 +288,6 @@ class _KnownQuestions:
         kinds = len(self.model.patterns)
         return sum(math.log(1 + kinds / (self._frequency[word] + 0.5)) for word in words)
 
-    def most_told(self, words: Iterable[str]) -> float:
-        """How much the one of the words says that says most."""
-        return max((self.information([word]) for word in words), default=0.0)
-
     def taken(self, words: Iterable[str], move: Move) -> frozenset[str]:
         """The words that a hop says, or that come with it."""
         said, associated = _core_words(move.form), self.associated[move.form, move.arguments]

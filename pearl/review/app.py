@@ -15,19 +15,17 @@ from anyio import CapacityLimiter, to_thread
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pearl.lang.graph import outputs
-from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.review import verdicts
 from pearl.review.people import Person, ReviewSession, everybody, form_token, who_is
 from pearl.viewer.render import make_templates
-from pearl.viewer.serve import RefusedError, static_files
+from pearl.viewer.serve import TROUBLES, RefusedError, static_files, told_of
 
 LARGEST = 512 * 1024
 """Bytes of a form."""
@@ -233,24 +231,15 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
         return Route(path, answer, methods=[method])
 
     async def trouble(request: Request, error: Exception) -> Response:
-        """Anything that goes wrong as a page that says what to do, without what is within."""
-        status, message = 500, "Something went wrong here. What you saved before is safe."
-        if isinstance(error, RefusedError):
-            status, message = error.status, str(error)
-        elif isinstance(error, InputError):
-            status, message = 422, str(error)
-        elif isinstance(error, HTTPException):
-            status = error.status_code
-            message = "There is no such page: go back to the plans."
+        status, message = told_of(error)
         visit = Visit(session, templates, request, "", None)
         template = "_trouble.jinja" if visit.in_part else "trouble.jinja"
         return visit.show(template, {"message": message}, status)
 
     routes = [routed(where, who, page) for where, (who, page) in pages.items()]
-    kinds = (RefusedError, InputError, HTTPException, Exception)
     return Starlette(
         routes=[*routes, static],
-        exception_handlers=dict.fromkeys(kinds, trouble),
+        exception_handlers=dict.fromkeys(TROUBLES, trouble),
     )
 
 

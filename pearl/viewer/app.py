@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -37,7 +36,14 @@ from pearl.viewer.job import COMPARED, STATES, Item, job_page, price_of
 from pearl.viewer.journal import head_of, read_frames
 from pearl.viewer.page import run_page
 from pearl.viewer.render import View, render
-from pearl.viewer.serve import RefusedError, guarded, set_cookie, static_files
+from pearl.viewer.serve import (
+    TROUBLES,
+    RefusedError,
+    guarded,
+    set_cookie,
+    static_files,
+    told_of,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -213,21 +219,13 @@ def application(shown: Shown, token: str) -> ASGIApp:
         return View(addresses, shown.place, request.url.path, dict(request.query_params))
 
     def trouble(request: Request, error: Exception) -> Response:
-        """Anything that goes wrong as a page that says what to do, without what is within."""
-        status, message = 500, "Something went wrong here. What is in the store is safe."
-        if isinstance(error, RefusedError):
-            status, message = error.status, str(error)
-        elif isinstance(error, InputError):
-            status, message = 422, str(error)
-        elif isinstance(error, HTTPException):
-            status, message = error.status_code, "There is no such page."
+        status, message = told_of(error)
         text = render("trouble", _view(request), running=False, message=message)
         return _page(text, status)
 
-    kinds = (RefusedError, InputError, HTTPException, Exception)
     app = Starlette(
         routes=[*(routed(path, page) for path, page in PAGES.items()), route],
-        exception_handlers=dict.fromkeys(kinds, trouble),
+        exception_handlers=dict.fromkeys(TROUBLES, trouble),
     )
     return guarded(app, "127.0.0.1", ())
 

@@ -64,6 +64,22 @@ class RefusedError(Exception):
         self.status = status
 
 
+TROUBLES: tuple[type[Exception], ...] = (RefusedError, InputError, HTTPException, Exception)
+"""What a page is made of where something goes wrong, by `told_of`."""
+
+
+def told_of(error: Exception) -> tuple[int, str]:
+    """The status and the words of a page on what went wrong, without what is within."""
+    match error:
+        case RefusedError():
+            return error.status, str(error)
+        case InputError():
+            return 422, str(error)
+        case HTTPException():
+            return error.status_code, "There is no such page."
+    return 500, "Something went wrong here. What was saved before is safe."
+
+
 def is_address(name: str) -> bool:
     """Whether a host's name is a number, as 192.0.2.7."""
     try:
