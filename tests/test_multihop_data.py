@@ -188,7 +188,8 @@ def test_a_claim_is_a_question_without_a_document():
 
 @pytest.mark.parametrize(
     ("answer", "score"),
-    [("SUPPORTS", 1), ("It supports the claim.", 1), ("REFUTES", 0), ("supports or refutes", 0),
+    [("SUPPORTS", 1), ("It supports the claim.", 1), ("not SUPPORTS", 0),
+     ("not supported", 0), ("REFUTES", 0), ("supports or refutes", 0),
      ("", 0), ("unsupports", 0), ("NOT ENOUGH INFO", 0), ("Yes.", 1), ("true", 1), ("no", 0),
      ("False", 0), ("The claim is true.", 1), ("It is false", 0), ("Yes and no", 0),
      ("It is not true", 0), ("True, but it REFUTES", 0), ("Yes, it is true.", 1), ("support", 1),
@@ -202,7 +203,7 @@ def test_a_claims_answer_names_one_label(answer: str, score: float):
     assert fever.measures(example, answer) == {"exact_match": score}
     refuted = replace(example, gold="REFUTES")
     wrong = {"REFUTES", "no", "False", "It is false", "True, but it REFUTES", "It is not true"}
-    wrong |= {"refute", "No, it is untrue", "Wrong"}
+    wrong |= {"refute", "No, it is untrue", "Wrong", "not supported"}
     assert fever.score(refuted, answer) == (answer.rstrip(".") in wrong)
 
 

@@ -30,11 +30,11 @@ LABELS = ("SUPPORTS", "REFUTES")
 UNKNOWN = "NOT ENOUGH INFO"
 """The label of claims that are left out."""
 
-_SAID = re.compile(rf"\b(?:{'|'.join(LABELS)})\b", re.IGNORECASE)
+_SAID = re.compile(rf"\b(?:not )?(?:{'|'.join(LABELS)})\b", re.IGNORECASE)
 _SYNONYMS = {
     **dict.fromkeys("yes true correct right support supported".split(), LABELS[0]),
     **dict.fromkeys("no false untrue incorrect wrong refute refuted".split(), LABELS[1]),
-    "not true": LABELS[1],
+    **dict.fromkeys(("not true", "not supported"), LABELS[1]),
 }
 _PLAIN = re.compile(
     r"(?:(yes|no)(?: |$))?(?:(?:(?:this )?(?:claim|statement)|it|that|this) is )?"
@@ -46,7 +46,7 @@ def score_claim(example: Example, answer: str) -> float:
     """1 where the answer names the right label and not the other one; else 0.
 
     A label's plain synonym counts where it is the whole answer: ``True.``, ``The claim is false``,
-    ``No, it is not true.``
+    ``No, it is not true.`` A label that is denied is no label.
     """
     labels = {found.upper() for found in _SAID.findall(answer)}
     plain = _PLAIN.fullmatch(normalise(answer))
