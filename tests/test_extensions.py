@@ -67,7 +67,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (about / "METADATA").write_text("Name: pearl-readers\nVersion: 1\n", encoding="utf-8")
     (about / "entry_points.txt").write_text(points, encoding="utf-8")
     (about.parent / "readers.py").write_text(MODULE, encoding="utf-8")
-    (about.parent / "broken_reader.py").write_text('raise OSError("no\\nlicence")', "utf-8")
+    (about.parent / "broken_reader.py").write_text(
+        'raise OSError("no\\nlicence: beware-of-it")', "utf-8"
+    )
+    monkeypatch.setenv("LICENCE_KEY", "beware-of-it")
     monkeypatch.syspath_prepend(about.parent)
     for name in ("readers", "broken_reader"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -146,7 +149,8 @@ def test_a_broken_one_is_one_clear_line(
 ):
     Path("x.plan").write_text('1. a = SHOUT("x") : Shout\n', encoding="utf-8")
     for name, said in (
-        ("broken", "broken of the package pearl-readers cannot be loaded (OSError: no licence)."),
+        ("broken", "broken of the package pearl-readers cannot be loaded (OSError: no licence: "
+         "***)."),
         ("wrong", {"actions": "is to offer actions", "metrics": "is to be a function"}.get(
             names, "is a class or a function")),
         ("nobodys", {"actions": "no library is named nobodys", "metrics": "No installed package",

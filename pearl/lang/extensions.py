@@ -45,9 +45,8 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
             return entry.load()
         except Exception as error:  # noqa: BLE001 - whatever a package's code raises
             package = entry.dist.name if entry.dist else entry.value
-            told = " ".join(f"{type(error).__name__}: {error}".split())
             raise InputError(
-                f"{name} of the package {package} cannot be loaded ({told})."
+                f"{name} of the package {package} cannot be loaded ({told(error)})."
             ) from None
     return None
 
