@@ -184,6 +184,13 @@ def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):
     assert dict(reader.evaluate_sync("questions", questions, methods=[Fixed]).about)["run"] != kept
     with pytest.raises(pearl.InputError, match="is a class or a function"):
         reader.ask_sync("story.txt", "Why?", strategy=5)  # type: ignore[arg-type]
+
+    class Failing(Fixed):
+        async def next(self, run: pearl.Run) -> Any:
+            raise KeyError("beware-of-it")
+
+    failed = reader.batch_sync(questions, strategy=Failing).rows[0]["error"]
+    assert failed["message"] == "The strategy Failing failed: KeyError: '***'"
     with pytest.raises(pearl.InputError, match=r"have one name \(Fixed\)"):
         reader.evaluate_sync("questions", questions, methods=[Fixed, readers.Fixed])
     Fixed.__name__ = "pearl"

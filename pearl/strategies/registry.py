@@ -8,7 +8,8 @@ one question about one document. Modules of strategies are loaded when one is st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -18,19 +19,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pearl.lang.ast import Parsed
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
-from pearl.lang.extensions import extension, source_digest
+from pearl.lang.extensions import extension, source_digest, told
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check
+from pearl.models.base import ModelError
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
-from pearl.runtime.calls import CALLS, Caller, at_most
+from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers, SolverError
-from pearl.runtime.loop import RunError, Strategy
+from pearl.runtime.loop import Move, Run, RunError, Strategy
 from pearl.strategies.pearl import (
     GivenPlan,
     Pearl,
@@ -516,8 +518,32 @@ def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - w
 
     def start(prepared: Prepared, inputs: RunInputs) -> Started:
         inputs = _within(prepared, inputs)
-        return make(inputs), _frame(prepared, inputs, _retrieving(prepared, inputs))
+        with _as_told(name):
+            made = make(inputs)
+        return _Own(name, made), _frame(prepared, inputs, _retrieving(prepared, inputs))
 
     about = (getattr(make, "__doc__", "") or "A strategy of one's own.").strip().split("\n")[0]
     version = source_digest(make)
     return StrategySpec(name, about, start, needs_model=False, version=version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A strategy of a person's own, whose mistakes are no mistakes of Pearl's."""
+
+    name: str
+    made: Strategy
+
+    async def next(self, run: Run) -> Move:
+        with _as_told(self.name):
+            return await self.made.next(run)
+
+
+@contextmanager
+def _as_told(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (InputError, ModelError, RunError, SchemaError):
+        raise
+    except Exception as error:
+        raise RunError(f"The strategy {name} failed: {told(error)}") from error
