@@ -11,6 +11,7 @@ import pytest
 
 import pearl
 from pearl.evaluate.methods import find_method
+from pearl.evaluate.report import summarise
 from pearl.strategies.registry import find_strategy
 from tests.mind import Mind
 from tests.server import Serve
@@ -222,6 +223,10 @@ def test_refining_and_evaluating_by_a_metric_of_ones_own(
         "The metric fails gave 2: let it give 0 to 1.",
         "The metric fails failed: ValueError: could not convert string to float: 'It burned'",
     ]
+    assert (
+        "zero-shot: 2 questions could not be answered or scored, 1 of them so: The metric fails "
+        "gave 2: let it give 0 to 1."
+    ) in str(summarise(wrong).blocks)
 
 
 def test_a_metric_is_told_the_words_of_options(serve: Serve, tmp_path: Path):

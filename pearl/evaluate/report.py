@@ -71,6 +71,7 @@ def summarise(evaluation: Evaluation) -> Report:
     blocks: list[Block | None] = [
         Text(evaluation.notes) if evaluation.notes else None,
         total,
+        failures(evaluation),
         accuracy_chart(evaluation),
         spread_table(evaluation),
         planning_table(evaluation),
@@ -94,6 +95,21 @@ def summarise(evaluation: Evaluation) -> Report:
     ]
     shown = tuple(block for block in blocks if block is not None)
     return Report(evaluation.title, evaluation.about, shown)
+
+
+def failures(evaluation: Evaluation) -> Text | None:
+    """How many questions of each method failed, and what of most; None where none did."""
+    lines = []
+    for method in evaluation.methods:
+        errors = [one.error for one in evaluation.results_of(method) if one.answer is None]
+        causes = Counter(" ".join(error.split()) for error in errors if error)
+        if causes:
+            (cause, most), *others = causes.most_common()
+            failed = counted(causes.total(), "question")
+            share = f", {most:,} of them so" if others else ""
+            name = evaluation.name_of(method)
+            lines.append(f"{name}: {failed} could not be answered or scored{share}: {cause[:300]}")
+    return Text(tuple(lines)) if lines else None
 
 
 _two_digits = partial(number, digits=2)
