@@ -97,7 +97,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "can be standard input", ["ask", "-", "-"]),
     (2, "Standard input is empty", ["plan", "-"]),
     (2, "Standard input is empty", ["lint", "-"]),
-    (2, "empty.txt is empty", ["fmt", "good.plan", "empty.txt"]),
+    (2, "empty.txt is empty", ["fmt", "empty.txt"]),
     (2, "question is empty", ["ask", "story.txt", "  "]),
     (2, "question is empty", ["plan", " \n "]),
     (2, "2 to 26 options", ["ask", "story.txt", ASK, "--option", "one"]),
@@ -460,10 +460,20 @@ def test_a_file_is_as_it_was_where_its_new_text_cannot_be_had():
     assert Path("existing.plan").read_text(encoding="utf-8") == "as it was"
 
 
-def test_fmt_changes_no_file_where_one_cannot_be_read():
-    Path("loose.plan").write_text(" a=CONCAT( 1 )\n", encoding="utf-8")
-    assert call("fmt", "loose.plan", "missing.plan").code == 2
-    assert Path("loose.plan").read_text(encoding="utf-8") == " a=CONCAT( 1 )\n"
+@pytest.mark.parametrize("bad", [b"", b'a = CONCAT("caf\xe9")\n'])
+def test_fmt_of_a_folder_names_what_it_cannot_read_and_goes_on(bad: bytes):
+    loose = Path("empty/b.plan")
+    for name in ("a", "c"):
+        Path(f"empty/{name}.plan").write_bytes(bad)
+    for words, after in (("--check", " a=CONCAT( 1 )\n"), ("", "1. a = CONCAT(1)\n")):
+        loose.write_text(" a=CONCAT( 1 )\n", encoding="utf-8")
+        result = call("fmt", "empty", *words.split())
+        told = result.err.splitlines()
+        assert (result.code, len(told)) == (1, 2)
+        assert "empty/a.plan" in told[0]
+        assert "empty/c.plan" in told[1]
+        assert ("would change empty/b.plan" in result.out) == bool(words)
+        assert loose.read_text(encoding="utf-8") == after
 
 
 def test_words_that_no_encoding_can_write():

@@ -243,18 +243,17 @@ def _summary(counts: _Counts, noun: str) -> None:
 @shared("json")
 def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given: Options) -> None:
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
-    read standard input and print. Text that is no part of a plan becomes comments. A file with
-    a line that cannot be read stays as it is."""
-    from pearl.cli.inputs import Kind, read_inputs
+    read standard input and print. Text that is no part of a plan becomes comments. A file that
+    cannot be read, or with a line that cannot, stays as it is and is named."""
+    from pearl.cli.inputs import Kind, each_input
     from pearl.lang.printer import format_library, format_plan
 
     changed: list[str] = []
-    unreadable: list[str] = []
+    unreadable: list[InputError] = []
     diff = ""
     printed: str | None = None
     dry = only_check or only_diff
-    # Nothing is written where something cannot be read.
-    for one in read_inputs(paths):
+    for one in list(each_input(paths, unreadable.append)):
         name, text = one.source.name, one.source.text
         try:
             if one.row:
@@ -262,7 +261,7 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
             form = format_library if one.kind is Kind.LIBRARY else format_plan
             formatted = form(one.source)
         except InputError as error:
-            unreadable.append(str(error))
+            unreadable.append(error)
             continue
         if formatted != text:
             changed.append(name)
@@ -275,7 +274,7 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
         emit_json(
             {
                 "changed": changed,
-                "unreadable": unreadable,
+                "unreadable": [str(error) for error in unreadable],
                 "diff": diff if only_diff else None,
                 "text": printed,
             }
