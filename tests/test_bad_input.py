@@ -150,7 +150,10 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "good.plan:1 is not JSON", ["replay", "good.plan"]),
     (2, "The folder no such does not exist", ["graph", "good.plan", "-o", "no such/x.svg"]),
     (2, "existing.plan/x does not exist", ["trace", "last", "-o", "existing.plan/x/y"]),
-    (2, "question is empty", ["plan", " ", "-o", "existing.plan"]),
+    (2, "question is empty", ["plan", " ", "-o", "good.plan"]),
+    (2, "story.txt exists and is no plan", ["plan", ASK, "-o", "story.txt"]),
+    (2, "latin.txt exists and is no plan", ["plan", ASK, "-o", "latin.txt"]),
+    (2, "bad.plan exists and is no plan", ["plan", ASK, "-o", "bad.plan"]),
     (2, "cannot be written", ["plan", ASK, "--store", "/proc/runs/s.db"]),
     (2, "Options need a question", ["run", "free.plan", "story.txt", *["--option", "x"] * 2]),
     (2, "no/such", ["plan", ASK, "-o", "no/such/file.plan"]),
@@ -454,7 +457,7 @@ def test_files_and_folders_that_are_shut():
 
 
 def test_a_file_is_as_it_was_where_its_new_text_cannot_be_had():
-    call("plan", " ", "-o", "existing.plan")
+    call("plan", ASK, "-o", "existing.plan")
     call("graph", "bad.plan", "-o", "existing.plan")
     call("trace", "last", "--store", "two.db", "-o", "existing.plan")
     assert Path("existing.plan").read_text(encoding="utf-8") == "as it was"

@@ -171,7 +171,7 @@ class TestPlan:
         self, tmp_path: Path
     ) -> None:
         real, link = tmp_path / "real.plan", tmp_path / "link.plan"
-        real.write_text("x" * 9999)
+        real.write_text("1. a = CONCAT(1)\n" + "# an earlier plan\n" * 999)
         real.chmod(0o600)
         link.symlink_to("real.plan")
         assert call("plan", "Why does Mara leave?", "-o", "link.plan").out == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -80,6 +81,7 @@ def plan_command(question: str, given: Options) -> None:
     from pearl.strategies.registry import NONE_SHOWN
 
     check_output(given.output)
+    _check_plan(given.output)
     if question == "-":
         question = read_source("-", "question").text
     library = load(given.libraries)
@@ -110,6 +112,26 @@ def plan_command(question: str, given: Options) -> None:
         emit(text, given.output)
     if given.as_json:
         emit_json(result)
+
+
+def _check_plan(output: str) -> None:
+    """Make sure that a plan takes the place of nothing but a plan or an empty file.
+
+    Raises:
+        InputError: the file holds something else.
+    """
+    from pearl.lang.parser import parse
+
+    target = Path(output)
+    if output == "-" or not target.is_file() or not target.stat().st_size:
+        return
+    try:
+        parsed = parse(read_source(output, "plan"))
+        is_plan = bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
+    except InputError:
+        is_plan = False
+    if not is_plan:
+        raise InputError(f"{output} exists and is no plan: name another file to write.")
 
 
 def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
