@@ -132,6 +132,9 @@ def test_a_report_of_a_batch_counts_what_has_a_gold_answer(batch: str):
     told = call("report", batch, "--store", "s.db").out
     assert "Accuracy in total (1 question)" in told
     assert "1 row without a gold answer left out." in told
+    line = one_line(call("report", "last", "--store", "s.db"), 2)
+    assert line.endswith(f"The last batch's report is pearl report {batch}.")
+    assert "give the name of its run (pearl runs)" in one_line(call("report", "a.jsonl"), 2)
     for wrong in (("--errors", "2"), ("--json",), ("--format", "html")):
         line = one_line(call("report", batch, "--store", "s.db", "-o", "it/", *wrong), 2)
         assert "-o FOLDER/ take no" in line

@@ -424,7 +424,13 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
         if name == "last":
             last = list_runs(engine, now, 1, Wanted(kind="eval"))
             if not last:
-                raise InputError(f"There is no evaluation in {place}: make one with pearl eval.")
+                batches = list_runs(engine, now, 1, Wanted(kind="batch"))
+                of_batch = "".join(
+                    f" The last batch's report is pearl report {one.name}." for one in batches
+                )
+                raise InputError(
+                    f"There is no evaluation in {place}: make one with pearl eval.{of_batch}"
+                )
             run = last[0]
         else:
             run = find_run(engine, name, place, now)

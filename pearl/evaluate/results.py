@@ -244,6 +244,10 @@ def read_evaluation(path: str) -> Evaluation:
     """
     rows = read_rows(path, "evaluation")
     where, first = next(rows)
+    if "evaluation" not in first and {"id", "status", "document"} <= first.keys():
+        raise InputError(
+            f"{path} has the answers of a batch: give the name of its run (pearl runs)."
+        )
     evaluation = read_head(first.get("evaluation"), where)
     results: dict[tuple[str, str, str], tuple[str, Result]] = {}
     strays: list[Result] = []
