@@ -241,9 +241,23 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
 
 
 def holds(answer: str, gold: str) -> bool:
-    """Whether an open answer holds the gold one: its words, in their order; case does not count."""
-    said, wanted = (" ".join(re.findall(r"\w+", text.casefold())) for text in (answer, gold))
+    """Whether an open answer holds the gold one: its words, in their order; case does not count.
+
+    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5 are.
+    """
+    said, wanted = (
+        " ".join(map(_plain, _WORD.findall(text.casefold()))) for text in (answer, gold)
+    )
     return f" {wanted} " in f" {said} "
+
+
+_WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|\d+\.\d+|\w+")
+
+
+def _plain(word: str) -> str:
+    """A number without commas between its thousands and zeros at its end; another word as it is."""
+    plain = word.replace(",", "")
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,25 @@ def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
     assert [row["correct"] for row in answers().values()] == [True, False, None]
 
 
+@pytest.mark.parametrize(
+    ("answer", "gold", "right"),
+    [
+        ("It cost 148,000 crowns.", "148000", True),
+        ("148000", "148,000", True),
+        ("37 years.", 37, True),
+        ("2.50 a ton", 2.5, True),
+        ("1,148,000", "148000", False),
+        ("37.5", 37, False),
+        ("370", "37", False),
+    ],
+)
+def test_equal_numbers_are_one(serve: Any, answer: str, gold: Any, right: bool):
+    serve(saying(answer))
+    write(question("a", gold=gold))
+    assert batch().code == 0
+    assert answers()["a"]["correct"] is right
+
+
 def test_a_plan_with_errors_fails_its_row_and_sends_nothing(serve: Any):
     server = serve(saying("Yes."))
     write(question("a", plan="1. a = FIND_NOTHING_SUCH(CTX) : x"))
@@ -486,6 +505,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"options": "y"}, "list of texts"),
         ({"options": ["y"]}, "2 to 26"),
         ({"options": ["y", "n"], "gold": "maybe"}, "gold is no option's letter"),
+        ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
     ],
 )
 def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, Any], said: str):

@@ -376,8 +376,10 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     if not isinstance(document, str) or not document.strip():
         raise InputError(f"{name} has no document: give a path, or the text itself.")
     gold = "" if row.get("gold") is None else row["gold"]
+    if isinstance(gold, int | float) and not isinstance(gold, bool):
+        gold = str(gold)
     if not isinstance(gold, str):
-        raise InputError(f"{name}: gold is to be the right option's letter or text.")
+        raise InputError(f"{name}: gold is to be the right option's letter, a text or a number.")
     if gold and options:
         letters = [letter(at) for at in range(len(options))]
         known = gold.strip().upper()
