@@ -402,11 +402,26 @@ def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
         ("In 1904 the ships came, seven ships.", 7),
         ("Two of us were there, as we are when it is June in Ulm. Ships came in, 8 by night.", 8),
         ("So ships came for 1904 days.", 1904),
+        ("So ships came for 4.687,50 € each.", 4687.5),
+        ("So ships came for 2.500,00 € each.", 2500),
+        ("So ships came for 18\u202f600 euros.", 18600),
+        ("So ships came for 12'500.50 francs.", 12500.5),
+        ("So ships came for 1.250.000 Euro.", 1250000),
+        ("So ships came for 2,5 Euro.", 2.5),
+        ("So ships came for $4,687.50 each.", 4687.5),
+        ("So ships came for 17.5 crowns, 3 100-ton ones.", 17.5),
+        ("So on 31.03.2035 forty ships came.", 40),
     ],
 )
 def test_a_number_counts_what_is_asked_for_and_is_no_clauses(text: str, number: int):
     document = Source("n", text)
     assert decode(carried_out("number", "ships came", document), "number") == number
+
+
+@pytest.mark.parametrize("number", ["1.250", "31.03.2035"])
+def test_a_number_that_can_be_read_in_two_ways_is_none(number: str):
+    with pytest.raises(ModelError, match=f'^"{number}" can be read in more than one way'):
+        carried_out("number", "ships came", Source("n", f"So ships came for {number} Euro."))
 
 
 def test_how_many_is_answered_by_quotes_or_by_nothing():

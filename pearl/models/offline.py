@@ -118,6 +118,11 @@ NO_NUMBER = (
     "model, or an action that gives text."
 )
 
+UNCLEAR = (
+    '"{}" can be read in more than one way, and the offline reader does not guess: use a language '
+    "model, or an action that gives text."
+)
+
 QUOTES = 4
 """How many sentences an answer quotes."""
 
@@ -136,8 +141,19 @@ _ORDERS = "find list check answer summarize describe identify explain state name
 # No "one": it stands for anybody and anything.
 _SPELLED = "|".join(word for word, value in NUMBER_WORDS.items() if value > 1)
 _NUMBER = re.compile(
-    rf"\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{_SPELLED})\b", re.IGNORECASE
+    r"(?<!\d[.,])\b(?:"
+    r"(?P<foreign>\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,\d{1,2}"
+    r"|\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?(?!-))"
+    r"|(?P<unclear>[1-9]\d{0,2}\.\d{3}|\d+\.\d+[.,]\d+(?:[.,]\d+)*)"
+    r")(?![.,]?\d)\b"
+    rf"|\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{_SPELLED})\b",
+    re.IGNORECASE,
 )
+"""Numbers, with the marks between thousands and before decimals that several languages use.
+
+``unclear`` is one that says different things in two of them, as *1.250* does, or a date.
+"""
+
 _LABEL = re.compile(
     rf"^(?:{CLAUSE}|\d{{1,3}}[^\S\n]+(?=[^\W\da-z_]))"
     r"|\b(?i:article|chapter|clause|figure|page|paragraph|section|table)s? [\d.]+"
@@ -241,7 +257,8 @@ def _number(quotes: list[str], call: ExecuteStep) -> str:
     that bears out what its arguments say.
 
     Raises:
-        ModelError: there is none; any other number would be about something else.
+        ModelError: there is none, or it can be read in two ways; any other number would be about
+            something else.
     """
     told = set[str]().union(*map(words, call.texts))
     asked = told.union(words(call.step.note))
@@ -249,18 +266,34 @@ def _number(quotes: list[str], call: ExecuteStep) -> str:
     for quote in sorted(quotes, key=lambda quote: -len(asked.intersection(words(quote)))):
         text = _LABEL.sub("", quote)
         for match in _NUMBER.finditer(text):
-            word = match[0].lower()
-            number = str(NUMBER_WORDS.get(word, word))
+            number = _digits(match)
             if len(told.intersection(words(quote))) >= HELD * len(told) > 0:
                 first = first or number
             after = text[match.end() :].split(maxsplit=2)[:2]
             # "In 1904 the ships", "in 1904 forty ships": the year counts none.
             counts = after and words(after[0]) and not _NUMBER.match(after[0])
             if counts and asked.intersection(words(" ".join(after))):
-                return number
+                return _clear(number)
     if not first:
         raise ModelError("refusal", NO_NUMBER)
-    return first
+    return _clear(first)
+
+
+def _digits(match: re.Match[str]) -> str:
+    """A number with a point before its decimals; as it is written, where that is unclear."""
+    if match["foreign"]:
+        number = re.sub("[ '’]", "", match[0])
+        pointed = "," in number or number.count(".") > 1
+        return number.replace(".", "").replace(",", ".") if pointed else number
+    word = match[0].lower()
+    return str(NUMBER_WORDS.get(word, word))
+
+
+def _clear(number: str) -> str:
+    """The number, where it can be read in one way only; else a `ModelError`."""
+    if (match := _NUMBER.fullmatch(number)) and match["unclear"]:
+        raise ModelError("refusal", UNCLEAR.format(number))
+    return number
 
 
 def choose(call: MapAnswer) -> str:
