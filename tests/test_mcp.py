@@ -47,9 +47,10 @@ def test_another_program_asks_plans_checks_and_looks_up():
     Path("papers/link.txt").symlink_to("../secret.txt")
     why = "Why does Mara leave the lighthouse?"
     elsewhere = ("../secret.txt", "link.txt", ".env", str(Path("secret.txt").resolve()), "a\0b")
-    answer, whole, planned, found, none, actions, *wrong = told(
+    answer, whole, alone, planned, found, none, actions, *wrong = told(
         ("ask", {"documents": ["story.txt"], "question": why}),
         ("ask", {"documents": ["."], "question": why}),
+        ("ask", {"documents": "story.txt", "question": why}),
         ("plan", {"question": why}),
         ("lint", {"plan": GOOD.replace("FIND_REASON", "FIND_RAESON")}),
         ("lint", {"plan": GOOD}),
@@ -63,6 +64,7 @@ def test_another_program_asks_plans_checks_and_looks_up():
     assert answer["grounded"]
     assert answer["evidence"][0]["text"] in " ".join(STORY.split())
     assert whole["evidence"][0]["document"] == "story.txt"
+    assert alone["answer"] == answer["answer"]
     assert answer["plan"] == planned["plan"]
     assert [one["name"] for one in found["result"]] == ["unknown-action"]
     assert none["result"] == []
