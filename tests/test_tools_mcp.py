@@ -271,7 +271,7 @@ def test_a_server_over_http_that_misbehaves():
         ('command = ["no-such-program"]', "There is no program no-such-program."),
         (
             f'command = ["{sys.executable}", "-c", "pass"]',
-            "It ended before it answered, or its answer has over 1,000,000 bytes.",
+            "It ended with exit code 0.",
         ),
         (
             "command = ['sh', '-c', 'tr 0 x </dev/zero']",
@@ -287,6 +287,13 @@ def test_a_program_that_is_no_server(how: str, message: str, monkeypatch: pytest
     monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.1)
     path = declare(how, "read", more="limits.seconds = 0.5")
     assert refused(path).startswith(f"notes: {message}")
+
+
+def test_why_a_program_ended_is_told_without_its_keys():
+    Path("s.py").write_text("import os, sys\nsys.exit('x\\nNo such key: ' + os.environ['TOKEN'])\n")
+    how = f'command = ["{sys.executable}", "s.py"]\nenvironment.TOKEN = "${{KEY}}"'
+    said = refused(declare(how, "read"), KEY=KEY)
+    assert said == "notes: It ended with exit code 1: No such key: ***"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -50,20 +51,35 @@ LISTING = 1_000_000
 tools is an answer too."""
 
 RELAY = """
-import subprocess, sys
+import os, subprocess, sys, threading
 most = left = int(sys.argv[1])
-with subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE) as program:
-    while piece := program.stdout.read1(1 << 16):
-        ended = piece.rfind(b"\\n") + 1
-        left = (most if ended else left) - len(piece) + ended
-        if left < 0:
-            program.kill()
-            break
-        sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+said = b""
+def listen():
+    global said
+    while piece := os.read(program.stderr.fileno(), 1 << 16):
+        said = (said + piece)[-10_000:]
+program = subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+listener = threading.Thread(target=listen, daemon=True)
+listener.start()
+while piece := program.stdout.read1(1 << 16):
+    ended = piece.rfind(b"\\n") + 1
+    left = (most if ended else left) - len(piece) + ended
+    if left < 0:
+        program.kill()
+        break
+    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+else:
+    code = program.wait()
+    listener.join(1)
+    *whole, last = said.rstrip().split(b"\\n")
+    # Of a line that is cut, a key may be cut, too, and no longer known for one.
+    sys.stderr.buffer.write(b"%d %s" % (code, last if whole or len(said) < 10_000 else b""))
+    sys.stderr.buffer.flush()
+program.wait()
 """
 """Stands between a program and the SDK, which would read a line without end: it ends the program at
-the first that is too long."""
+the first that is too long. Of one that ended it says the exit code and the last line of errors."""
 
 LONGEST_ABOUT = 300
 """Characters kept of what a server says of a tool or a parameter."""
@@ -160,6 +176,7 @@ class Connection:
         self._lock = threading.Lock()
         self._open: tuple[ExitStack, BlockingPortal, mcp.Client] | None = None
         self._wrong: ToolError | None = None
+        self._ended = ""
 
     def offered(self) -> list[tuple[Tool, Service]]:
         """The tools that may be called, and what carries their calls out.
@@ -185,7 +202,14 @@ class Connection:
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001 - a server may break in any way
-            message = self._redact(str(self._failure(error)))
+            failure = self._failure(error)
+            self.end()
+            ended = re.match(r"(-?\d+) (.*)", self._ended)
+            if ended and failure.reason == "network":
+                last = self._line(ended[2])
+                message = f"It ended with exit code {ended[1]}{f': {last}' if last else '.'}"
+            else:
+                message = self._redact(str(failure))
             raise InputError(f"{server.place}: {message}") from None
         return made
 
@@ -310,9 +334,13 @@ class Connection:
                 command=sys.executable, args=words, env=self._environment, cwd=server.folder
             )
             # What it says there is neither a reply nor the user's to read among answers.
-            with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230
-                async with stdio_client(program, nowhere) as streams:
-                    yield streams
+            with TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+                try:
+                    async with stdio_client(program, errors) as streams:
+                        yield streams
+                finally:
+                    errors.seek(0)
+                    self._ended = errors.read(20_000)
             return
         import httpx2
 
