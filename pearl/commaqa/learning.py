@@ -338,13 +338,15 @@ def _all_ways(
 
 
 def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
-    """Known programs with one more hop that give a question's answer."""
+    """Known programs with one more hop that give a question's answer, best without doubles."""
     for way in known:
         before = run_moves(way, case)
         is_list = isinstance(before, list)
         for form in case.agents.forms if before is not None else ():
             once = Move(Mode.PLAIN, (), form, (-1,))
-            each = (replace(once, mode=Mode.EACH, then=then) for then in _SWAPPED if is_list)
+            each = (
+                replace(once, mode=Mode.EACH, then=then) for then in _SWAPPED.values() if is_list
+            )
             longer = ((*way, hop) for hop in (*each, once) if form.blanks == 1)
             yield from itertools.islice((one for one in longer if _is_right(one, case)), 1)
 
