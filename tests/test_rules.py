@@ -253,3 +253,32 @@ def test_a_declaration_that_says_the_same_is_none_of_another(declared: str, clas
     plan = f'New actions:\n- {said.format(declared)}\n1. a = GET(["b"]) : get it\n'
     found = check(parse(plan), Library(("x",), {one.name: one for one in actions}))
     assert ("PRL208" in codes(found)) == clash
+
+
+STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
+
+
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        # How a reference is taken stays as it is.
+        ("b = FIND_REASON(CTX, evidence evnt)", "b = FIND_REASON(CTX, evidence event)"),
+        ("b = FIND_REASON(CTX, each evnt)", "b = FIND_REASON(CTX, each event)"),
+        ('b = FIND_EVENT(CTX, "for {evnt}")', 'b = FIND_EVENT(CTX, "for {event}")'),
+        ('b = FIND_EVENT(CTX, "for {each evnt}")', 'b = FIND_EVENT(CTX, "for {each event}")'),
+        # A name that comes later is not offered, nor one that nothing is near.
+        ('b = FIND_EVENT(CTX, "for {later}")\n4. latr = FIND_EVENT(CTX, "y")',
+         'b = FIND_EVENT(CTX, "for \\{later}")\n4. latr = FIND_EVENT(CTX, "y")'),
+        # A short word is a name where letters changed places; after return it can be no word.
+        ("b = FIND_REASON(CTX, wyh)", "b = FIND_REASON(CTX, why)"),
+        ("b = FIND_REASON(CTX, shy)", 'b = FIND_REASON(CTX, "shy")'),
+        ("last = FIND_EVENT(CTX, why)\nreturn lst", "last = FIND_EVENT(CTX, why)\nreturn last"),
+        ("more = FIND_EVENT(CTX, why)\nreturn mor", "more = FIND_EVENT(CTX, why)\nreturn more"),
+        ("more = FIND_EVENT(CTX, why)\nreturn shy", "more = FIND_EVENT(CTX, why)\nreturn shy"),
+    ],
+)  # fmt: skip
+def test_a_guess_at_a_name(line: str, fixed: str) -> None:
+    text = fix(
+        Source("x", f"{STEPS}{line}\n"), LIBRARY, Selection(("PRL202", "PRL209")), unsafe=True
+    )
+    assert text.text == f"{STEPS}{fixed}\n"

@@ -35,7 +35,7 @@ from pearl.lang.values import Type, Value, type_of
 __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pattern", "shorten"]
 __all__ += ["ERROR", "WARNING", "Diagnostic", "Edit", "Fix", "Label", "Safety"]
 __all__ += ["Explain", "Findings", "LibraryView", "LookAtLibrary", "LookAtPlan", "PlanView", "Rule"]
-__all__ += ["argument", "closest", "taught", "trimmed"]
+__all__ += ["argument", "closest", "nearest", "taught", "trimmed"]
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
@@ -244,6 +244,28 @@ def taught(action: Action, place: int) -> tuple[Value, ...]:
     examples = action.body.examples if isinstance(action.body, Prompt) else ()
     args = (one.args[place] for one in examples if place < len(one.args))
     return tuple(arg.value for arg in args if isinstance(arg, Literal))
+
+
+def nearest(name: str, known: Iterable[str], *, word: bool) -> str:
+    """The one known name that differs in case alone, or else by a slip of the pen; or nothing.
+
+    Args:
+        name: what is written.
+        known: what may be meant.
+        word: whether no name may be meant at all; a short word is then taken for a name only
+            where two of its letters have changed places.
+    """
+    from rapidfuzz.distance import OSA
+
+    known = dict.fromkeys(known)
+    near = [one for one in known if one.casefold() == name.casefold()]
+    if not near and len(name) > 2:
+        most = 1 + len(name) // 8
+        near = [one for one in known if OSA.distance(name, one, score_cutoff=most) <= most]
+        if len(name) == 3:  # Another letter makes another name of it.
+            letters = sorted(name)
+            near = [one for one in near if sorted(one) == letters or (not word and len(one) > 3)]
+    return near[0] if len(near) == 1 else ""
 
 
 def closest(name: str, candidates: Iterable[str]) -> list[str]:

@@ -18,10 +18,18 @@ Fix
     quotes the word.
 """
 
-from collections.abc import Sequence
-
 from pearl.lang.ast import DOCUMENT, Ref
-from pearl.lint.rules.base import ERROR, Diagnostic, Edit, Findings, Fix, PlanView, Rule, Safety
+from pearl.lint.rules.base import (
+    ERROR,
+    Diagnostic,
+    Edit,
+    Findings,
+    Fix,
+    PlanView,
+    Rule,
+    Safety,
+    nearest,
+)
 
 # A plan of many steps: the nearest names are listed.
 _MOST = 30
@@ -42,15 +50,12 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     steps = view.plan.steps
     returned = index == len(steps)
     known = [DOCUMENT, *(step.name for step in steps[max(0, index - _MOST) : index])]
-    same = {name for name in known if name.casefold() == ref.name.casefold()}
-    near = _nearest(ref.name, known)
+    wanted = nearest(ref.name, known, word=not returned and not ref.mode)
     fix = None
-    wanted = next(iter(same)) if len(same) == 1 else near
-    if near and not same:
-        fix = Fix(f"write {near}", (Edit(ref.span, near),), Safety.UNSAFE)
-    elif len(same) == 1:
-        safety = Safety.SAFE if wanted == DOCUMENT else Safety.UNSAFE
-        fix = Fix(f"write {wanted}", (Edit(ref.span, wanted),), safety)
+    if wanted:
+        sure = wanted == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
+        text = f"{ref.mode} {wanted}".lstrip()
+        fix = Fix(f"write {text}", (Edit(ref.span, text),), Safety.SAFE if sure else Safety.UNSAFE)
     elif not returned and not ref.mode:
         fix = Fix("quote the word", (Edit(ref.span, f'"{ref.name}"'),), Safety.UNSAFE)
     where = "in the plan" if returned else f"before step {view.number(index)}"
@@ -64,15 +69,6 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         data={"name": ref.name, "candidates": known},
         fix=fix,
     )
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    """The one name that a slip of the pen turns into another, or nothing."""
-    from rapidfuzz.distance import OSA
-
-    slips = 1 + len(name) // 8
-    near = [one for one in known if 0 < OSA.distance(name, one, score_cutoff=slips) <= slips]
-    return near[0] if len(near) == 1 and len(name) > 3 else ""
 
 
 RULE = Rule("PRL202", "undefined-variable", ERROR, __doc__, plan=check)

@@ -16,12 +16,18 @@ Use instead
     2. films = FIND_ALL(CTX, "the films of {director}") : List the films
 
 Fix
-    Unsafe: writes ``\\{``, which stands for the brace itself.
+    Unsafe: writes the name that it nearly is, or else ``\\{``, which stands for the
+    brace itself.
 """
 
-from pearl.lang.ast import DOCUMENT
+from bisect import bisect_right
+
+from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety
-from pearl.lint.rules.base import ERROR, Broken, Findings, PlanView, Rule, Span
+from pearl.lint.rules.base import ERROR, Broken, Findings, PlanView, Rule, Span, nearest
+
+# A plan of many steps: the nearest names are looked at.
+_MOST = 30
 
 
 def check(view: PlanView) -> Findings:
@@ -29,7 +35,8 @@ def check(view: PlanView) -> Findings:
         if ref.name == DOCUMENT:
             yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
         elif ref.name not in view.defined and ref.name not in view.broken_names:
-            yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.")
+            meant = _meant(view, ref)
+            yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", meant)
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -39,14 +46,28 @@ def explain(broken: Broken) -> Diagnostic | None:
     return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
 
 
-def _finding(span: Span, name: str, message: str) -> Diagnostic:
+def _meant(view: PlanView, ref: Ref) -> str:
+    """The reference with the name of an earlier step that it nearly is, or nothing."""
+    steps = view.plan.steps
+    index = bisect_right(steps, ref.span.start, key=lambda step: step.span.end)
+    known = (step.name for step in steps[max(0, index - _MOST) : index])
+    name = nearest(ref.name, known, word=False)
+    return f"{ref.mode} {name}".lstrip() if name else ""
+
+
+def _finding(span: Span, name: str, message: str, meant: str = "") -> Diagnostic:
     brace = Span(span.start, span.start + 1)
+    fix = Fix("write \\{", (Edit(brace, "\\{"),), Safety.UNSAFE)
+    help = "Name an earlier step, or write \\{ where you mean the brace."
+    if meant:
+        fix = Fix(f"write {{{meant}}}", (Edit(span, f"{{{meant}}}"),), Safety.UNSAFE)
+        help = f"Closest: {{{meant}}}. {help}"
     return RULE(
         span,
         message,
-        help="Name an earlier step, or write \\{ where you mean the brace.",
+        help=help,
         data={"name": name},
-        fix=Fix("write \\{", (Edit(brace, "\\{"),), Safety.UNSAFE),
+        fix=fix,
     )
 
 
