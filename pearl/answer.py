@@ -20,6 +20,7 @@ from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
+from pearl.lang.text import shorten
 from pearl.lang.values import as_text
 from pearl.models.base import Measured, Model, ModelError, Usage, env_number
 from pearl.models.constraints import Mode, choose_mode
@@ -451,7 +452,8 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
 
     Args:
         options: a person's, or what a row has for them.
-        where: the row, for the message.
+        where: the row, for the message. A data set's rows may have one text twice, a person who
+            writes it twice has slipped.
 
     Raises:
         InputError: they cannot.
@@ -461,6 +463,9 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
         raise InputError(f"{place}options is to be a list of texts.")
     if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
         raise InputError(f"{place}Give 2 to 26 options, none of them empty.")
+    twice = next((one for at, one in enumerate(options) if one in options[:at]), None)
+    if twice is not None and not where:
+        raise InputError(f"The option {shorten(twice)} is given twice: give each once.")
     return options
 
 
