@@ -367,6 +367,11 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
     return tuple(parts) if len(parts) > 1 else ()
 
 
+PICKED = (
+    "This was picked by words alone: the offline reader understands nothing. Read the passages."
+)
+
+
 async def answer(
     prepared: Prepared,
     question: str,
@@ -395,7 +400,11 @@ async def answer(
         journal.decide("failed", str(error))
         raise
     calls = calls_made(journal.entries)
-    notices = (model.notice, learned_window(model.identity).notice, prepared.notice)
+    bare = any(isinstance(finished.values[name], int | float) for name in finished.outputs)
+    guessed = bare or (option is not None and not option.fits)
+    offline = any(one.name == "offline" for one in readers_of(model))
+    picked = PICKED if offline and guessed else ""
+    notices = (model.notice, learned_window(model.identity).notice, prepared.notice, picked)
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     quotes = quotes or passages_given(journal.entries, finished.text, document)
     return Answer(

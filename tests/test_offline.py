@@ -375,6 +375,36 @@ def test_a_statement_is_borne_out_by_a_sentence_or_not(statement: str, said: boo
     assert decode(carried_out("bool", statement), "bool") is said
 
 
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ("They will not cover storm damage.", "The insurer will cover storm damage"),
+        ("They will cover storm damage.", "They will never cover storm damage"),
+        ("Eine Untervermietung der Wohnung ist unzulässig.",
+         "Eine Untervermietung der Wohnung ist zulässig"),
+    ],
+)  # fmt: skip
+def test_a_sentence_that_is_negated_bears_out_no_claim_that_is_not(text: str, claim: str):
+    assert decode(carried_out("bool", claim, Source("n", text)), "bool") is False
+
+
+@pytest.mark.parametrize(
+    ("action", "told"), [("CHECK_TRUE", True), ("FIND_QUANTITY", True), ("FIND_EVENT", False)]
+)
+def test_a_bare_value_says_that_it_was_picked_by_words(action: str, told: bool):
+    plan = f'1. a = {action}(CTX, "boats sold") : Look'
+    answer = pearl.run_sync(plan, STORY, model="offline")
+    assert ("picked by words alone" in answer.notice) is told
+
+
+def test_of_several_options_in_the_passages_one_is_a_guess():
+    text = "Ada left for Ulm or for Kiel, and why she left nobody knew."
+    answer = ask(text, "Where did Ada go when she left?", options=("Ulm", "Kiel", "Bonn"))
+    assert answer.option
+    assert not answer.option.fits
+    assert "picked by words alone" in answer.notice
+
+
 def test_a_number_is_the_best_sentences():
     assert decode(carried_out("number", "how many boats Bo sold"), "number") == 7
 

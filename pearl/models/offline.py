@@ -154,6 +154,11 @@ _NUMBER = re.compile(
 ``unclear`` is one that says different things in two of them, as *1.250* does, or a date.
 """
 
+_NEGATION = re.compile(
+    r"\b(?:not|no(?!\.\s*\d)|never|none|nobody|nothing|nor|neither|without|cannot|nicht|keine?[mnrs]?|nie"
+    r"|niemals|ohne|weder|pas|jamais|sans|aucune?)\b|n['’]t\b",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(
     rf"^(?:{CLAUSE}|\d{{1,3}}[^\S\n]+(?=[^\W\da-z_]))"
     r"|\b(?i:article|chapter|clause|figure|page|paragraph|section|table)s? [\d.]+"
@@ -189,10 +194,15 @@ def carry_out(call: ExecuteStep) -> str:
         lines = [texts[at] for at in best]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
-        # Whether one sentence holds most words of the statement that is to be checked.
+        # Whether one sentence holds most words of the statement that is to be checked, and none
+        # that holds as many says the opposite.
         asked = {stem for _, value in call.arguments for stem in words(as_text(value))}
         most = max((len(asked & held) for held in read.stems), default=0)
+        claim = "\n".join(as_text(value) for _, value in call.arguments)
+        rests = [text for text, held in zip(texts, read.stems, strict=True)
+                 if len(asked & held) == most]  # fmt: skip
         true = bool(asked) and most >= HELD * len(asked)
+        true = true and not any(_denies(text, claim) for text in rests)
         text = text or NOTHING
     match call.action.returns:
         case "bool":
@@ -206,6 +216,15 @@ def carry_out(call: ExecuteStep) -> str:
             return f"{json.dumps({'pairs': pairs}, ensure_ascii=False)}{below}"
         case _:
             return text
+
+
+def _denies(sentence: str, claim: str) -> bool:
+    """Whether one of the two is negated and the other is not."""
+    if bool(_NEGATION.search(sentence)) is not bool(_NEGATION.search(claim)):
+        return True
+    one, other = set(words(sentence)), set(words(claim))
+    negated = {f"{prefix}{stem}" for prefix in ("un", "non") for stem in one ^ other}
+    return not negated.isdisjoint(one ^ other)
 
 
 def _findings(call: ExecuteStep) -> str | None:
@@ -302,7 +321,7 @@ def choose(call: MapAnswer) -> str:
     A word that several options share says little; one that only the question
     has says nothing. Where the question asks for what is not so, it is the
     option that the answer bears out least. Ties go to the first option. Where
-    the answer holds no word of any, none fits.
+    the answer holds no word of any, or the whole text of several, none fits.
     """
     asked = set(words(call.question))
     options = [set(words(option)) - asked for option in call.options]
@@ -317,10 +336,18 @@ def choose(call: MapAnswer) -> str:
         / math.sqrt(4 + len(option))
         for option in options
     ]
-    if not any(scores) and not call.best:
+    unlike = asks_for_what_is_not_so(call.question)
+    answered = _spaced(call.answer)
+    several = not unlike and sum(_spaced(option) in answered for option in call.options) > 1
+    if (several or not any(scores)) and not call.best:
         return "none"
-    best = min(scores) if asks_for_what_is_not_so(call.question) else max(scores)
+    best = min(scores) if unlike else max(scores)
     return letter(scores.index(best))
+
+
+def _spaced(text: str) -> str:
+    """A text's words, in lower case and with a space on either side of each."""
+    return " ".join(("", *re.findall(r"[^\W_]+", text.casefold()), ""))
 
 
 # --- actions proposed and condensed, and questions labelled ---
