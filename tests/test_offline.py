@@ -271,6 +271,7 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|The oven cooled in\n3.5 hours.|\n|## Fees (a year)|\n|Ada pays.|",
         "|Ада уехала.| |Она не вернулась.|",
         "|他走了。||她没有回来。|",
+        "|Er endet am 31. März 2035.| |Er kam on 3. May, le 14. Juillet.| |It was 7.| |Ada left.|",
         "|no end|",
         "",
         " \n\n \n",

@@ -146,6 +146,11 @@ _ABBREVIATED = re.compile(
     r"|vs|cf|viz|ca|[A-HJ-Z])$"
 )
 _NUMBERED = re.compile(r"\b(?:[Nn]os?|pp?|[Ff]igs?|[Vv]ol|[Cc]h)$")
+_MONTH = re.compile(
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
+    r"|Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember"
+    r"|Janvier|Février|Mars|Avril|Juin|Juillet|Août|Septembre|Octobre|Novembre|Décembre)\b"
+)
 _QUOTED = re.compile(
     r"\"[^\"]*(?:\"|$)|“[^”]*(?:”|$)|«[^»]*(?:»|$)|„[^“”]*(?:[“”]|$)|「[^」]*(?:」|$)"
 )
@@ -213,6 +218,8 @@ def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
     word = text[max(start, at - 8) : at]
     if text[start:at].strip().isdigit():
         return True  # The number of a clause belongs to it.
+    if re.search(r"(?<![\w.,])\d{1,2}$", word) and _MONTH.match(text, stop.start("next")):
+        return True  # The day of a date, as in "31. März".
     numbered = stop["next"].isdigit() and _NUMBERED.search(word)
     return bool(numbered or _ABBREVIATED.search(word))
 
