@@ -286,11 +286,13 @@ def test_evidence_of_several_documents_says_which(
     for line in Path("a.jsonl").read_text(encoding="utf-8").splitlines():
         assert json.loads(line)["evidence"] == found
 
+    for item in "ab":
+        assert call("runs", "show", f"last/{item}", "--html", f"{item}.html").code == 0
+
     def look(browser: Any) -> None:
         page = browser.new_page()
         for item in "ab":
-            assert call("runs", "show", f"last/{item}", "--html", "run.html").code == 0
-            page.goto(Path("run.html").absolute().as_uri())
+            page.goto(Path(f"{item}.html").absolute().as_uri())
             shown = page.locator(".document .text").inner_text()
             assert "# lease.pdf\n\nNothing" in shown
             assert "page 2\n\n\n# more/letter.md" in shown
