@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -53,6 +53,25 @@ def mcp_command(root: Path, as_json: bool, given: Options) -> None:
     if sys.stdin.isatty():
         click.echo("pearl mcp waits for a program on standard input; Ctrl-C ends it.", err=True)
 
+    tools = _tools(root, given, ToolError)
+    server = MCPServer("pearl", version=version("pearl"), log_level="ERROR")
+    # The SDK has all that is logged written on standard error.
+    logging.disable(logging.WARNING)
+    for tool in tools:
+        server.add_tool(tool, description=getdoc(tool))
+    server.run("stdio")
+
+
+def _tools(
+    root: Path, given: Options, refuse: type[Exception]
+) -> tuple[Callable[..., Awaitable[Any]], ...]:
+    """What programs may call: what they are told of each is its docstring.
+
+    Args:
+        root: the folder whose files may be read.
+        given: the command's options.
+        refuse: told to the program where one cannot be answered.
+    """
     from pearl.answer import as_object as answer_object
     from pearl.api import check
     from pearl.cli.ask import planned_object
@@ -70,16 +89,13 @@ def mcp_command(root: Path, as_json: bool, given: Options) -> None:
     # What is wrong with it is said now; each call has a model of its own, which it closes.
     choose(given.model, given.planner, given.reader)
     pearl = Pearl(library=library, store=address(given.store), cache=not given.no_cache)
-    server = MCPServer("pearl", version=version("pearl"), log_level="ERROR")
-    # The SDK has all that is logged written on standard error.
-    logging.disable(logging.WARNING)
 
     @contextmanager
     def told() -> Iterator[None]:
         try:
             yield
         except (InputError, ModelError, RunError) as error:
-            raise ToolError(" ".join(str(error).split())) from None
+            raise refuse(" ".join(str(error).split())) from None
 
     async def ask(
         documents: list[str] | str,
@@ -131,9 +147,7 @@ def mcp_command(root: Path, as_json: bool, given: Options) -> None:
         found = search_actions(library, words) if words else library.actions.values()
         return [action_object(action) for action in found]
 
-    for tool in (ask, plan, lint, actions):
-        server.add_tool(tool, description=getdoc(tool))
-    server.run("stdio")
+    return ask, plan, lint, actions
 
 
 def below(root: Path, name: str) -> Path:

@@ -70,10 +70,6 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
     about = dict(evaluation.about)
     model = about.get("model", "")
     results = evaluation.results_of(chosen)
-    scores = [result.score for result in results if result.gold]
-    mean = fmean(scores) if scores else 0.0
-    error = stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
-    metrics = {"accuracy": mean, "stderr": error} if scores else {}
     samples = [_sample(log, result, model) for result in results]
     now = time.time()
     # When it was run is not told; what its questions took is.
@@ -93,22 +89,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
             packages={"pearl": version("pearl")},
             metadata=about,
         ),
-        results=log.EvalResults(
-            total_samples=len(samples),
-            completed_samples=sum(not result.error for result in results),
-            scores=[
-                log.EvalScore(
-                    name="pearl",
-                    scorer="pearl",
-                    scored_samples=len(scores),
-                    unscored_samples=len(samples) - len(scores),
-                    metrics={
-                        name: log.EvalMetric(name=name, value=value)
-                        for name, value in metrics.items()
-                    },
-                )
-            ],
-        ),
+        results=_scored(log, results),
         stats=stats if took else log.EvalStats(),
         samples=samples,
     )
@@ -118,6 +99,26 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
             os.replace(Path(folder) / "whole.eval", path)
     except OSError as wrong:
         raise InputError(f"{path} cannot be written: {wrong.strerror}.") from None
+
+
+def _scored(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspect's own
+    """What a method came to, over the questions with a right answer."""
+    scores = [result.score for result in results if result.gold]
+    mean = fmean(scores) if scores else 0.0
+    error = stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
+    metrics = {"accuracy": mean, "stderr": error} if scores else {}
+    score = log.EvalScore(
+        name="pearl",
+        scorer="pearl",
+        scored_samples=len(scores),
+        unscored_samples=len(results) - len(scores),
+        metrics={name: log.EvalMetric(name=name, value=value) for name, value in metrics.items()},
+    )
+    return log.EvalResults(
+        total_samples=len(results),
+        completed_samples=sum(not result.error for result in results),
+        scores=[score],
+    )
 
 
 def _moment(seconds: float) -> str:

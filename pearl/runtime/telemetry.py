@@ -90,25 +90,30 @@ def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
         for entry in stage.calls:
             named = entry.model or usual
             backend = providers.get(named, "openai")
-            usage, sent = entry.usage, not entry.kept
             span(
                 f"chat {named}", entry.started or start, _end(entry) or end,
                 entry.cause.partition(":")[0] if entry.status == "failed" else "", within,
-                # Nothing was sent for a reply that was kept, and nothing paid.
-                kind=SpanKind.CLIENT if sent else SpanKind.INTERNAL,
-                about={
-                    "gen_ai.operation.name": "chat",
-                    "gen_ai.provider.name": _PROVIDERS.get(backend, backend),
-                    "gen_ai.request.model": named,
-                    "gen_ai.usage.input_tokens": usage.prompt_tokens if sent else None,
-                    "gen_ai.usage.output_tokens": usage.completion_tokens if sent else None,
-                    "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens if sent else None,
-                    "pearl.path": entry.path, "pearl.attempt": entry.attempt,
-                    "pearl.kept": entry.kept,
-                },
+                kind=SpanKind.INTERNAL if entry.kept else SpanKind.CLIENT,
+                about=_about_call(entry, named, _PROVIDERS.get(backend, backend)),
             )  # fmt: skip
     for made, end in reversed(ends):
         made.end(round(end * 1e9))
+
+
+def _about_call(entry: Entry, model: str, provider: str) -> dict[str, Any]:
+    """The attributes of a call's span. Nothing was paid for a reply that was kept."""
+    usage, sent = entry.usage, not entry.kept
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": model,
+        "gen_ai.usage.input_tokens": usage.prompt_tokens if sent else None,
+        "gen_ai.usage.output_tokens": usage.completion_tokens if sent else None,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens if sent else None,
+        "pearl.path": entry.path,
+        "pearl.attempt": entry.attempt,
+        "pearl.kept": entry.kept,
+    }
 
 
 def _end(entry: Entry) -> float:
