@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -276,6 +276,7 @@ class Answer:
         option: the option the answer means, where options were given.
         fallback: whether no plan was accepted, so that the question was asked
             directly.
+        guessed: whether the offline reader picked the value, or the option, by words alone.
         run: the run's name, for ``pearl trace``; empty where nothing was kept.
         model: who answered.
         notice: what a person should know about the model and what it was shown.
@@ -291,6 +292,7 @@ class Answer:
     plan: str
     option: Option | None
     fallback: bool
+    guessed: bool
     run: str
     model: str
     notice: str
@@ -307,8 +309,9 @@ class Answer:
             for quote in self.evidence
         )
         found = f"<ul>{''.join(quotes)}</ul>" if self.evidence else "<p>No evidence.</p>"
+        notice = f"<p><small>{escape(self.notice)}</small></p>" if self.notice else ""
         return (
-            f'<p style="white-space:pre-wrap">{escape(self.words)}</p>'
+            f'{notice}<p style="white-space:pre-wrap">{escape(self.words)}</p>'
             f"{f'<p><b>{escape(chosen)}</b></p>' if chosen else ''}{found}"
             f"<details><summary>Plan</summary><pre>{escape(self.plan)}</pre></details>"
         )
@@ -367,6 +370,13 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
     return tuple(parts) if len(parts) > 1 else ()
 
 
+def is_guess(model: Model, values: Iterable[object], option: Option | None) -> bool:
+    """Whether a model that understands nothing picked one of the answer's values, or its option."""
+    bare = any(isinstance(value, int | float) for value in values)
+    offline = any(one.name == "offline" for one in readers_of(model))
+    return offline and (bare or (option is not None and not option.fits))
+
+
 PICKED = (
     "This was picked by words alone: the offline reader understands nothing. Read the passages."
 )
@@ -400,11 +410,11 @@ async def answer(
         journal.decide("failed", str(error))
         raise
     calls = calls_made(journal.entries)
-    bare = any(isinstance(finished.values[name], int | float) for name in finished.outputs)
-    guessed = bare or (option is not None and not option.fits)
-    offline = any(one.name == "offline" for one in readers_of(model))
-    picked = PICKED if offline and guessed else ""
-    notices = (model.notice, learned_window(model.identity).notice, prepared.notice, picked)
+    guessed = is_guess(model, map(finished.values.get, finished.outputs), option)
+    window = learned_window(model.identity).notice
+    notices = (model.notice, window, prepared.notice, PICKED if guessed else "")
+    if notice := " ".join(filter(None, notices)):
+        journal.decide("notice", notice)
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     quotes = quotes or passages_given(journal.entries, finished.text, document)
     return Answer(
@@ -414,9 +424,10 @@ async def answer(
         plan=print_plan(finished.plan),
         option=option,
         fallback=any(entry.path == "plan/fallback" for entry in journal.entries),
+        guessed=guessed,
         run=journal.name,
         model=model.name,
-        notice=" ".join(filter(None, notices)),
+        notice=notice,
         calls=len(calls),
         kept=sum(entry.kept for entry in calls),
         usage=sum((entry.usage for entry in calls), Usage()),
@@ -527,6 +538,7 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
         "grounded": answer.grounded,
         "plan": answer.plan,
         "fallback": answer.fallback,
+        "guessed": answer.guessed,
         "run": answer.run,
         "model": answer.model,
         "notice": answer.notice,

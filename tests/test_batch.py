@@ -578,6 +578,36 @@ def test_a_reply_that_no_value_can_hold_fails_its_question_and_no_other(serve: A
     assert "expected a" in rows["a"]["error"]["message"]
 
 
+def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
+    action = "New actions:\n- COUNT_YEARS(CTX, X) -> number : Say how many\n\n"
+    plan = f'{action}1. n = COUNT_YEARS(CTX, "{{}}") : years'
+    asked = {"document": STORY, "question": "How long ago?", "gold": "3"}
+    told = {**asked, "id": "told", "plan": '1. a = FIND_EVENT(CTX, "the mill") : what'}
+    write(told, {**asked, "id": "picked", "plan": plan.format("years of the mill")})
+    result = batch("--model", "offline")
+    assert "guessed    1 picked by words alone: see guessed in the answers" in result.out
+    assert {name: row["guessed"] for name, row in answers().items()} == {
+        "told": False, "picked": True,
+    }  # fmt: skip
+    assert batch("--model", "offline", "--json").json["guessed"] == 1
+    assert call("runs", "show", "last", "--html", "p.html").code == 0
+    assert Path("p.html").read_text(encoding="utf-8").count("picked by words") == 1
+    for name, marked in (("told", False), ("picked", True)):
+        assert call("runs", "show", f"last/{name}", "--html", "p.html").code == 0
+        assert ("picked by words alone" in Path("p.html").read_text(encoding="utf-8")) is marked
+
+
+def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing():
+    asked = {"document": STORY, "question": "Who is it?", "options": ["Ulm", "Kiel"], "gold": "A"}
+    write({**asked, "id": "q"})
+    words = ("--data", "q.jsonl", "--methods", "pearl", "--model", "offline")
+    result = call("eval", "questions", *words)
+    assert result.code == 0, result.err
+    assert "picked" in result.out
+    assert call("runs", "show", "last", "--html", "p.html").code == 0
+    assert "no evidence, picked by words" in Path("p.html").read_text(encoding="utf-8")
+
+
 def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(serve: Any):
     serve(lambda body: "No plan." if "reading plans" in str(body) else "Because of the fog.")
     write(question("a"), {"id": "b", "question": "Why?", "document": "story.txt"})

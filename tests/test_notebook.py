@@ -39,7 +39,7 @@ class Tags(HTMLParser):
 def test_an_answer_shows_its_evidence_and_nothing_in_it_is_run():
     quotes = (pearl.Quote(EVIL, Span(3, 9), EVIL), pearl.Quote("made up", None, "two"))
     answer = pearl.Answer(
-        EVIL, EVIL, quotes, EVIL, pearl.Option("A", EVIL), False, "", "m", "", 1, 0, Usage()
+        EVIL, EVIL, quotes, EVIL, pearl.Option("A", EVIL), False, False, "", "m", "", 1, 0, Usage()
     )
     page = Tags(answer._repr_html_())
     assert {*page.tags} == {"p", "b", "ul", "li", "small", "details", "summary", "pre"}

@@ -398,6 +398,7 @@ def answers_of(
                 calls=row["calls"],
                 usage=usage,
                 cost=prices.cost({model: usage}),
+                measures={key: float(row[key]) for key in ("grounded", "guessed") if key in row},
             )
         )
     questions = str(head.get("questions", ""))

@@ -132,6 +132,9 @@ _SPENT: Mapping[str, Column] = {
 }
 """What a question takes, by what it is called in `spending_rows`."""
 
+_MARKS = {"none_fits": "no option fits", "guessed": "picked by words"}
+"""Measures that say of an answer how little it rests on, in words."""
+
 
 def overall_tables(evaluation: Evaluation) -> list[Table]:
     """Accuracy in total, with what a question takes, and how it is in each split.
@@ -142,7 +145,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
     """
     total, *by_split = accuracy_tables(evaluation)
     rows = [
-        {**row, **{key: spent[key] for key in (*_SPENT, "none_fits")}}
+        {**row, **{key: spent[key] for key in (*_SPENT, *_MARKS)}}
         for row, spent in zip(accuracy_rows(evaluation), spending_rows(evaluation), strict=True)
     ]
     known = {key for key in ("cost", "seconds") if any(row[key] is not None for row in rows)}
@@ -157,7 +160,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         words("called", "method"),
         *counts(right="right", answered="answered"),
         *share_fields("of_asked", f"% of all {asked:,}"),
-        *(counts(none_fits="no option fits") if any(row["none_fits"] for row in rows) else ()),
+        *counts(**{key: said for key, said in _MARKS.items() if any(row[key] for row in rows)}),
         *(field for key, field in _SPENT.items() if key in known),
     ]
     note = (
@@ -436,7 +439,7 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
         seconds = [one.measures["seconds"] for one in results if "seconds" in one.measures]
         return {
             "questions": len(results),
-            "none_fits": sum(one.measures.get("none_fits", 0) for one in results),
+            **{key: sum(one.measures.get(key, 0) for one in results) for key in _MARKS},
             "calls": sum(result.calls for result in results) / count,
             "tokens_read": usage.prompt_tokens / count,
             "tokens_cached": usage.cached_tokens / count,
@@ -458,6 +461,7 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
 
 _SCORES = re.compile(
     r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall(?:_at_\d+)?|format(?:_final)?|none_fits"
+    r"|guessed"
 )
 """Names of measures that a question without them has 0 of."""
 

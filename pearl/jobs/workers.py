@@ -44,6 +44,7 @@ class JobProgress:
         judged: questions whose right answer is known.
         fallbacks: answers without a plan, as none was accepted.
         ungrounded: answers that no passage of the document stands behind.
+        guessed: answers that the offline reader picked by words alone.
         models: what calls of this go came to, by model.
         started: when this go began, on the monotonic clock.
     """
@@ -60,6 +61,7 @@ class JobProgress:
     judged: int = 0
     fallbacks: int = 0
     ungrounded: int = 0
+    guessed: int = 0
     models: dict[str, Totals] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
@@ -98,6 +100,7 @@ class JobProgress:
             self.failed[row["error"]["reason"]] += 1
         self.fallbacks += row.get("fallback") is True
         self.ungrounded += row.get("grounded") is False
+        self.guessed += row.get("guessed") is True
         if row.get("correct") is not None:
             self.judged += 1
             self.right += row["correct"]
@@ -127,6 +130,8 @@ class JobProgress:
             yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted"
         if self.ungrounded:
             yield "evidence", f"none for {self.ungrounded:,}: see grounded in the answers"
+        if self.guessed:
+            yield "guessed", f"{self.guessed:,} picked by words alone: see guessed in the answers"
         if self.judged:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
@@ -154,6 +159,7 @@ class JobProgress:
             "judged": self.judged,
             "fallbacks": self.fallbacks,
             "ungrounded": self.ungrounded,
+            "guessed": self.guessed,
             "calls": {"made": calls.made, "kept": calls.kept, "in_vain": calls.failed},
             **asdict(calls.spent),
             "cost": None if cost is None else cost / 1e6,

@@ -85,9 +85,17 @@ class Item:
 
     @property
     def remarks(self) -> str:
-        """What to know of its answer: that nothing stands behind it, that there was no plan."""
-        told = {"no evidence": ("grounded", False), "no plan": ("fallback", True)}
-        return ", ".join(said for said, (key, value) in told.items() if self.row.get(key) is value)
+        """What to know of its answer: that nothing stands behind it, that there was no plan, that
+        it was picked by words alone."""
+        told = {
+            "no evidence": ("grounded", False),
+            "no plan": ("fallback", True),
+            "picked by words": ("guessed", True),
+        }
+        result = self.row.get("result") or {}
+        # An evaluation's row has them as measures, which are numbers.
+        known = {**(result.get("measures") or {}), **result, **self.row}
+        return ", ".join(said for said, (key, value) in told.items() if known.get(key) == value)
 
     @property
     def verdict(self) -> str:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from pearl.answer import Option, Session, answer, answer_parts, map_answer, start
+from pearl.answer import Option, Session, answer, answer_parts, is_guess, map_answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
-from pearl.evaluate.datasets.base import Example
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.lang.builtins import conclusion
 from pearl.lang.printer import print_plan
 from pearl.models.routing import planner_of
@@ -126,7 +126,8 @@ async def concluded(
         return replace(outcome, answer=text)
     call = MapAnswer(example.question, text, example.options, parts)
     option = await map_answer(call, session.caller())
-    measures = {**outcome.measures, **none_fits(option)}
+    guessed = is_guess(session.engine.model, (), option)
+    measures = {**outcome.measures, **_marks(option, guessed=guessed)}
     return replace(outcome, answer=option.letter, measures=measures)
 
 
@@ -150,10 +151,14 @@ async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome
     question, document, options = example.question, example.document, example.options
     reply = await answer(ready, question, document, options, session)
     chosen = reply.option.letter if reply.option else conclusion(reply.text)
-    measures = none_fits(reply.option)
+    measures = {**_marks(reply.option, guessed=reply.guessed)}
+    if document != NO_DOCUMENT:
+        measures["grounded"] = float(reply.grounded)
     return Outcome(chosen, reply.text, reply.plan, fallback=reply.fallback, measures=measures)
 
 
-def none_fits(option: Option | None) -> Mapping[str, float]:
-    """That what was found decided for no option: a failure of its own, right or wrong."""
-    return {"none_fits": 1.0} if option and not option.fits else {}
+def _marks(option: Option | None, *, guessed: bool) -> Mapping[str, float]:
+    """That what was found decided for no option, a failure of its own, right or wrong; and that the
+    answer was picked by words alone."""
+    told = {"none_fits": option is not None and not option.fits, "guessed": guessed}
+    return {name: 1.0 for name, so in told.items() if so}
