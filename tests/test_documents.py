@@ -159,6 +159,15 @@ def test_what_cannot_be_read_is_said_in_a_line(name: str, data: bytes, told: str
     assert "the secret" not in line
 
 
+def test_every_document_that_cannot_be_read_is_named():
+    Path("in").mkdir()
+    for name, data in {"a.txt": b"ett\xe9", "b.txt": b"Fine.", "c.pdf": b"%PDF-1.4 x"}.items():
+        Path("in", name).write_bytes(data)
+    done = call("ask", "in", "none.md", QUESTION)
+    assert (done.code, done.out) == (2, "")
+    assert [one.split()[1] for one in done.told] == ["in/a.txt", "in/c.pdf", "none.md"]
+
+
 def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytest.MonkeyPatch):
     Path("a.docx").write_bytes(WORD)
     with pytest.raises(InputError, match=r"a\.docx took longer than 0 seconds to read as a Word"):

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import START, UTF_16, InputError, Source, decoded, read_bytes
+from pearl.lang.source import START, UTF_16, InputError, LinesError, Source, decoded, read_bytes
 from pearl.lang.text import printable
 
 if TYPE_CHECKING:
@@ -106,10 +106,19 @@ def read_documents(paths: Sequence[str]) -> Source:
         paths: as `read_document` takes each; a folder stands for the documents in it.
 
     Raises:
-        InputError: one of them cannot be read, or a folder has none or too many.
+        LinesError: some of them cannot be read; each is named.
+        InputError: a folder has none or too many.
     """
     files = list(dict.fromkeys(file for path in paths for file in files_of(path)))
-    read = [read_document(file) for file in files]
+    read: list[Source] = []
+    wrong: list[str] = []
+    for file in files:
+        try:
+            read.append(read_document(file))
+        except InputError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise LinesError(wrong)
     if files == [*paths] and len(files) == 1:
         return read[0]
     home = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])

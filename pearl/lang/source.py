@@ -36,10 +36,10 @@ NAMED = 10
 
 
 class LinesError(InputError):
-    """Several lines of a file cannot be used.
+    """Several lines of a file, or several files, cannot be used.
 
     Args:
-        told: a sentence for each of the first of them, which names it.
+        told: a sentence for each of them, or of a file's lines for the first, which names it.
         more: how many others there are.
     """
 
