@@ -1,5 +1,6 @@
 """Actions that solvers, plans of their own, or decomposers carry out."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
 from pearl.strategies.pearl import GivenPlan
 from tests.mind import Scripted, carry_out
-from tests.shell import call
+from tests.shell import Result, call, one_line
 
 ACTIONS = """\
 SHOUT(X) -> any : Say X in capitals.
@@ -114,12 +115,64 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     assert check_library(Source("l", good)) == []
 
 
-def test_a_library_with_a_line_that_cannot_be_read_is_told_as_such(tmp_path: Path):
-    file = tmp_path / "my.actions"
-    file.write_text("FIND_A(CTX, X) : Find X in CTX.\nno action at all\n", encoding="utf-8")
-    done = call("plan", "Why?", "--library", file, "--model", "offline")
+ASKING = ("plan Why?", "ask d.txt Why?", "run p.plan d.txt", "batch q.jsonl -o a.jsonl", "mcp")
+LOOKING = ("actions", "lint p.plan", "replay r.jsonl")
+
+
+def with_library(line: str, text: str, name: str = "my.actions") -> Result:
+    """What a command says of a library of one's own."""
+    Path(name).write_text(text, encoding="utf-8")
+    Path("d.txt").write_text("Mara left.", encoding="utf-8")
+    Path("p.plan").write_text('1. a = FIND_A(CTX, "Mara") : Find her\n', encoding="utf-8")
+    row = {"id": "a", "question": "Why?", "document": "d.txt"}
+    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    recorded = {"plan": '1. a = FIND_A(CTX, "Mara") : x', "step_outputs": {"a": "b"}}
+    Path("r.jsonl").write_text(json.dumps({**recorded, "open_answer": "b"}), encoding="utf-8")
+    return call(*line.split(), "--library", name)
+
+
+FIND_A = "FIND_A(CTX, X) : Find X in CTX.\n"
+WRONG = {
+    f"{FIND_A}no action at all\n": "my.actions:2:4: PRL118 The action no cannot be read",
+    f"{FIND_A}  traits: pur\n": "my.actions:2:11: PRL505 FIND_A: there is no trait pur. Use one",
+    f"{FIND_A}FIND_A(CTX, Y) : List the tides at Y.\n": "my.actions:2:1: PRL501 FIND_A is already",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_no_model_is_asked_with_a_library_that_has_errors(text: str):
+    for line in ASKING:
+        done = with_library(line, text)
+        assert (done.code, done.out, len(done.told)) == (2, "", 1)
+        assert WRONG[text] in done.err
+    assert not Path(".pearl").exists()
+    for line in LOOKING:
+        done = with_library(line, text)
+        assert (done.code, WRONG[text] in done.told[0]) == (0, True), done.err
+
+
+def test_a_library_with_warnings_is_used_and_what_is_ignored_is_not_told():
+    text = "FIND_A(CTX, X) : Find it in CTX.\n"
+    for line in ASKING[:-1]:
+        done = with_library(line, text)
+        assert done.code == 0
+        assert "my.actions:1:1: PRL503 FIND_A's definition never mentions X." in done.told[0]
+    Path("pyproject.toml").write_text('[tool.pearl]\nignore = ["PRL5"]\n', encoding="utf-8")
+    assert "PRL503" not in with_library("plan Why?", text).err
+
+
+def test_a_library_that_is_named_as_a_plan_is_said_to_be_one():
+    done = with_library("plan Why?", FIND_A, "my.plan")
     assert done.code == 0
-    assert f"my.actions: 1 line cannot be read, the first at 2: pearl lint {file}" in done.err
+    assert "my.plan is read as an action library: call it .actions." in done.told[0]
+    told = "pearl: my.plan is an action library: save it as my.actions."
+    for line in ("lint", "fmt"):
+        assert one_line(call(line, "my.plan"), 2) == told.removeprefix("pearl: ")
+    done = call("lint", ".", "--library", "my.plan")
+    assert (done.code, told in done.told) == (1, True)
+    assert "my.plan:1" not in done.out
+    Path("new.plan").write_text(f"New actions:\n- {FIND_A}", encoding="utf-8")
+    assert "There is no step" in call("lint", "new.plan").out
 
 
 def test_a_solver_carries_a_step_out():

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import Options, choose, library_for, load, load_for, shared
+from pearl.cli.inputs import folder_of
+from pearl.cli.options import Options, choose, library_for, load_sound, own_libraries, shared
 from pearl.cli.output import check_output, emit, emit_json
 from pearl.lang.documents import read_documents
 from pearl.lang.source import InputError, Source, read_source
@@ -84,7 +85,7 @@ def plan_command(question: str, given: Options) -> None:
     _check_plan(given.output)
     if question == "-":
         question = read_source("-", "question").text
-    library = load(given.libraries)
+    library = load_sound(given.libraries)
     model = choose(given.planner or given.model)
     work = partial(
         write_plan,
@@ -168,7 +169,7 @@ def run_command(plan: str, documents: tuple[str, ...], given: Options) -> None:
         raise InputError("Only one of the plan and the documents can be standard input.")
     model = choose(given.reader or given.model)
     source = read_source(plan, "plan")
-    library = load_for(source, given.libraries)
+    library = load_sound(own_libraries(source, given.libraries), folder_of(source))
     text = read_documents(documents)
     errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
     if errors:

@@ -18,7 +18,7 @@ import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import open_existing
-from pearl.cli.options import Concurrency, Options, choose, library_for, load, shared
+from pearl.cli.options import Concurrency, Options, choose, library_for, load_sound, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
@@ -178,14 +178,15 @@ def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
     from pearl.passes import chosen_passes
     from pearl.strategies.registry import Settings
 
+    library = library_for(given.strategy, given.libraries)
     return make_setup(
         model,
         given.strategy,
-        library_for(given.strategy, given.libraries),
+        library,
         given.demos,
         Settings(chosen_passes(given.passes), shown=given.shown, turns=given.turns),
         fit=partial(context_for, policy=given.context, window=given.window),
-        plans=load(given.libraries),
+        plans=library or load_sound(given.libraries),
         examples=given.examples,
         tools=given.tools,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from pearl.store.history import RunRow
 
 
-_ACTION_LINE = pattern(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=]*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
+_ACTION_LINE = pattern(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=\"']*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
+_HEAD = pattern(r"\s*(?:question|new actions)\s*:", re.IGNORECASE)
 _STEP_LINE = pattern(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
 
 
@@ -116,7 +118,10 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
                     yield error
         else:
             source = read_source(path, "plan")
-            yield Input(source, kind_of(source))
+            if path.endswith(".plan") and _is_library(source.text):
+                yield InputError(f"{path} is an action library: save it as {path[:-4]}actions.")
+            else:
+                yield Input(source, kind_of(source))
     except InputError as error:
         yield error
 
@@ -127,10 +132,15 @@ def kind_of(source: Source) -> Kind:
         return Kind.PLAN
     if source.name.endswith(".actions"):
         return Kind.LIBRARY
-    lines = source.text.splitlines()
-    steps = sum(bool(_STEP_LINE.match(line)) for line in lines)
-    actions = sum(bool(_ACTION_LINE.match(line)) for line in lines)
-    return Kind.LIBRARY if actions > steps and not steps else Kind.PLAN
+    return Kind.LIBRARY if _is_library(source.text) else Kind.PLAN
+
+
+def _is_library(text: str) -> bool:
+    """Whether lines define actions and none is a step, or above those that a plan declares."""
+    lines = text.splitlines()
+    if any(_STEP_LINE.match(line) or _HEAD.match(line) for line in lines):
+        return False
+    return any(_ACTION_LINE.match(line) for line in lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from pearl.cli.options import Options, choose, load, shared
+from pearl.cli.options import Options, choose, load_sound, shared
 from pearl.cli.output import emit_json
 from pearl.lang.source import InputError
 
@@ -85,7 +85,7 @@ def _tools(
     from pearl.runtime.loop import RunError
     from pearl.store.database import address
 
-    library = load(given.libraries)
+    library = load_sound(given.libraries)
     # What is wrong with it is said now; each call has a model of its own, which it closes.
     choose(given.model, given.planner, given.reader)
     pearl = Pearl(library=library, store=address(given.store), cache=not given.no_cache)

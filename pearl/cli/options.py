@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.lang.source import InputError, Source, shipped_actions
-from pearl.lang.text import counted, pattern, printable
+from pearl.lang.source import NAMED, InputError, LinesError, Source, shipped_actions
+from pearl.lang.text import pattern, printable
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
@@ -398,27 +398,54 @@ def chosen_metric(given: Options) -> Metric:
 def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
 
+    What ``pearl lint`` finds in its files is told, a line each.
+
     Args:
         libraries: as they were named.
         folder: whose project counts; by default the working folder's.
     """
-    from pearl.lang.library import library_source, parse_library
-
     library = load_quietly(libraries, folder)
-    for name in library.names:
-        source = library_source(name)
-        if broken := parse_library(source).broken:
-            lines = counted(len(broken), "line")
-            click.echo(
-                f"pearl: {printable(name)}: {lines} cannot be read, the first at "
-                f"{source.position(broken[0].at.start)[0]}: pearl lint {printable(name)} says why.",
-                err=True,
-            )
+    for _, line in _found(library, folder):
+        click.echo(f"pearl: {line}", err=True)
     return library
 
 
+def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
+    """As `load`, for what goes to a model.
+
+    Raises:
+        LinesError: it has errors.
+    """
+    library = load_quietly(libraries, folder)
+    found = list(_found(library, folder))
+    for line in (line for is_error, line in found if not is_error):
+        click.echo(f"pearl: {line}", err=True)
+    if errors := [line for is_error, line in found if is_error]:
+        raise LinesError(errors[:NAMED], len(errors[NAMED:]))
+    return library
+
+
+def _found(library: Library, folder: Path | None) -> Iterator[tuple[bool, str]]:
+    """What ``pearl lint`` finds in the files of a library: whether it is an error, and a line."""
+    from pearl.cli.inputs import selection_for
+    from pearl.lang.diagnostics import Severity
+    from pearl.lang.library import library_source
+    from pearl.lint.checker import check_library
+
+    for name in library.names:
+        if name in shipped_actions() or not Path(name).is_file():
+            continue
+        if name.endswith(".plan"):
+            yield False, printable(f"{name} is read as an action library: call it .actions.")
+        source = library_source(name)
+        for one in check_library(source, selection_for((), (), folder), library):
+            line, column = source.position(one.span.start)
+            said = f"{name}:{line}:{column}: {one.code} {one.message} {one.help}"
+            yield one.severity is Severity.ERROR, printable(said.rstrip())
+
+
 def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
-    """As `load`, where the person has been told already of lines that cannot be read."""
+    """As `load`, where the person has been told already of what is found in it."""
     from pearl.lang.library import load_library
 
     if not libraries:
@@ -460,4 +487,4 @@ def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
     from pearl.strategies.registry import find_strategy
 
     own = find_strategy(strategy).libraries
-    return load(libraries) if libraries or not own else None
+    return load_sound(libraries) if libraries or not own else None
