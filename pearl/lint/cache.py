@@ -65,20 +65,20 @@ class Cache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, list[Diagnostic]]:
         """What was found, of those texts whose findings are known."""
-        known: dict[bytes, list[Diagnostic]] = {}
+        findings: dict[bytes, list[Diagnostic]] = {}
 
         def read(database: sqlite3.Connection) -> None:
             for key in keys:
                 row = database.execute("SELECT found FROM found WHERE key = ?", (key,)).fetchone()
                 if row:
-                    known[key] = [_diagnostic(*one) for one in json.loads(row[0])]
+                    findings[key] = [_diagnostic(*fields) for fields in json.loads(row[0])]
 
         self._try(read)
-        return known
+        return findings
 
-    def put(self, found: Mapping[bytes, Sequence[Diagnostic]]) -> None:
+    def put(self, findings: Mapping[bytes, Sequence[Diagnostic]]) -> None:
         """Keep what was found."""
-        rows = [(key, json.dumps([_fields(one) for one in each])) for key, each in found.items()]
+        rows = [(key, json.dumps([*map(_fields, each)])) for key, each in findings.items()]
 
         def write(database: sqlite3.Connection) -> None:
             database.execute("BEGIN IMMEDIATE")
@@ -131,12 +131,12 @@ class Cache:
             self._opened = None
 
 
-def _fields(one: Diagnostic) -> list[Any]:
-    fix = one.fix and [one.fix.title, [[*edit.span, edit.text] for edit in one.fix.edits],
-                       one.fix.safety]  # fmt: skip
-    labels = [[*label.span, label.text] for label in one.labels]
-    head = [one.code, one.name, one.severity, *one.span]
-    return [*head, one.message, one.help, labels, dict(one.data), fix]
+def _fields(item: Diagnostic) -> list[Any]:
+    fix = item.fix and [item.fix.title, [[*edit.span, edit.text] for edit in item.fix.edits],
+                       item.fix.safety]  # fmt: skip
+    labels = [[*label.span, label.text] for label in item.labels]
+    head = [item.code, item.name, item.severity, *item.span]
+    return [*head, item.message, item.help, labels, dict(item.data), fix]
 
 
 def _diagnostic(

@@ -70,36 +70,36 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
         selection: which rules speak.
     """
     view = PlanView(parsed, library)
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     for look in selection.plan:
-        found.extend(look(view))
-    if found and "noqa" in view.source.text.lower():
+        findings.extend(look(view))
+    if findings and "noqa" in view.source.text.lower():
         starts = [step.span.start for step in parsed.plan.steps]
-        found = [one for one in found if not _silenced(one, parsed, starts)]
+        findings = [finding for finding in findings if not _silenced(finding, parsed, starts)]
     if parsed.broken:
-        found.extend(_explained(parsed.broken, selection))
-    return sorted(found, key=_place) if len(found) > 1 else found
+        findings.extend(_explained(parsed.broken, selection))
+    return sorted(findings, key=_place) if len(findings) > 1 else findings
 
 
 def check_library(
-    source: Source, selection: Selection = DEFAULT, beside: Library | None = None
+    source: Source, selection: Selection = DEFAULT, base: Library | None = None
 ) -> list[Diagnostic]:
     """Everything the rules say about an action library's text.
 
     Args:
         source: the text.
         selection: which rules speak.
-        beside: actions that its plans may call beside its own; by default those Pearl ships.
+        base: actions that its plans may call besides its own; by default those Pearl ships.
     """
     parsed = parse_library(source)
-    others = load_library() if beside is None else beside
+    others = load_library() if base is None else base
     own = {action.name: action for action in parsed.actions}
     library = Library((source.name,), {**others.actions, **own})
     view = LibraryView(source, parsed.actions, parsed.broken, library)
-    found = [*_explained(parsed.broken, selection)]
+    findings = [*_explained(parsed.broken, selection)]
     for look in selection.library:
-        found.extend(look(view))
-    return sorted(found, key=_place)
+        findings.extend(look(view))
+    return sorted(findings, key=_place)
 
 
 def fix(
@@ -120,35 +120,36 @@ def fix(
     parsed = parse(source)
     if not holds_plan(parsed):
         return source
-    found = check(parsed, library, selection)
+    findings = check(parsed, library, selection)
     for _ in range(_ROUNDS):
-        fixes = [one.fix for one in found if one.fix and (unsafe or one.fix.safety is Safety.SAFE)]
+        fixes = [item.fix for item in findings if item.fix]
+        fixes = [fix for fix in fixes if unsafe or fix.safety is Safety.SAFE]
         # All of them together, or else the first half that does no harm, down to a single one.
-        left = [fixes]
+        batches = [fixes]
         for _ in range(_TRIES):
-            if not left:
+            if not batches:
                 return source
-            chosen = left.pop()
+            chosen = batches.pop()
             text, applied = apply_fixes(source.text, chosen)
             fixed = Source(source.name, text)
             if applied and text != source.text:
                 mended = parse(fixed)
                 after = check(mended, library, selection)
-                none_new = _errors(after) <= _errors(found) and len(after) <= len(found)
+                none_new = _errors(after) <= _errors(findings) and len(after) <= len(findings)
                 lines = len(parsed.broken) - len(mended.broken)
                 if lines > 0 or (lines == 0 and none_new):
-                    source, parsed, found = fixed, mended, after
+                    source, parsed, findings = fixed, mended, after
                     break
             if len(chosen) > 1:
                 middle = len(chosen) // 2
-                left += (chosen[middle:], chosen[:middle])
+                batches += (chosen[middle:], chosen[:middle])
         else:
             return source
     return source
 
 
-def _errors(found: Iterable[Diagnostic]) -> int:
-    return sum(diagnostic.severity is Severity.ERROR for diagnostic in found)
+def _errors(findings: Iterable[Diagnostic]) -> int:
+    return sum(diagnostic.severity is Severity.ERROR for diagnostic in findings)
 
 
 def _place(diagnostic: Diagnostic) -> tuple[Span, str]:
@@ -170,7 +171,7 @@ def _silenced(diagnostic: Diagnostic, parsed: Parsed, starts: Sequence[int]) -> 
         return step.noqa == ("",) or diagnostic.code in step.noqa
     source = parsed.plan.source
     line, _ = source.position(diagnostic.span.start)
-    found = _NOQA.search(source.line(line))
-    if not found:
+    match = _NOQA.search(source.line(line))
+    if not match:
         return False
-    return not found["codes"] or diagnostic.code in found["codes"].upper().replace(",", " ").split()
+    return not match["codes"] or diagnostic.code in match["codes"].upper().replace(",", " ").split()

@@ -9,10 +9,10 @@ from pearl.lint.render.report import Renderer, Report, one_after_another, place_
 def _commands(report: Report) -> str:
     """One ``::error`` or ``::warning`` line a finding."""
     lines = []
-    for one in report.diagnostics:
-        title = _property(f"{one.code} {one.name}")
-        text = _message(f"{one.message} {one.help}".strip())
-        lines.append(f"::{one.severity} {_place(one, report.source)},title={title}::{text}\n")
+    for item in report.diagnostics:
+        title = _property(f"{item.code} {item.name}")
+        text = _message(f"{item.message} {item.help}".strip())
+        lines.append(f"::{item.severity} {_place(item, report.source)},title={title}::{text}\n")
     return "".join(lines)
 
 

@@ -7,7 +7,7 @@ from pearl.lang.source import Source, Span
 from pearl.lint.render.report import Renderer, array, elements
 
 render = Renderer(
-    lambda report: elements((as_object(one, report.source) for one in report.diagnostics), 2),
+    lambda report: elements((as_object(item, report.source) for item in report.diagnostics), 2),
     lambda parts, _: array(parts, 2, "", lambda: "\n"),
 )
 

@@ -22,24 +22,24 @@ STEP_HEADING = (
 _LONGEST = 200
 
 
-def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
+def render(reports: Sequence[Report], repeated: Collection[str] = ()) -> str:
     """What the model is told; empty where there is no error.
 
     Args:
         reports: findings in one plan; more than one report is put together.
-        seen: codes that were reported for the plan before this one too.
+        repeated: codes that were reported for the plan before this one too.
     """
-    told = RENDERER(reports)
+    text = RENDERER(reports)
     codes = {error.code for report in reports for error in _errors(report)}
     lines: list[str] = []
     for rule in sorted(RULES, key=lambda rule: rule.code):
-        if rule.code in codes.intersection(seen) and (wrong := rule.section("Example")):
+        if rule.code in codes.intersection(repeated) and (wrong := rule.section("Example")):
             lines += [
                 f"An example of {rule.code}, whose actions may not be yours. Wrong:",
                 *_indent(wrong),
             ]
             lines += ["Right:", *_indent(rule.section("Use instead"))]
-    return told + "".join(f"{line}\n" for line in lines)
+    return text + "".join(f"{line}\n" for line in lines)
 
 
 def _part(report: Report) -> str:
@@ -67,7 +67,7 @@ RENDERER = Renderer(_part, _whole)
 
 
 def _errors(report: Report) -> list[Diagnostic]:
-    return [found for found in report.diagnostics if found.severity is Severity.ERROR]
+    return [error for error in report.diagnostics if error.severity is Severity.ERROR]
 
 
 def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:

@@ -40,7 +40,7 @@ class Renderer:
 
         def parts() -> Iterator[str]:
             for report in reports:
-                codes.update(one.code for one in report.diagnostics)
+                codes.update(finding.code for finding in report.diagnostics)
                 if text := self.part(report):
                     yield text
 
@@ -60,9 +60,9 @@ def apart(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
         between = "\n"
 
 
-def elements(found: Iterable[Any], depth: int) -> str:
+def elements(data: Iterable[Any], depth: int) -> str:
     """JSON data as elements of an array, indented by so many spaces."""
-    texts = (json_text(one).rstrip("\n") for one in found)
+    texts = (json_text(item).rstrip("\n") for item in data)
     return ",\n".join(indent(text, depth * " ", bool) for text in texts)
 
 
@@ -88,5 +88,5 @@ def place_of_row(source: Source) -> tuple[str, int] | None:
 
     Lines and columns in the plan are no places in that file.
     """
-    found = _ROW.fullmatch(source.name)
-    return (found[1], int(found[2])) if found else None
+    match = _ROW.fullmatch(source.name)
+    return (match[1], int(match[2])) if match else None

@@ -57,7 +57,7 @@ def _around(used: Collection[str]) -> str:
 
 
 render = Renderer(
-    lambda report: elements((_result(one, report.source) for one in report.diagnostics), _DEPTH),
+    lambda report: elements((_result(item, report.source) for item in report.diagnostics), _DEPTH),
     _log,
 )
 
@@ -79,12 +79,12 @@ def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
 
 def _related(labels: Sequence[Label], source: Source) -> list[dict[str, Any]]:
     """The places of labels, each once, as the schema has it: a row is one place."""
-    found: list[dict[str, Any]] = []
+    places: list[dict[str, Any]] = []
     for label in labels:
         place = {"physicalLocation": _location(label.span, source), "message": {"text": label.text}}
-        if place not in found:
-            found.append(place)
-    return found
+        if place not in places:
+            places.append(place)
+    return places
 
 
 def _fix(fix: Fix, source: Source) -> dict[str, Any]:

@@ -63,18 +63,18 @@ def _keys(view: LibraryView, action: Action) -> Findings:
     """Lines that were taken for a part of the definition."""
     text = view.source.at(action.span)
     for line in re.finditer(r"(?<=\n)[^\n]+", text):
-        found = _KEYED.match(line[0])
-        if not found:
+        match = _KEYED.match(line[0])
+        if not match:
             continue
-        near = closest(found[1], METADATA)
-        span = Span(action.span.start + line.start() + found.start(1),
-                    action.span.start + line.start() + found.end(1))  # fmt: skip
-        if found[1] in METADATA:
-            help = f"Write {METADATA[found[1]]}."
-            yield _finding(action, span, f"{found[1]} cannot be read as it stands.", help)
+        near = closest(match[1], METADATA)
+        span = Span(action.span.start + line.start() + match.start(1),
+                    action.span.start + line.start() + match.end(1))  # fmt: skip
+        if match[1] in METADATA:
+            help = f"Write {METADATA[match[1]]}."
+            yield _finding(action, span, f"{match[1]} cannot be read as it stands.", help)
         elif near:
             help = f"Closest: {', '.join(near)}. Where it is a part of the definition, reword it."
-            yield _finding(action, span, f"there is no {found[1]}.", help)
+            yield _finding(action, span, f"there is no {match[1]}.", help)
 
 
 def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
@@ -87,10 +87,10 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         near = closest(name, FUNCTIONS) or list(FUNCTIONS)
         yield f"there is no builtin {name}.", name, f"Use one of {', '.join(near)}."
     for older in action.replaces:
-        known = ", ".join(older.params) or "none"
+        params = ", ".join(older.params) or "none"
         used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
         for name in sorted(used - set(older.params)):
-            help = f"It has these: {known}."
+            help = f"It has these: {params}."
             yield f"{older.name} has no parameter {name}.", f"{older.name}(", help
         if not action.takes(len(older.args)):
             wrong = f"it is given {len(older.args)} arguments in place of {older.name}."
@@ -100,11 +100,11 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         bodies = (action.body.plan,)
     for plan in bodies:
         library = view.library.with_declared(plan.declares)
-        known_names = {DOCUMENT, *(param.name for param in action.params)}
+        names = {DOCUMENT, *(param.name for param in action.params)}
         shown = isinstance(action.body, Decomposed)
         for step in plan.steps:
-            yield from _step(step, library.get(step.action), known_names, shown=shown)
-            known_names.add(step.name)
+            yield from _step(step, library.get(step.action), names, shown=shown)
+            names.add(step.name)
 
 
 def _step(

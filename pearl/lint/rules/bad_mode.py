@@ -36,15 +36,15 @@ def explain(broken: Broken) -> Diagnostic | None:
     span = argument(broken)
     text = broken.source.at(span)
     for mode, form in (("each", _EACH), ("where", _WHERE)):
-        found = form.fullmatch(text)
-        if found:
-            wanted = f"{mode} {found['name']}"
+        match = form.fullmatch(text)
+        if match:
+            ref = f"{mode} {match['name']}"
             return RULE(
                 span,
                 f"{text} is no mode.",
-                help=f"Write {wanted}.",
-                data={"text": text, "name": found["name"]},
-                fix=Fix(f"write {wanted}", (Edit(span, wanted),)),
+                help=f"Write {ref}.",
+                data={"text": text, "name": match["name"]},
+                fix=Fix(f"write {ref}", (Edit(span, ref),)),
             )
     return None
 

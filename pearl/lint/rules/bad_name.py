@@ -41,31 +41,31 @@ def explain(broken: Broken) -> Diagnostic | None:
     start, end = broken.span
     if broken.got == "RESERVED":
         return _bad(broken.at, broken)
-    left = _LEFT.match(broken.source.text, start, end)
-    if not left:
+    head = _LEFT.match(broken.source.text, start, end)
+    if not head:
         return _nameless(broken)
     # The line fails in its arguments or note, past any name.
-    if broken.at.start > left.end() and "(" in broken.source.text[left.end() : broken.at.start]:
+    if broken.at.start > head.end() and "(" in broken.source.text[head.end() : broken.at.start]:
         return None
-    name = left["name"].strip("*` ")
+    name = head["name"].strip("*` ")
     if not re.fullmatch(r"\$?[^\W\d](?:\w|\\_)*", name) or name == "return":
-        return _bad(Span(start, left.end("name")), broken)
-    if left["sign"] not in (":=", "=", "<-", "←", "＝"):
-        gap = Span(left.end("name"), left.end())
+        return _bad(Span(start, head.end("name")), broken)
+    if head["sign"] not in (":=", "=", "<-", "←", "＝"):
+        gap = Span(head.end("name"), head.end())
         return RULE(
-            Span(*left.span("sign")),
+            Span(*head.span("sign")),
             f'{name} is not followed by "=".',
             help=f"Write {name} = ACTION(…).",
             fix=Fix('write "="', (Edit(gap, " ="),)),
         )
-    chained = _CHAINED.match(broken.source.text, left.end(), end)
+    chained = _CHAINED.match(broken.source.text, head.end(), end)
     if chained:
         return RULE(
             Span(*chained.span("name")),
             f"The call has two names, {name} and {chained['name']}.",
             help=f"Write {name} = ACTION(…), and use {name} in later steps.",
         )
-    action = _ACTION.match(broken.source.text, left.end(), end)
+    action = _ACTION.match(broken.source.text, head.end(), end)
     if action and not re.fullmatch(r"[`*]*[^\W\d](?:\w|\\_)*[`*]*", action["name"]):
         return _bad_action(Span(*action.span("name")), broken)
     return None

@@ -30,11 +30,11 @@ _THOUSANDS = pattern(r"\d{1,3}(?:,\d{3})+")
 def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or broken.before not in ("_OPEN", "_COMMA", "LIST"):
         return None
-    found = _DIGITS.match(broken.source.text, broken.at.start, broken.span.end)
-    if not found:
+    match = _DIGITS.match(broken.source.text, broken.at.start, broken.span.end)
+    if not match:
         return None
-    text = found[0].rstrip(".:")
-    span = Span(found.start(), found.start() + len(text))
+    text = match[0].rstrip(".:")
+    span = Span(match.start(), match.start() + len(text))
     shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
     quoted = f'"{shown}"'
     plain = f"{text.replace(',', '')} or " if _THOUSANDS.fullmatch(shown) else ""

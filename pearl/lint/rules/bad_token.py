@@ -43,16 +43,16 @@ _WORDS = {
 def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind == "plans":
         return None
-    wanted = [_WORDS[kind] for kind in _WORDS if kind in broken.accepts]
-    expected = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
+    words = [_WORDS[kind] for kind in _WORDS if kind in broken.accepts]
+    expected = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     at = broken.token.strip()
     token = at[:1] if broken.got in ("NOTE", "DOC") else shorten(at, 20)
-    what = f"{token} cannot stand here" if token else "the line ends too early"
+    fact = f"{token} cannot stand here" if token else "the line ends too early"
     return RULE(
         Span(broken.at.start, broken.at.start + max(1, len(token))),
-        f"{what}.",
+        f"{fact}.",
         help=f"Expected {expected}." if expected else "",
-        data={"token": token, "expected": wanted},
+        data={"token": token, "expected": words},
     )
 
 

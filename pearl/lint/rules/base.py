@@ -109,17 +109,17 @@ class PlanView:
         self._types: dict[int, Type] = {}
         for index, step in enumerate(self.plan.steps):
             self.defined.setdefault(step.name, index)
-            found: list[Ref] = []
+            references: list[Ref] = []
             for place, arg in enumerate(step.args):
                 if type(arg) is Ref:
-                    found.append(arg)
+                    references.append(arg)
                 elif type(arg) is Literal:
                     self.literals.append((index, place, arg))
                 else:
-                    found.extend(refs(arg))
+                    references.extend(refs(arg))
                     self.template_refs.extend(_in_templates(arg))
-            self.step_refs.append(found)
-            for ref in found:
+            self.step_refs.append(references)
+            for ref in references:
                 if ref.mode:
                     self.moded.append((index, ref))
                 self.uses.setdefault(ref.name, []).append((index, ref))
@@ -242,29 +242,29 @@ def trimmed(text: str, start: int, end: int) -> Span:
 def taught(action: Action, place: int) -> tuple[Value, ...]:
     """What an action's examples give for the parameter at a place, where they say a value."""
     examples = action.body.examples if isinstance(action.body, Prompt) else ()
-    args = (one.args[place] for one in examples if place < len(one.args))
+    args = (example.args[place] for example in examples if place < len(example.args))
     return tuple(arg.value for arg in args if isinstance(arg, Literal))
 
 
-def nearest(name: str, known: Iterable[str], *, word: bool) -> str:
-    """The one known name that differs in case alone, or else by a slip of the pen; or nothing.
+def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
+    """The only name that differs in case alone, or else by a slip of the pen; or nothing.
 
     Args:
-        name: what is written.
-        known: what may be meant.
+        written: what is written.
+        names: what may be meant.
         word: whether no name may be meant at all; a short word is then taken for a name only
             where two of its letters have changed places.
     """
     from rapidfuzz.distance import OSA
 
-    known = dict.fromkeys(known)
-    near = [one for one in known if one.casefold() == name.casefold()]
-    if not near and len(name) > 2:
-        most = 1 + len(name) // 8
-        near = [one for one in known if OSA.distance(name, one, score_cutoff=most) <= most]
-        if len(name) == 3:  # Another letter makes another name of it.
-            letters = sorted(name)
-            near = [one for one in near if sorted(one) == letters or (not word and len(one) > 3)]
+    names = dict.fromkeys(names)
+    near = [name for name in names if name.casefold() == written.casefold()]
+    if not near and len(written) > 2:
+        most = 1 + len(written) // 8
+        near = [name for name in names if OSA.distance(written, name, score_cutoff=most) <= most]
+        if len(written) == 3:  # Another letter makes another name of it.
+            same = sorted(written)
+            near = [name for name in near if sorted(name) == same or (not word and len(name) > 3)]
     return near[0] if len(near) == 1 else ""
 
 
@@ -272,7 +272,7 @@ def closest(name: str, candidates: Iterable[str]) -> list[str]:
     """At most four names that resemble this one, nearest first."""
     from rapidfuzz import fuzz, process, utils
 
-    found = process.extract(
+    matches = process.extract(
         name,
         list(candidates),
         scorer=fuzz.ratio,
@@ -280,4 +280,4 @@ def closest(name: str, candidates: Iterable[str]) -> list[str]:
         score_cutoff=66.0,
         limit=4,
     )
-    return [candidate for candidate, _, _ in found]
+    return [candidate for candidate, _, _ in matches]

@@ -29,18 +29,18 @@ from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 def check(view: PlanView) -> Findings:
     for action in view.plan.declares:
-        known = view.base.get(action.name)
+        shipped = view.base.get(action.name)
         # What says the same, as a trace from before the library had it, is the same action.
-        if known and _said(known) != _said(action):
+        if shipped and _content(shipped) != _content(action):
             yield RULE(
                 action.span,
-                f"{action.name} is already in the library, as {known.signature}.",
+                f"{action.name} is already in the library, as {shipped.signature}.",
                 help="Use the library's, or give the new action another name.",
-                data={"action": action.name, "signature": known.signature},
+                data={"action": action.name, "signature": shipped.signature},
             )
 
 
-def _said(action: Action) -> tuple[tuple[Param, ...], bool, Type, str]:
+def _content(action: Action) -> tuple[tuple[Param, ...], bool, Type, str]:
     return action.params, action.variadic, action.returns, action.doc
 
 

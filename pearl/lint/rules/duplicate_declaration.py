@@ -27,9 +27,9 @@ from pearl.lint.rules.base import ERROR, Action, Findings, Label, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
-    seen: dict[str, Action] = {}
+    declared: dict[str, Action] = {}
     for action in view.plan.declares:
-        first = seen.setdefault(action.name, action)
+        first = declared.setdefault(action.name, action)
         if first is not action:
             yield RULE(
                 action.span,

@@ -22,10 +22,10 @@ from pearl.lint.rules.base import ERROR, Action, Findings, Label, LibraryView, R
 
 
 def check(view: LibraryView) -> Findings:
-    seen: dict[str, Action] = {}
+    owners: dict[str, Action] = {}
     for action in view.actions:
         for name in (action.name, *action.aliases):
-            first = seen.setdefault(name, action)
+            first = owners.setdefault(name, action)
             if first is not action:
                 yield RULE(
                     action.span,

@@ -27,13 +27,13 @@ from pearl.lint.rules.base import WARNING, Findings, Label, PlanView, Rule
 
 def check(view: PlanView) -> Findings:
     steps = view.plan.steps
-    seen: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    firsts: dict[tuple[str, str, tuple[str, ...]], int] = {}
     calls = Counter((step.action, step.note, len(step.args)) for step in steps)
     for index, step in enumerate(steps):
         if calls[step.action, step.note, len(step.args)] == 1:
             continue
-        same = (step.action, step.note, tuple(print_arg(arg) for arg in step.args))
-        first = seen.setdefault(same, index)
+        call = (step.action, step.note, tuple(print_arg(arg) for arg in step.args))
+        first = firsts.setdefault(call, index)
         if first != index:
             yield RULE(
                 step.span,

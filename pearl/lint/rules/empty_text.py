@@ -27,7 +27,7 @@ def check(view: PlanView) -> Findings:
             if action and action.is_builtin and not action.variadic:
                 continue
             if action and any(
-                type(one) is str and not one.strip() for one in taught(action, place)
+                type(value) is str and not value.strip() for value in taught(action, place)
             ):
                 continue
             yield RULE(

@@ -38,8 +38,8 @@ def check(view: PlanView) -> Findings:
         over_values = ref.mode.endswith("values")
         if kind in ("any", "pairs" if over_values else "list"):
             continue
-        wanted = "pairs" if over_values else "a list"
-        given = kind if kind in ("text", "pairs") else f"a {kind}"
+        expected = "pairs" if over_values else "a list"
+        actual = kind if kind in ("text", "pairs") else f"a {kind}"
         name, help = ref.name, f"Use an action that returns a list for {ref.name}."
         if kind == "pairs":
             help = f"Write {ref.mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
@@ -47,7 +47,7 @@ def check(view: PlanView) -> Findings:
             help = f"Write {ref.mode.split()[0]} {name}."
         yield RULE(
             ref.span,
-            f"{ref.mode} needs {wanted}, and {name} is {given}.",
+            f"{ref.mode} needs {expected}, and {name} is {actual}.",
             help=help,
             data={"name": name, "mode": str(ref.mode), "type": kind},
         )

@@ -40,17 +40,17 @@ def check(view: PlanView) -> Findings:
             # Builtins, handlers that are plans, and those whose examples have a number here take
             # numbers for what they are.
             exact = isinstance(action.body, Builtin | Function | SubPlan) and not action.variadic
-            exact = exact or any(type(one) is int for one in taught(action, place))
+            exact = exact or any(type(value) is int for value in taught(action, place))
             if exact or action.params[place].type == "number":
                 continue
         name = view.plan.steps[number - 1].name
-        wanted = name if span == arg.span else f"{{{name}}}"
+        ref = name if span == arg.span else f"{{{name}}}"
         yield RULE(
             arg.span,
             f"{view.source.at(span)} is a number, and not step {number}.",
-            help=f"If you mean step {number}, write {wanted}.",
+            help=f"If you mean step {number}, write {ref}.",
             data={"name": name, "number": number},
-            fix=Fix(f"write {name}", (Edit(span, wanted),), Safety.UNSAFE),
+            fix=Fix(f"write {name}", (Edit(span, ref),), Safety.UNSAFE),
         )
 
 
@@ -61,8 +61,8 @@ def _number(view: PlanView, arg: Literal) -> tuple[int, Span]:
         return value, arg.span
     if isinstance(value, list) and len(value) == 1 and type(value[0]) is int:
         return value[0], arg.span
-    found = _HASH.search(view.source.text, *arg.span) if type(value) is str else None
-    return (int(found[1]), Span(*found.span())) if found else (0, arg.span)
+    match = _HASH.search(view.source.text, *arg.span) if type(value) is str else None
+    return (int(match[1]), Span(*match.span())) if match else (0, arg.span)
 
 
 RULE = Rule("PRL408", "number-for-step", WARNING, __doc__, plan=check)

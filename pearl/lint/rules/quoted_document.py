@@ -24,10 +24,10 @@ def check(view: PlanView) -> Findings:
         if arg.value not in ("CTX", "ctx"):
             continue
         action = view.actions[index]
-        taken = place == 0
+        for_document = place == 0
         if action and place < len(action.params):
-            taken = action.params[place].name == DOCUMENT
-        if taken:
+            for_document = action.params[place].name == DOCUMENT
+        if for_document:
             yield RULE(
                 arg.span,
                 f'"{arg.value}" is a text, and not the document.',

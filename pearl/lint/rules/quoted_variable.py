@@ -47,12 +47,12 @@ def _folded(text: str) -> str:
     return text.replace(" ", "").replace("_", "").casefold()
 
 
-def finding(rule: Rule, view: PlanView, step: Step, text: Literal, what: str) -> Diagnostic:
+def finding(rule: Rule, view: PlanView, step: Step, text: Literal, relation: str) -> Diagnostic:
     """What a rule says of a text that is a step's name."""
     number = view.number(view.defined[step.name])
     return rule(
         text.span,
-        f'"{text.value}" is a text, and {what.format(number=number)}.',
+        f'"{text.value}" is a text, and {relation.format(number=number)}.',
         help=f"If you mean what step {number} found, write {step.name}.",
         labels=(Label(step.name_span, "this step"),),
         data={"name": step.name, "text": text.value},
@@ -64,8 +64,8 @@ def check(view: PlanView) -> Findings:
     returned = {ref.name for ref in view.plan.returns}
     for step, text in quotations(view):
         if step.name not in view.uses and step.name not in returned:
-            what = f"step {{number}}, {step.name}, is used nowhere"
-            yield finding(RULE, view, step, text, what)
+            relation = f"step {{number}}, {step.name}, is used nowhere"
+            yield finding(RULE, view, step, text, relation)
 
 
 RULE = Rule("PRL402", "quoted-variable", WARNING, __doc__, plan=check)

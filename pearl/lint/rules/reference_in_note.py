@@ -31,13 +31,13 @@ def check(view: PlanView) -> Findings:
             continue
         # Arguments end before the note does, and may have the same words.
         start = view.source.text.find(":", max((arg.span.end for arg in step.args), default=0))
-        for found in _BRACES.finditer(view.source.text, max(start, 0), step.span.end):
-            if view.defined.get(found["name"], index) < index:
+        for match in _BRACES.finditer(view.source.text, max(start, 0), step.span.end):
+            if view.defined.get(match["name"], index) < index:
                 yield RULE(
-                    Span(*found.span()),
-                    f"{found[0]} stands in a note, where nothing takes its place.",
-                    help=f"Put it into a text among the arguments, or give {found['name']} itself.",
-                    data={"name": found["name"]},
+                    Span(*match.span()),
+                    f"{match[0]} stands in a note, where nothing takes its place.",
+                    help=f"Put it into a text among the arguments, or give {match['name']} itself.",
+                    data={"name": match["name"]},
                 )
 
 

@@ -49,24 +49,24 @@ def check(view: PlanView) -> Findings:
 def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     steps = view.plan.steps
     returned = index == len(steps)
-    known = [DOCUMENT, *(step.name for step in steps[max(0, index - _MOST) : index])]
-    wanted = nearest(ref.name, known, word=not returned and not ref.mode)
+    defined = [DOCUMENT, *(step.name for step in steps[max(0, index - _MOST) : index])]
+    near = nearest(ref.name, defined, word=not returned and not ref.mode)
     fix = None
-    if wanted:
-        sure = wanted == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
-        text = f"{ref.mode} {wanted}".lstrip()
+    if near:
+        sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
+        text = f"{ref.mode} {near}".lstrip()
         fix = Fix(f"write {text}", (Edit(ref.span, text),), Safety.SAFE if sure else Safety.UNSAFE)
     elif not returned and not ref.mode:
         fix = Fix("quote the word", (Edit(ref.span, f'"{ref.name}"'),), Safety.UNSAFE)
     where = "in the plan" if returned else f"before step {view.number(index)}"
     # Who writes ctx means no word.
-    is_word = not returned and wanted != DOCUMENT
+    is_word = not returned and near != DOCUMENT
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
     return RULE(
         ref.span,
         f"{ref.name} is not defined {where}.",
-        help=f"{f'Closest: {wanted}. ' if wanted else ''}Defined: {', '.join(known)}.{word}",
-        data={"name": ref.name, "candidates": known},
+        help=f"{f'Closest: {near}. ' if near else ''}Defined: {', '.join(defined)}.{word}",
+        data={"name": ref.name, "candidates": defined},
         fix=fix,
     )
 

@@ -46,8 +46,8 @@ def check(view: PlanView) -> Findings:
         same = alike.get(step.action.casefold(), [])
         if not same and step.action not in compared:
             compared[step.action] = closest(step.action, names[: MOST // (len(compared) + 1)])
-        known = [one for name in same or compared[step.action] if (one := library.get(name))]
-        close = list(dict.fromkeys(action.signature for action in known))
+        similar = [near for name in same or compared[step.action] if (near := library.get(name))]
+        close = list(dict.fromkeys(action.signature for action in similar))
         now = replaced[step.action].signature if step.action in replaced else ""
         if now:
             help = f"{now} stands for it now: pearl migrate rewrites the plan."

@@ -35,8 +35,8 @@ def check(view: PlanView) -> Findings:
         if ref.name == DOCUMENT:
             yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
         elif ref.name not in view.defined and ref.name not in view.broken_names:
-            meant = _meant(view, ref)
-            yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", meant)
+            near = _nearest_ref(view, ref)
+            yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", near)
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -46,22 +46,22 @@ def explain(broken: Broken) -> Diagnostic | None:
     return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
 
 
-def _meant(view: PlanView, ref: Ref) -> str:
+def _nearest_ref(view: PlanView, ref: Ref) -> str:
     """The reference with the name of an earlier step that it nearly is, or nothing."""
     steps = view.plan.steps
     index = bisect_right(steps, ref.span.start, key=lambda step: step.span.end)
-    known = (step.name for step in steps[max(0, index - _MOST) : index])
-    name = nearest(ref.name, known, word=False)
+    defined = (step.name for step in steps[max(0, index - _MOST) : index])
+    name = nearest(ref.name, defined, word=False)
     return f"{ref.mode} {name}".lstrip() if name else ""
 
 
-def _finding(span: Span, name: str, message: str, meant: str = "") -> Diagnostic:
+def _finding(span: Span, name: str, message: str, near: str = "") -> Diagnostic:
     brace = Span(span.start, span.start + 1)
     fix = Fix("write \\{", (Edit(brace, "\\{"),), Safety.UNSAFE)
     help = "Name an earlier step, or write \\{ where you mean the brace."
-    if meant:
-        fix = Fix(f"write {{{meant}}}", (Edit(span, f"{{{meant}}}"),), Safety.UNSAFE)
-        help = f"Closest: {{{meant}}}. {help}"
+    if near:
+        fix = Fix(f"write {{{near}}}", (Edit(span, f"{{{near}}}"),), Safety.UNSAFE)
+        help = f"Closest: {{{near}}}. {help}"
     return RULE(
         span,
         message,

@@ -37,11 +37,11 @@ def explain(broken: Broken) -> Diagnostic | None:
     if broken.before == "STRING" or (broken.got == "NOTE" and text[at] in ":：#"):
         return None
     start = max(text.rfind(mark, broken.span.start, at) for mark in "(,[") + 1
-    found = _WORDS.match(text, start, broken.span.end)
-    span = trimmed(text, start, found.end() if found else at)
+    match = _WORDS.match(text, start, broken.span.end)
+    span = trimmed(text, start, match.end() if match else at)
     words = broken.source.at(span)
     fix = None
-    if found and text[found.end() : found.end() + 1] in (",", ")") and "\n" not in words:
+    if match and text[match.end() : match.end() + 1] in (",", ")") and "\n" not in words:
         quoted = words.replace("\\", "\\\\")
         fix = Fix("quote the words", (Edit(span, f'"{quoted}"'),), Safety.UNSAFE)
     return RULE(

@@ -34,13 +34,11 @@ def check(view: PlanView) -> Findings:
 def _reads_elsewhere(view: PlanView) -> bool:
     """Whether steps read a part of the document, or ask somebody who knows without it, as all do
     with a library whose actions read none."""
-    asked = [one.params for one in view.library.actions.values() if not one.is_builtin]
-    if asked and not any(param.name == DOCUMENT for params in asked for param in params):
+    actions = [action for action in view.library.actions.values() if not action.is_builtin]
+    if actions and not any(param.name == DOCUMENT for action in actions for param in action.params):
         return True
-    called = view.actions
-    if any(
-        one and isinstance(one.body, Solver | SubPlan | Decomposed | Function) for one in called
-    ):
+    outside = Solver | SubPlan | Decomposed | Function
+    if any(action and isinstance(action.body, outside) for action in view.actions):
         return True
     return any(is_label(arg.value) for _, _, arg in view.literals)
 

@@ -33,9 +33,9 @@ def check(view: PlanView) -> Findings:
     steps = view.plan.steps
     if view.plan.returns:
         returned = {ref.name for ref in view.plan.returns}
-        wanted = needed(returned, steps)
+        used = needed(returned, steps)
         for step in steps if returned <= view.defined.keys() else ():
-            if step.name not in wanted:
+            if step.name not in used:
                 yield RULE(
                     step.name_span,
                     f"{step.name} has no part in what the plan returns.",

@@ -24,15 +24,15 @@ def check(view: PlanView) -> Findings:
     for step, action in zip(view.plan.steps, view.actions, strict=True):
         if not action:
             continue
-        given = len(step.args)
-        if action.takes(given):
+        count = len(step.args)
+        if action.takes(count):
             continue
         takes = f"{'at least ' if action.variadic else ''}{counted(action.fewest, 'argument')}"
         yield RULE(
             step.action_span,
-            f"{step.action} takes {takes}, and is given {given}.",
+            f"{step.action} takes {takes}, and is given {count}.",
             help=f"Write {action.signature}.",
-            data={"action": step.action, "signature": action.signature, "given": given},
+            data={"action": step.action, "signature": action.signature, "given": count},
         )
 
 

@@ -44,16 +44,16 @@ def check(view: PlanView) -> Findings:
         # Most take anything: that is quickly seen.
         if not action or not (action.is_builtin or any(p.type != "any" for p in action.params)):
             continue
-        given = zip(action.params, step.args, strict=False)
-        pairs = [(param, arg) for param, arg in given if param.name != DOCUMENT]
-        for (param, arg), taken in zip(pairs, types_taken(action), strict=False):
+        arguments = zip(action.params, step.args, strict=False)
+        pairs = [(param, arg) for param, arg in arguments if param.name != DOCUMENT]
+        for (param, arg), types in zip(pairs, types_taken(action), strict=False):
             kind = view.type_of_argument(arg, index)
-            if kind != "any" and not {"any", kind} & {*taken}:
-                wanted = " or ".join(taken)
+            if kind != "any" and not {"any", kind} & {*types}:
+                expected = " or ".join(types)
                 yield RULE(
                     arg.span,
-                    f"{step.action} takes {wanted} for {param.name}, and is given {kind}.",
-                    help=f"Give {step.action} a step whose output is {wanted}.",
+                    f"{step.action} takes {expected} for {param.name}, and is given {kind}.",
+                    help=f"Give {step.action} a step whose output is {expected}.",
                     data={"action": step.action, "parameter": param.name, "type": kind},
                 )
 
