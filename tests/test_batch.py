@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pearl.models.middleware import rate_limit
 from tests.runs import entries, runs
 from tests.server import Script, completion, failing, resetting
 from tests.shell import STORY, Result, call, one_line
@@ -228,6 +230,27 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     assert dead.code == 1
     assert "To go on" in dead.err
     assert len(server.asked) <= 2 * 4
+
+
+def test_an_endpoint_that_fails_at_everything_stops_a_batch_and_one_now_and_then_does_not(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rate_limit, "FIRST_PAUSE", 0.001)
+    server = serve(lambda _: failing(500, "boom"), PEARL_TRIES="2")
+    write(*(question(f"q{at}") for at in range(60)))
+    line = one_line(batch("--concurrency", "4"), 1)
+    assert "The endpoint failed (500): boom." in line
+    assert "To go on: pearl batch" in line
+    assert len(server.asked) <= rate_limit.FAILING + 4 + rate_limit.SOUNDINGS
+    assert len(answers()) < 20
+    # Every third call fails, and none is tried again.
+    count = itertools.count()
+    server.script = lambda _: failing(500) if next(count) % 3 == 0 else "Yes."
+    monkeypatch.setenv("PEARL_TRIES", "1")
+    assert "questions failed" in batch("--concurrency", "4").err
+    assert len(answers()) == 60
+    server.script = saying("Yes.")
+    assert batch().code == 0
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -479,9 +479,9 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "413": (answering(413, "<html>nginx</html>"), "context", "says 413 and no more"),
     "500": (failing(500, "<html>oh</html>"), "server", "it says 500 and no more\\."),
     "502": (answering(502, "<html>bad gateway</html>"), "server", "it says 502"),
-    "503": (failing(503, "busy"), "server", "failed: busy\\."),
+    "503": (failing(503, "busy"), "server", "failed \\(503\\): busy\\."),
     "504": (answering(504), "server", "it says 504"),
-    "529": (failing(529, "overloaded"), "server", "failed: overloaded\\."),
+    "529": (failing(529, "overloaded"), "server", "failed \\(529\\): overloaded\\."),
     "a redirect": (
         answering(301, Location="https://login.example.org/v1?key=1"), "request",
         r"elsewhere to login\.example\.org: check OPENAI_BASE_URL\.",

@@ -360,7 +360,7 @@ def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tu
     if status == 408:
         return "timeout", "The endpoint did not answer in time."
     if status == 409 or status >= 500:
-        return "server", f"The endpoint failed: {words}"
+        return "server", f"The endpoint failed ({status}): {words}"
     too_long = any(phrase in complaint.text.lower() for phrase in TOO_LONG)
     if status == 413 or (status in (400, 422) and too_long):
         return "context", f"The prompt does not fit the model: {words}"

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pearl.models.base import Ask, ModelError, Reply, Request, Usage
+from pearl.prompts.calls import ProveForm
 
 BURST = 1.0
 """Seconds' worth that may go at once after a quiet time: no minute exceeds its limit by more."""
@@ -59,6 +60,16 @@ CEILING = 256
 CROWDED = frozenset({"rate", "timeout"})
 """Reasons that say there are too many calls at a time."""
 
+FAILING = 20
+"""Tries in a row that an endpoint's own failure ended, from which on one call at a time sounds out
+whether it is well again. One request alone, which may be what breaks it, makes fewer."""
+
+SOUNDINGS = 5
+"""How often that is done before the endpoint counts as dead."""
+
+FIRST_PAUSE = 1.0
+"""Seconds after the first sounding, in which nobody asks; after each further one twice as long."""
+
 SLOW = 2.5
 """A round that takes this many times the fastest one's time is a sign of a crowd."""
 
@@ -85,14 +96,22 @@ class ConcurrencyLimiter:
         self._resume_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._sleepers: set[asyncio.Future[None]] = set()
+        self._soundings = 0
         self.in_flight = 0
+        self.failed = 0
+        """Tries in a row that the endpoint's own failure ended."""
         self.stopped: ModelError | None = None
         """Why no further call is made, or None."""
 
     @property
     def limit(self) -> int:
         """Calls that may be under way now."""
-        return int(self._limit)
+        return 1 if self.failed >= FAILING else int(self._limit)
+
+    @property
+    def dead(self) -> bool:
+        """Whether the endpoint has answered with nothing but failures of its own for long."""
+        return self._soundings >= SOUNDINGS
 
     async def enter(self) -> float:
         """Wait for a slot in the order of asking; its time for `leave`, or a `HaltError`."""
@@ -123,6 +142,8 @@ class ConcurrencyLimiter:
         """
         now = asyncio.get_running_loop().time()
         self.in_flight -= 1
+        if judge:
+            self._sound(entered, now, error.reason if error else "")
         if judge and error is not None and error.reason in CROWDED:
             self._doubling = False
             # Calls that set out before the last cut say nothing about the limit since.
@@ -138,6 +159,20 @@ class ConcurrencyLimiter:
                 self._doubling = False
                 self._limit = max(1.0, 0.9 * self._limit)
         self._admit()
+
+    def _sound(self, entered: float, now: float, reason: str) -> None:
+        """Count a try as a sign of an endpoint that fails at everything, or of one that does not.
+
+        One that gets no answer is neither.
+        """
+        if reason == "server":
+            self.failed += 1
+            # Calls that set out before the pause say nothing of what is after it.
+            if self.failed >= FAILING and entered >= self._resume_at:
+                self.pause(FIRST_PAUSE * 2**self._soundings)
+                self._soundings += 1
+        elif reason not in ("connection", "timeout"):
+            self.failed = self._soundings = 0
 
     def pause(self, seconds: float) -> None:
         """Hold everybody back for some time; a longer pause under way stays."""
@@ -238,7 +273,9 @@ class Throttled:
         try:
             reply = await self.ask(request)
         except ModelError as error:
-            self.limiter.leave(entered, error)
+            # A form that is not taken may break an endpoint that is well otherwise.
+            proving = isinstance(request.call, ProveForm) and error.reason == "server"
+            self.limiter.leave(entered, error, judge=not proving)
             raise
         except BaseException:
             self.limiter.leave(entered, judge=False)

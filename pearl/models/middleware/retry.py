@@ -74,6 +74,8 @@ class Retry:
         useless = sum(attempt.reason == "reply" for attempt in attempts)
         if error.reason not in PASSING or len(attempts) >= self.tries or useless >= UNUSABLE:
             return None
+        if self.limiter.dead:
+            return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.longest_wait else None
         longest = min(LONGEST_BACKOFF, FIRST_WAIT * 2 ** (len(attempts) - 1))

@@ -159,10 +159,10 @@ def start_engine(
     if ledger is None and limits.ceiling != Ceiling():
         ledger = MemoryLedger(limits.ceiling, Amount())
     layers: dict[int, Ask] = {}
-    limiters: list[ConcurrencyLimiter] = []
+    limiters: dict[int, ConcurrencyLimiter] = {}
     for one in members(model):
         limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
-        limiters.append(limiter)
+        limiters[id(one)] = limiter
         usual = REASONED if REASONING.search(one.name) else REPLY
         reply = env_number("PEARL_MAX_TOKENS") or usual
         expect = partial(upper, model=one.name, reply=reply)
@@ -197,13 +197,17 @@ def start_engine(
             )
             if error.reason in FINAL or missing or given_up >= DEAD:
                 engine.stop(error)
+            elif limiters[id(one)].dead:
+                tries = limiters[id(one)].failed
+                said = f"{error} It has said nothing else for {tries} tries."
+                engine.stop(ModelError(error.reason, said, status=error.status))
             raise
         if not reply.kept:
             served.add(id(one))
             unserved[id(one)] = 0
         return reply
 
-    engine = Engine(breaker, model, tuple(limiters), replies, constrain, scope)
+    engine = Engine(breaker, model, tuple(limiters.values()), replies, constrain, scope)
     return engine
 
 
