@@ -61,6 +61,7 @@ def uninterrupted(batch: Batch) -> Reference:
     from pearl.answer import context_for
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import JobSettings, start
+    from pearl.jobs.questions import read_index
     from pearl.models.base import choose_model
     from pearl.strategies.registry import prepare
 
@@ -69,7 +70,7 @@ def uninterrupted(batch: Batch) -> Reference:
         questions = str(batch.folder / "questions.jsonl")
         setup = Setup(prepare("pearl", "stub"), context_for(spy))  # type: ignore[arg-type]
         place = batch.store if "://" in batch.store else str(batch.folder / batch.store)
-        job = batch_job(questions, "", str(batch.answers), setup)
+        job = batch_job(read_index(questions), str(batch.answers), setup)
         progress = start(job, JobSettings(spy, place))  # type: ignore[arg-type]
     assert progress.done == len(batch.ids) == len(batch.rows())
     return Reference(tuple(batch.lines()), spy.asked)

@@ -31,7 +31,8 @@ if not __package__:
 from benchmarks.stub import Stub
 from benchmarks.workload import documents, plans
 from pearl.jobs.batch import Setup, batch_job
-from pearl.jobs.job import Job, JobSettings, start
+from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, start
+from pearl.jobs.questions import read_index
 from pearl.jobs.workers import JobProgress
 from pearl.models.base import choose_model
 from pearl.store.cache import prune, stats
@@ -83,7 +84,8 @@ def main() -> None:
 def job_in(home: Path, scheduler: str = "") -> tuple[Job, JobSettings]:
     """The batch of a folder that `write_questions` filled."""
     setup = Setup(prepare("pearl", "gpt-4o-mini"))
-    job = batch_job(str(home / "questions.jsonl"), "", str(home / "answers.jsonl"), setup)
+    index = read_index(str(home / "questions.jsonl"), ahead=CONCURRENT_TASKS)
+    job = batch_job(index, str(home / "answers.jsonl"), setup)
     model = choose_model("gpt-4o-mini")
     return job, JobSettings(model, str(home / "store.db"), scheduler=scheduler)
 

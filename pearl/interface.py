@@ -23,7 +23,7 @@ from pearl.api import (
     write_plan,
 )
 from pearl.jobs.batch import batch_job, make_setup
-from pearl.jobs.job import Job, JobResult, JobSettings, read_results, run_job
+from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_results, run_job
 from pearl.jobs.progress import batch_progress, watched
 from pearl.jobs.questions import questions_in, read_index
 from pearl.jobs.scoring import Metric, find_metric, with_grader
@@ -219,7 +219,8 @@ class Pearl:
             examples=examples,
             tools=chosen_tools(tools),
         )
-        job = batch_job(str(questions), str(documents), str(output), setup)
+        index = read_index(str(questions), str(documents), CONCURRENT_TASKS)
+        job = batch_job(index, str(output), setup)
         with self._settings(model) as settings:
             done = await self._done(job, settings)
             return JobResult(done.run, tuple(read_results(settings.store, done.run)), done)

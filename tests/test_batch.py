@@ -542,6 +542,43 @@ def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, 
     assert not Path("a.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("key", "typed", "value", "needed"),
+    [
+        ("question", "qestion", "Why?", True),
+        ("id", "Id", "b", True),
+        ("document", "documnt", "story.txt", True),
+        ("documents", "docments", ["story.txt"], True),
+        ("options", "optons", ["y", "n"], False),
+        ("gold", "glod", "y", False),
+        ("plan", "plna", PLAN.format(about="x"), False),
+    ],
+)
+def test_a_key_that_is_mistyped_is_named_with_the_one_that_is_close(
+    serve: Any, key: str, typed: str, value: Any, needed: bool
+):
+    server = serve(saying("Yes."))
+    row = {"id": "b", "question": "Why?", "document": "story.txt", typed: value}
+    rows = ({name: one for name, one in row.items() if name != key} | {"author": "Ann"},)
+    if key == "documents":
+        del rows[0]["document"]
+    if needed:
+        write(question("a"), *rows)
+        said = one_line(batch(), 2)
+        assert said.startswith("q.jsonl:2 has n")
+        assert said.endswith(f" {typed} is not read; close: {key}.")
+        assert server.asked == []
+    else:
+        write(question("a"), *rows, *(one | {"id": "c"} for one in rows))
+        result = call("estimate", "q.jsonl", "--model", "m")
+        assert (result.code, result.told[0]) == (
+            0,
+            f"pearl: q.jsonl:2: {typed} is not read; close: {key}.",
+        )
+        assert "author" not in result.err
+        assert result.err.count(typed) == 1
+
+
 def test_two_rows_of_one_id(serve: Any):
     serve(saying("Yes."))
     write(question("a"), question("b"), question("a"), question("b"))

@@ -257,6 +257,10 @@ def test_quality_s_own_file_is_a_file_of_questions(tmp_path: Path):
     index = read_index(str(write_lines(tmp_path / "q.jsonl", *rows)), without={"who rows"})
     found = [(one.id, one.gold, index.document(one).text) for _, one in index.questions(index.ids)]
     assert found == [("1_0", "B", "Article 1. It snows."), ("2_0", "B", "Article 2. It snows.")]
+    assert index.notes == ()
+    rows[0]["questions"][1]["gold_labl"] = rows[0]["questions"][1].pop("gold_label")
+    [note] = read_index(str(write_lines(tmp_path / "q.jsonl", *rows))).notes
+    assert note.endswith("q.jsonl:1, question 2: gold_labl is not read; close: gold_label.")
     rows[0]["questions"][1]["gold_label"] = 0
     with pytest.raises(InputError, match=r":1, question 2: gold_label is to be"):
         read_index(str(write_lines(tmp_path / "q.jsonl", *rows)))

@@ -13,6 +13,7 @@ from benchmarks.peers.common import KEY, MODEL, Run, run_peer
 from benchmarks.workload import Plan, documents
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import run_tasks
+from pearl.jobs.questions import read_index
 from pearl.jobs.workers import JobProgress, WorkerPool
 from pearl.models.base import choose_model
 from pearl.models.middleware.stack import start_engine
@@ -39,7 +40,8 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
         async def run(work: list[Plan], at_once: int) -> list[str]:
             questions, answers = home / "questions.jsonl", home / "answers.jsonl"
             questions.write_text("".join(map(_row, work)), encoding="utf-8")
-            job, name = batch_job(str(questions), "", str(answers), setup), store.start("batch", {})
+            job = batch_job(read_index(str(questions)), str(answers), setup)
+            name = store.start("batch", {})
             progress = JobProgress(name, len(work))
             pool = WorkerPool(job.work, job.context, engine, store, name, at_once, progress)
             await run_tasks(job, pool)

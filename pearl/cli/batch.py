@@ -26,6 +26,7 @@ from pearl.lang.text import counted, printable
 if TYPE_CHECKING:
     from pearl.jobs.batch import Setup
     from pearl.jobs.job import Job, JobSettings
+    from pearl.jobs.questions import QuestionIndex
     from pearl.jobs.workers import JobProgress
     from pearl.models.base import Model
 
@@ -86,6 +87,12 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
             raise kind(f"{error} What was done is kept. To go on: {_again()}") from None
 
 
+def tell_notes(index: QuestionIndex) -> None:
+    """Say which keys of its rows are not read and may be mistyped."""
+    for note in index.notes:
+        click.echo(f"pearl: {printable(note)}", err=True)
+
+
 def report(progress: JobProgress, settings: JobSettings) -> None:
     """Say what a job came to."""
     from pearl.runtime.context import learned_window
@@ -140,6 +147,7 @@ def batch_command(questions: str, output: str, given: Options) -> None:
     """
     from pearl.jobs.batch import batch_job
     from pearl.jobs.job import CONCURRENT_TASKS
+    from pearl.jobs.questions import read_index
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
@@ -149,8 +157,9 @@ def batch_command(questions: str, output: str, given: Options) -> None:
     settings = replace(settings, model=model)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if given.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
-    job = batch_job(questions, given.documents, output, setup, ahead)
-    progress = do(job, settings, quiet=given.as_json)
+    index = read_index(questions, given.documents, ahead)
+    tell_notes(index)
+    progress = do(batch_job(index, output, setup), settings, quiet=given.as_json)
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)
     if given.as_json:
@@ -221,6 +230,7 @@ def estimate_command(questions: str, concurrency: int, given: Options) -> None:
     model, why = _named(given)
     setup, model = _setup(given, model)
     index = read_index(questions, given.documents)
+    tell_notes(index)
     kept = is_there(address(given.store))
     with open_existing(given.store) if kept else nullcontext() as store:
         how = (choose_mode(given.constrain), concurrency or PARALLEL)

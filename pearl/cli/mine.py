@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.batch import complain, do, job_settings, report
+from pearl.cli.batch import complain, do, job_settings, report, tell_notes
 from pearl.cli.options import Options, chosen_metric, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError, refuse_same, write
@@ -191,6 +191,7 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
     settings = replace(settings, model=model)
     left_out = questions_in(given.exclude) if given.exclude else frozenset()
     index = read_index(questions, given.documents, without=left_out)
+    tell_notes(index)
     metric = find_metric(chosen_metric(given))
     settings = replace(settings, model=with_grader(settings.model, metric))
     job = refine_job(index, setup, rounds, left_out, metric)

@@ -18,11 +18,11 @@ from pearl.answer import (
     kept,
     opened_tools,
 )
-from pearl.jobs.job import CONCURRENT_TASKS, Job
+from pearl.jobs.job import Job
 from pearl.jobs.questions import (
     Question,
+    QuestionIndex,
     QuestionTask,
-    read_index,
 )
 from pearl.jobs.workers import Task, unforeseen
 from pearl.lang.ast import Action
@@ -207,29 +207,24 @@ def _row(question: Question, status: str, right: bool | None) -> dict[str, Any]:
     }
 
 
-def batch_job(
-    questions: str, documents: str, output: str, setup: Setup, ahead: int = CONCURRENT_TASKS
-) -> Job:
+def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
     """Answering a file of questions.
 
     Args:
-        questions: the file.
-        documents: the folder with their documents; empty for the file's own.
+        index: the file.
         output: the file of answers.
         setup: how to answer.
-        ahead: as `QuestionIndex` takes it: questions under way at a time.
 
     Raises:
-        InputError: a question or a document cannot be used, or is where answers are to go.
+        InputError: a question or a document is where answers are to go.
     """
-    index = read_index(questions, documents, ahead)
     if output:
-        check_writable(output, (questions, *index.files))
+        check_writable(output, (index.path, *index.files))
     strategy = setup.prepared.spec.name
     return Job(
         "batch",
         {
-            "questions": questions,
+            "questions": str(index.path),
             "count": len(index.places),
             "documents": str(index.folder),
             "output": output,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from difflib import get_close_matches
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ INLINE = "inline:"
 
 MOST_OPTIONS = 26
 """Options that have letters."""
+
+ROW = ("id", "question", "document", "documents", "options", "gold", "plan")
+"""The keys that are read of a row."""
+
+_ARTICLE = ("article", "article_id", "questions", "gold_label", "question_unique_id", "qid")
+"""The keys that are read of an article's line, and of its questions."""
 
 DOCUMENTS = 16
 """Documents held in memory beside those that are being read."""
@@ -108,12 +115,14 @@ class QuestionIndex:
         places: every question's, in order.
         ahead: how many places before its own a document's first question stands. A document's
             first call goes alone; set out early, it has returned when the others come.
+        notes: a sentence for each key that is read nowhere and is close to one that a row lacks.
     """
 
     path: Path
     folder: Path
     places: tuple[Place, ...]
     ahead: int = 0
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def by_document(self) -> dict[str, Place]:
@@ -205,6 +214,7 @@ def read_index(
     wrong: list[InputError] = []
     lines: dict[str, int] = {}
     problems: dict[str, str] = {}
+    notes: dict[str, str] = {}
 
     def place(name: str, row: dict[str, Any], number: int, offset: int, at: int) -> Place | None:
         question = parse_question(row, name)
@@ -229,17 +239,34 @@ def read_index(
         return Place(question.id, len(places), offset, document, f"{path}:{number}", at)
 
     for number, offset, line in _lines(file):
+        near: dict[str, str] = {}
         try:
             for at, (name, row) in enumerate(question_rows(line, f"{path}:{number}")):
+                near = _mistyped(row)
                 if found := place(name, row, number, offset, at):
                     places.append(found)
+                for key in near:
+                    notes.setdefault(key, f"{name}: {key} is not read; close: {near[key]}.")
         except InputError as error:
-            wrong.append(error)
+            meant = (f"{key} is not read; close: {known}." for key, known in near.items())
+            wrong.append(InputError(" ".join((str(error), *meant))))
     refuse(wrong)
     if not places:
         left = ", as all of its questions are left out" if lines else ""
         raise InputError(f"{path} holds no question{left}: give one JSON object a line.")
-    return QuestionIndex(file, home, tuple(places), ahead)
+    return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
+
+
+def _mistyped(row: dict[str, Any]) -> dict[str, str]:
+    """The keys of a row that are not read, each with the key close to it that the row lacks."""
+    missing = tuple(key for key in (*ROW, *_ARTICLE) if row.get(key) is None)
+    strange = sorted(row.keys() - {*ROW, *_ARTICLE})
+    return {key: close for key in strange if (close := _close(key, missing))}
+
+
+@lru_cache(maxsize=256)  # The rows of a file have the same.
+def _close(key: str, known: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(key.lower(), known, 1, 0.75)), "")
 
 
 def question_rows(line: str, name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -275,7 +302,8 @@ def question_rows(line: str, name: str) -> list[tuple[str, dict[str, Any]]]:
             "options": one.get("options"),
             "gold": None if label is None else letter(label - 1),
         }
-        found.append((where, known))
+        others = {key: value for key, value in one.items() if key not in ROW}
+        found.append((where, others | known))
     return found
 
 
