@@ -15,9 +15,11 @@ from aiohttp import web
 
 from pearl.lang import documents
 from pearl.lang.documents import read_document, read_documents
+from pearl.lang.library import load_library
 from pearl.lang.source import START, InputError
-from pearl.prompts.render import document_block
-from tests.server import Loopback
+from pearl.prompts.calls import DOCUMENTS, WritePlan
+from pearl.prompts.render import document_block, render
+from tests.server import Loopback, Serve
 from tests.shell import call, one_line
 
 pytest_plugins = ["tests.browser"]
@@ -336,6 +338,8 @@ def two() -> tuple[str, str]:
 
 
 PAID = "The deposit was paid back."
+NAMED = "CTX.a.letter.md"
+READS_ONE = f'1. a = FIND_EVENT("{NAMED}", "the deposit") : Find what became of it\n'
 EACH = """\
 1. docs = DOCUMENTS(CTX) : List the documents
 2. deposits = FIND_EVENT(each docs, "the deposit") : What each says of it
@@ -387,6 +391,33 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     assert "there is one only, CTX" in call("run", "a.plan", two[0]).err
     Path("a.plan").write_text(EACH, encoding="utf-8")
     assert LEASE in call("run", "a.plan", two[0]).out
+
+
+def test_a_planner_is_told_the_names_of_several_documents(two: tuple[str, str], serve: Serve):
+    bare = READS_ONE.replace('"', "", 2)
+    server = serve([bare, READS_ONE, f"> {PAID}"])
+    answer = call("ask", *two, "What became of the deposit?", "--model", "m")
+    first, again, step = server.asked
+    assert (
+        "CTX is 2 documents. They are:\n<documents>\nCTX.lease.txt\nCTX.a.letter.md\n" in first.text
+    )
+    assert f'One of several documents stands in quotes: "{NAMED}".' in again.text
+    assert (PAID in step.text, LEASE in step.text) == (True, False)
+    assert (answer.code, f"a.letter.md, line 3: {PAID}" in answer.out) == (0, True)
+    call("ask", two[0], "What became of the deposit?", "--model", "m")
+    alone = server.asked[3].text
+    for word in ("documents>", "DOCUMENTS(CTX)", "CTX.lease", "in quotes"):
+        assert (word in first.text, word in alone) == (True, False)
+
+
+def test_more_documents_than_are_shown_are_counted():
+    names = tuple(f"{number}.txt" for number in range(DOCUMENTS + 5))
+    write = WritePlan("Why?", load_library("core"), documents=names)
+    [*_, prompt] = render(write)
+    assert f"CTX is {DOCUMENTS + 5} documents. The first of them:" in prompt["content"]
+    assert (f"CTX.{DOCUMENTS - 1}.txt" in prompt["content"], "44.txt" in prompt["content"]) == (
+        True, False,
+    )  # fmt: skip
 
 
 def test_a_folder_of_documents_is_indexed(two: tuple[str, str]):

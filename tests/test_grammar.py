@@ -20,9 +20,10 @@ from pearl.lang.context_free import Chars, Grammar, Repeated, Symbol
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.plan_grammar import plan_grammar, step_grammar
-from pearl.lang.printer import print_plan
+from pearl.lang.printer import print_plan, print_value
 from pearl.lang.source import InputError
 from pearl.lang.values import Type
+from pearl.lint.checker import check
 from tests.shell import call
 
 TYPED = """
@@ -215,6 +216,23 @@ def test_a_builtin_takes_what_it_can_work_on(call: str, fits: bool):
     plan = f"1. a = {call}\n"
     assert errors(plan, library) == ([] if fits else ["PRL303"])
     assert takes(matcher_of(plan_grammar(library, 1).lark), plan) is fits
+
+
+def test_one_of_several_documents_stands_in_quotes():
+    name = 'a "b" {c}.pdf'
+    library = load_library("core", "quality")
+    several = matcher_of(plan_grammar(library, 2, sources=(f"CTX.{name}", "CTX.lease")).lark)
+    alone = matcher_of(plan_grammar(library, 2).lark)
+    for document in ('"CTX.lease"', print_value(f"CTX.{name}"), "CTX"):
+        plan = f'1. a = FIND_EVENT({document}, "the sale") : Find it\n'
+        assert errors(plan, library) == []
+        assert takes(several, plan)
+        assert takes(alone, plan) is (document == "CTX")
+    for document in ("CTX.lease", '"CTX.will"', '"lease"'):
+        assert not takes(several, f'1. a = FIND_EVENT({document}, "the sale") : Find it\n')
+    bare = check(parse('1. a = FIND_EVENT(CTX.lease.pdf, "x") : Find it\n'), library)
+    assert [one.code for one in bare] == ["PRL120"]
+    assert bare[0].help.endswith('One of several documents stands in quotes: "CTX.lease.pdf".')
 
 
 def test_a_grammar_with_new_actions_takes_a_plan_that_has_none():

@@ -18,6 +18,7 @@ from pearl.lang.ast import DOCUMENT, RESERVED, Action, Builtin, Mode, Param, Pro
 from pearl.lang.builtins import types_taken
 from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Repeated, Symbol
 from pearl.lang.library import Library
+from pearl.lang.printer import print_value
 from pearl.lang.source import InputError
 from pearl.lang.values import Type
 
@@ -65,7 +66,11 @@ _RETURN = len("\nreturn #99\n")
 
 
 def plan_grammar(
-    library: Library, steps: int = STEPS, new_actions: int = 0, room: int | None = None
+    library: Library,
+    steps: int = STEPS,
+    new_actions: int = 0,
+    room: int | None = None,
+    sources: tuple[str, ...] = (),
 ) -> Grammar:
     """The grammar of the plans that call a library's actions and pass the checker.
 
@@ -75,6 +80,7 @@ def plan_grammar(
         new_actions: how many actions of its own a plan may declare: none or all of them.
         room: the characters that a plan may have: its steps are kept short, and then fewer, but
             one there is. None for any number.
+        sources: what may stand in quotes for one of several documents: ``CTX.lease.pdf``.
 
     Raises:
         InputError: there are fewer than one step, or no action that a plan could call.
@@ -82,10 +88,11 @@ def plan_grammar(
     if steps < 1:
         raise InputError("A plan has at least one step.")
     if room is None:
-        return _plan_grammar(library, steps, new_actions, Sizes())
-    step = -(-_plan_grammar(library, steps, new_actions, _LEAST).longest // steps)
+        return _plan_grammar(library, steps, new_actions, Sizes(), sources)
+    step = -(-_plan_grammar(library, steps, new_actions, _LEAST, sources).longest // steps)
     steps = max(1, min(steps, (room - _RETURN) // step))
-    return _plan_grammar(library, steps, new_actions, _grown((room - _RETURN) // steps - step))
+    sizes = _grown((room - _RETURN) // steps - step)
+    return _plan_grammar(library, steps, new_actions, sizes, sources)
 
 
 def _grown(spare: int) -> Sizes:
@@ -98,8 +105,10 @@ def _grown(spare: int) -> Sizes:
 
 
 @lru_cache(maxsize=8)  # Questions of a batch have the same, and a tenth of a second goes into one.
-def _plan_grammar(library: Library, steps: int, new_actions: int, sizes: Sizes) -> Grammar:
-    rules = _Rules(sizes)
+def _plan_grammar(
+    library: Library, steps: int, new_actions: int, sizes: Sizes, sources: tuple[str, ...]
+) -> Grammar:
+    rules = _Rules(sizes, sources)
     plan = _Plans(rules, library.actions.values(), steps).state(0)
     starts: list[Alternative] = [(plan,)]
     if new_actions:
@@ -166,8 +175,9 @@ def _new_action(number: int, library: Library) -> Action:
 class _Rules:
     """The rules so far, of steps with such sizes. Rules of the same alternatives become one."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, sources: tuple[str, ...] = ()) -> None:
         self.sizes = sizes
+        self.documents = (DOCUMENT, *map(print_value, sources))
         self._rules: dict[str, tuple[Alternative, ...]] = {}
         self._known: dict[tuple[Alternative, ...], Symbol] = {}
 
@@ -327,7 +337,8 @@ def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool, most: 
         most: characters of all its texts.
     """
     if kind is None:
-        return DOCUMENT
+        named = rules.documents
+        return rules.add("document", [(one,) for one in named]) if named[1:] else DOCUMENT
     found: list[Alternative] = [(ref,) for ref in refs.of(kind)]
     match kind:
         case "any" | "list":

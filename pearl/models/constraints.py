@@ -95,7 +95,8 @@ def constraints_of(call: Call, room: int | None = None) -> tuple[Constraint, ...
     """
     match call:
         case WritePlan():
-            return (Constraint(plan_grammar(call.library, room=_characters(call, room))),)
+            fits = _characters(call, room)
+            return (Constraint(plan_grammar(call.library, room=fits, sources=call.sources)),)
         case NextStep():
             view = PlanView(parse("\n".join(step for step, _ in call.steps)), call.library)
             names = {step.name: view.type_of(at) for at, step in enumerate(view.plan.steps)}

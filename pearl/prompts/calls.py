@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
-from pearl.lang.ast import Action, Step
+from pearl.lang.ast import DOCUMENT, Action, Step
 from pearl.lang.context_free import Grammar
 from pearl.lang.library import Library
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
+
+DOCUMENTS = 40
+"""The most documents that a planner is shown the names of."""
 
 
 class Message(TypedDict):
@@ -39,6 +42,7 @@ class WritePlan:
         listed: names of the actions that are shown; empty for all. The others may be called too.
         held: whether the reply is held to a grammar, which has numbers for the names of earlier
             steps, and no actions but the library's.
+        documents: the names of the documents where there are several; the first are shown.
     """
 
     question: str
@@ -47,6 +51,12 @@ class WritePlan:
     options: bool = False
     listed: frozenset[str] = frozenset()
     held: bool = False
+    documents: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What a plan writes for each of the documents that are shown: ``CTX.lease.pdf``."""
+        return tuple(f"{DOCUMENT}.{name}" for name in self.documents[:DOCUMENTS])
 
 
 @dataclass(frozen=True, slots=True)

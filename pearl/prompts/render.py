@@ -198,6 +198,7 @@ def _environment() -> Environment:
         # Prompts are plain text; data is delimited by `fenced`, not by HTML escapes.
         autoescape=False,  # noqa: S701
     )
+    environment.filters["literal"] = print_value
     environment.filters["fenced"] = lambda text, name: fenced(name, text)
     environment.filters["offered"] = _offered
     return environment

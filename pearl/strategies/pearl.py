@@ -218,7 +218,13 @@ class Pearl:
                 # Not even the plan that only asks the question fits: none is paid for.
                 failure = StepFailure(error.step, "context", str(error))
                 raise RunError(f"No plan can run: {error}", (failure,)) from None
-        write = WritePlan(run.question, self.library, self.demonstrations, self.options)
+        write = WritePlan(
+            run.question,
+            self.library,
+            self.demonstrations,
+            self.options,
+            documents=several(self.document),
+        )
         planned = await write_plan(narrowed(write, self.shown), self.caller, context=self.planning)
         written = planned.plan
         if written is None:
@@ -228,6 +234,12 @@ class Pearl:
             written = with_one_answer(written)
         written = rewritten(written, self.library, self.passes, self.caller.journal)
         return whole(written)
+
+
+def several(document: Source | None) -> tuple[str, ...]:
+    """The names of the documents that a text consists of; none where it is one."""
+    names = tuple(document.documents) if document else ()
+    return names if len(names) > 1 else ()
 
 
 def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Journal) -> Plan:

@@ -23,7 +23,17 @@ Fix
 import re
 
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, argument
+from pearl.lint.rules.base import (
+    DOCUMENT,
+    ERROR,
+    Broken,
+    Diagnostic,
+    Edit,
+    Fix,
+    Rule,
+    Safety,
+    argument,
+)
 
 _NUMBER = pattern(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
 _MARKED = pattern(
@@ -61,10 +71,12 @@ def explain(broken: Broken) -> Diagnostic | None:
         )
     part = _PART.fullmatch(text)
     if part:
+        one = f' One of several documents stands in quotes: "{text}".'
         return RULE(
             span,
             f"{text} names a part of {part['name']}.",
-            help=f"Give {part['name']} as a whole, or find the part in a step of its own.",
+            help=f"Give {part['name']} as a whole, or find the part in a step of its own."
+            f"{one if text.startswith(f'{DOCUMENT}.') else ''}",
             data={"text": text, "name": part["name"]},
         )
     return None
