@@ -133,7 +133,7 @@ def completion(
 
 def _in_plan(document: Document, libraries: Libraries, offset: int) -> Cursor | None:
     parsed = document.plan
-    line = next((one for one in parsed.lines if one.begin <= offset <= one.end), None)
+    line = next((line for line in parsed.lines if line.begin <= offset <= line.end), None)
     if not line or offset < line.start or line.kind in (LineKind.COMMENT, LineKind.QUESTION):
         return None
     if line.kind is LineKind.ACTION:
@@ -148,8 +148,9 @@ def _in_plan(document: Document, libraries: Libraries, offset: int) -> Cursor | 
     for broken in parsed.broken:
         if broken.kind == "step" and broken.name and broken.span.end <= above:
             variables[broken.name] = "its line cannot be read yet"
-    actions = [(one, libraries.origins[one.name]) for one in libraries.library.actions.values()]
-    actions += ((one, document) for one in document.declares)
+    own = libraries.library.actions.items()
+    actions = [(action, libraries.origins[name]) for name, action in own]
+    actions += ((action, document) for action in document.declares)
     return replace(cursor, actions=actions, variables=variables)
 
 
@@ -165,14 +166,14 @@ def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor
     if block is not None:
         prefix = splitter.PREFIX.match(text, *line)
         cursor = cursor_at(text, prefix.end() if prefix else line.start, offset, in_step)
-        above = [one for one in document.library.actions if one.span.start < block.start]
+        above = [action for action in document.library.actions if action.span.start < block.start]
         variables = _parameters(param.name for param in above[-1].params) if above else {}
         for written in text[block.end : line.start].splitlines():
             if step := _STEP.match(written):
                 variables[step[1]] = "a step above"
         others = libraries.library.actions.items()
-        named = {name: (one, libraries.origins[name]) for name, one in others}
-        named |= {one.name: (one, document) for one in document.declares}
+        named = {name: (action, libraries.origins[name]) for name, action in others}
+        named |= {action.name: (action, document) for action in document.declares}
         return replace(cursor, actions=tuple(named.values()), variables=variables)
     if text[line.start : line.start + 1] not in (" ", "\t", "#"):
         return cursor_at(text, line.start, offset, in_declaration)
@@ -229,17 +230,17 @@ def _calls(
     """An action under each of its names; the parameters are blanks to be filled in."""
     snippets = session.editor.snippets and not called
     params = [param.name for param in action.params]
-    numbers = {name: at for at, name in enumerate((one for one in params if one != DOCUMENT), 1)}
+    numbers = {name: at for at, name in enumerate((name for name in params if name != DOCUMENT), 1)}
     blanks = [f"${{{numbers[name]}:{name}}}" if name in numbers else name for name in params]
     for name in (action.name, *action.aliases):
         text = name if called else f"{name}({', '.join(blanks)})$0" if snippets else f"{name}("
         other = name != action.name
         detail = f"another name of {action.name}" if other else signature(action)
-        found = item(name, types.CompletionItemKind.Function, detail, f"{int(other)}{name}", text)
-        found.documentation = describe_action(session, action, origin)
+        entry = item(name, types.CompletionItemKind.Function, detail, f"{int(other)}{name}", text)
+        entry.documentation = describe_action(session, action, origin)
         if snippets:
-            found.insert_text_format = types.InsertTextFormat.Snippet
-        yield found
+            entry.insert_text_format = types.InsertTextFormat.Snippet
+        yield entry
 
 
 def _item(

@@ -39,17 +39,17 @@ class Lines:
     Args:
         text: the characters.
         encoding: what an editor counts in: ``utf-8``, ``utf-16`` or ``utf-32``.
-        known: where each line starts, if that is known; it is looked for otherwise.
+        starts: where each line starts, if that is known; it is looked for otherwise.
     """
 
     text: str
     encoding: str = "utf-16"
-    known: Sequence[int] = ()
+    starts: Sequence[int] = ()
 
     @cached_property
     def _starts(self) -> Sequence[int]:
         """Where each line starts."""
-        return self.known or [0, *(ending.end() for ending in _ENDING.finditer(self.text))]
+        return self.starts or [0, *(ending.end() for ending in _ENDING.finditer(self.text))]
 
     def _end(self, line: int) -> int:
         """Where a line ends, before its line ending."""
@@ -65,8 +65,8 @@ class Lines:
         first = max(0, bisect_right(starts, span.start) - 2)
         behind = [start + grown for start in starts[bisect_right(starts, span.end) + 1 :]]
         until = behind[0] if behind else len(whole)
-        found = _ENDING.finditer(whole, starts[first], until)
-        between = [ending.end() for ending in found if ending.end() < until or not behind]
+        endings = _ENDING.finditer(whole, starts[first], until)
+        between = [ending.end() for ending in endings if ending.end() < until or not behind]
         return Lines(whole, self.encoding, (*starts[: first + 1], *between, *behind))
 
     def position(self, offset: int) -> types.Position:
@@ -98,10 +98,10 @@ class Lines:
         """The editor's range of a span."""
         return types.Range(self.position(span.start), self.position(span.end))
 
-    def span(self, given: types.Range) -> Span:
+    def span(self, range: types.Range) -> Span:
         """The span of an editor's range; where its ends are swapped, an empty one."""
-        start = self.offset(given.start)
-        return Span(start, max(start, self.offset(given.end)))
+        start = self.offset(range.start)
+        return Span(start, max(start, self.offset(range.end)))
 
     def line_span(self, offset: int) -> Span:
         """The line that an offset is in, without its line ending."""
@@ -237,7 +237,7 @@ class Document:
 
     def at(self, offset: int) -> Mention | None:
         """The name that an offset is in, or else the one that ends there."""
-        touching = [one for one in self.mentions if one.span.start <= offset <= one.span.end]
+        touching = [name for name in self.mentions if name.span.start <= offset <= name.span.end]
         return touching[-1] if touching else None
 
     def edits_to(self, text: str) -> list[types.TextEdit]:

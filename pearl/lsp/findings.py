@@ -43,7 +43,7 @@ def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
         return check_library(document.source, libraries.selection, libraries.library)
     findings = check(document.plan, libraries.library, libraries.selection)
     if libraries.trouble:
-        findings = [one for one in findings if one.code.startswith(_SYNTAX)]
+        findings = [finding for finding in findings if finding.code.startswith(_SYNTAX)]
     return findings
 
 
@@ -149,13 +149,13 @@ class Checks:
             if not self._is_newest(document):
                 return None
             began = time.perf_counter()
-            found = diagnostics(document, libraries)
+            findings = diagnostics(document, libraries)
             self._took = time.perf_counter() - began
-            return found
+            return findings
 
-        found = await asyncio.get_running_loop().run_in_executor(self._pool, work)
-        if found is not None and self._is_newest(document):
-            self._publish(types.PublishDiagnosticsParams(document.uri, found, document.version))
+        findings = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        if findings is not None and self._is_newest(document):
+            self._publish(types.PublishDiagnosticsParams(document.uri, findings, document.version))
 
     def _is_newest(self, document: Document) -> bool:
         return self._session.documents.get(document.uri) is document
@@ -175,7 +175,7 @@ def code_actions(
         span = document.lines.span(params.range)
         for finding in find(document, libraries):
             if finding.span.start <= span.end and finding.span.end >= span.start:
-                offered += (_action(session, document, finding, one) for one in _fixes(finding))
+                offered += (_action(session, document, finding, mend) for mend in _fixes(finding))
         offered.sort(key=lambda action: not action.is_preferred)
     # An editor asks by itself at every move of the cursor; mending a whole plan is too much then.
     by_itself = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
@@ -186,8 +186,8 @@ def code_actions(
 
 def _wanted(kind: str, context: types.CodeActionContext) -> bool:
     """Whether the editor asks for actions of a kind; a kind stands for all below it."""
-    asked = [one.value if isinstance(one, Enum) else one for one in context.only or ()]
-    return not asked or any(f"{kind}.".startswith(f"{one}.") for one in asked)
+    kinds = [only.value if isinstance(only, Enum) else only for only in context.only or ()]
+    return not kinds or any(f"{kind}.".startswith(f"{only}.") for only in kinds)
 
 
 def _fixes(finding: Diagnostic) -> Iterator[Fix]:
@@ -205,7 +205,7 @@ def _action(
 ) -> types.CodeAction:
     is_safe = chosen.safety is Safety.SAFE
     title = printable(chosen.title[:1].upper() + chosen.title[1:])
-    edits = [types.TextEdit(document.lines.range(one.span), one.text) for one in chosen.edits]
+    edits = [types.TextEdit(document.lines.range(edit.span), edit.text) for edit in chosen.edits]
     return types.CodeAction(
         title if is_safe else f"{title} (unsafe: it may change the meaning)",
         kind=types.CodeActionKind.QuickFix,

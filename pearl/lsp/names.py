@@ -119,8 +119,8 @@ def definition(
     """A variable's step, or the line that declares an action."""
     mention = document.at(document.lines.offset(params.position))
     if mention and mention.is_variable:
-        same = [one for one in document.mentions if one.name == mention.name]
-        return [document.location(one.span) for one in same if one.role is Role.DEFINES]
+        same = [use for use in document.mentions if use.name == mention.name]
+        return [document.location(use.span) for use in same if use.role is Role.DEFINES]
     target = session.resolve(document, mention.name) if mention else None
     return _declared(*target) if target else None
 
@@ -136,8 +136,8 @@ def references(
     mention = document.at(document.lines.offset(params.position))
     declared = params.context.include_declaration
     if mention and mention.is_variable:
-        same = [one for one in document.mentions if _same(one, mention)]
-        return [document.location(one.span) for one in same if declared or one.role is Role.USES]
+        same = [use for use in document.mentions if _same(use, mention)]
+        return [document.location(use.span) for use in same if declared or use.role is Role.USES]
     target = session.resolve(document, mention.name) if mention else None
     if not target:
         return None
@@ -145,17 +145,17 @@ def references(
     places = [_declared(action, origin)] if declared else []
     names = {action.name, *action.aliases}
     for plan in session.plans():
-        calls = [one for one in plan.mentions if one.role is Role.CALLS and one.name in names]
+        calls = [use for use in plan.mentions if use.role is Role.CALLS and use.name in names]
         for name in {call.name for call in calls}:
-            meant = session.resolve(plan, name)
-            if not meant or meant[0] != action or meant[1].uri != origin.uri:
+            declared_as = session.resolve(plan, name)
+            if not declared_as or declared_as[0] != action or declared_as[1].uri != origin.uri:
                 calls = [call for call in calls if call.name != name]
         places += (plan.location(call.span) for call in calls)
     return places
 
 
-def _same(one: Mention, other: Mention) -> bool:
-    return one.name == other.name and one.is_variable == other.is_variable
+def _same(mention: Mention, other: Mention) -> bool:
+    return mention.name == other.name and mention.is_variable == other.is_variable
 
 
 def outline(
@@ -163,13 +163,13 @@ def outline(
 ) -> list[types.DocumentSymbol]:
     """A plan's new actions and steps, or a library's actions."""
     if document.kind is Kind.LIBRARY:
-        actions = document.library.actions
-        ends = [*(action.span.start for action in actions[1:]), len(document.text)]
+        actions, text = document.library.actions, document.text
+        ends = [*(action.span.start for action in actions[1:]), len(text)]
         pairs = zip(actions, ends, strict=False)
-        return [_symbol(document, one, _with_block(document.text, one, end)) for one, end in pairs]
+        return [_symbol(document, item, _with_block(text, item, end)) for item, end in pairs]
     plan = document.plan.plan
     named: tuple[Action | Step, ...] = (*plan.declares, *plan.steps)
-    return [_symbol(document, one, one.span) for one in named]
+    return [_symbol(document, item, item.span) for item in named]
 
 
 def _symbol(document: Document, named: Action | Step, whole: Span) -> types.DocumentSymbol:
@@ -276,4 +276,4 @@ def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
         declares = tuple(replace(action, name=named(action.name)) for action in plan.declares)
         return replace(plan, steps=steps, declares=declares)
     plan = renamed_plan(plan, {mention.name: new})
-    return replace(plan, steps=tuple(replace(one, name=named(one.name)) for one in plan.steps))
+    return replace(plan, steps=tuple(replace(step, name=named(step.name)) for step in plan.steps))

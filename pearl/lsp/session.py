@@ -90,7 +90,7 @@ class LanguageSession:
 
     def plans(self) -> Iterator[Document]:
         """Every open plan."""
-        return (one for one in self.documents.values() if one.kind is Kind.PLAN)
+        return (document for document in self.documents.values() if document.kind is Kind.PLAN)
 
     def libraries(self, document: Document) -> Libraries:
         """The actions a document may call, as they stand now: on the disk, or unsaved.
@@ -115,8 +115,8 @@ class LanguageSession:
                 trouble.append(str(error))
                 continue
             if not origin.declares:
-                said = "holds no action: write lines such as F(CTX) : Find it."
-                trouble.append(f"{origin.source.name} {said}")
+                empty = "holds no action: write lines such as F(CTX) : Find it."
+                trouble.append(f"{origin.source.name} {empty}")
             added = {action.name: action for action in origin.declares if action.name not in own}
             actions |= added
             origins |= dict.fromkeys(added, origin)
@@ -134,10 +134,10 @@ class LanguageSession:
                 if name in (action.name, *action.aliases):
                     return action, document
         libraries = self.libraries(document)
-        found = libraries.library.get(name)
-        if found:
-            return found, libraries.origins[found.name]
-        return next(((one, document) for one in document.declares if one.name == name), None)
+        target = libraries.library.get(name)
+        if target:
+            return target, libraries.origins[target.name]
+        return next(((own, document) for own in document.declares if own.name == name), None)
 
     def _library(self, name: str) -> Document:
         """A library as it stands in the editor, or else on the disk."""
@@ -149,12 +149,12 @@ class LanguageSession:
         with suppress(OSError, ValueError):
             stat = path.stat()
             stamp = stat.st_mtime_ns, stat.st_size
-        known = self._read.get(name)
-        if not known or known[0] != stamp:
+        cached = self._read.get(name)
+        if not cached or cached[0] != stamp:
             lines = Lines(library_source(name).text, self.editor.encoding)
-            known = stamp, Document(path.as_uri(), None, Kind.LIBRARY, lines)
-            self._read[name] = known
-        return known[1]
+            cached = stamp, Document(path.as_uri(), None, Kind.LIBRARY, lines)
+            self._read[name] = cached
+        return cached[1]
 
 
 def workspace_edit(
@@ -163,8 +163,8 @@ def workspace_edit(
     """Changes to one document; meant for this version of it where the editor minds versions."""
     if not session.editor.versioned:
         return types.WorkspaceEdit(changes={document.uri: list(edits)})
-    known = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(known, list(edits))])
+    identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, list(edits))])
 
 
 def refused(message: str) -> JsonRpcException:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError
@@ -36,15 +37,15 @@ class Pair:
     """Two people on the plans that both judged.
 
     Args:
-        one: a person's number.
-        other: another's.
+        first: a person's number.
+        second: another's.
         plans: how many both judged.
         same: the share of these on which they said the same.
         kappa: Cohen's; None where it is not defined.
     """
 
-    one: int
-    other: int
+    first: int
+    second: int
     plans: int
     same: float
     kappa: float | None
@@ -88,31 +89,31 @@ def agreement(labels: Labels) -> Agreement:
     Raises:
         InputError: the library that counts it is not installed.
     """
-    shared = {plan: said for plan, said in labels.items() if len(said) > 1}
-    people = sorted({person for said in shared.values() for person in said})
+    shared = {plan: marks for plan, marks in labels.items() if len(marks) > 1}
+    people = sorted({person for marks in shared.values() for person in marks})
     pairs = []
-    for one, other in combinations(people, 2):
+    for first, second in combinations(people, 2):
         both = {
-            plan: (said[one], said[other])
-            for plan, said in shared.items()
-            if one in said and other in said
+            plan: (marks[first], marks[second])
+            for plan, marks in shared.items()
+            if first in marks and second in marks
         }
         if both:
             same = sum(first == second for first, second in both.values()) / len(both)
             task = _task(both)
             kappa = float(task.kappa_pairwise("0", "1")) if task else None
-            pairs.append(Pair(one, other, len(both), same, kappa))
+            pairs.append(Pair(first, second, len(both), same, kappa))
     compared = sum(pair.plans for pair in pairs)
     kappas = [pair.kappa for pair in pairs if pair.kappa is not None]
     # Fleiss' kappa is of the plans with the number of verdicts that the most plans have.
     counts = Counter(map(len, shared.values()))
     raters = max(counts, key=lambda number: (counts[number], number), default=0)
     rated = {
-        plan: [said[person] for person in sorted(said)]
-        for plan, said in shared.items()
-        if len(said) == raters
+        plan: [marks[person] for person in sorted(marks)]
+        for plan, marks in shared.items()
+        if len(marks) == raters
     }
-    fixed, every = _task(rated), _task({plan: [*said.values()] for plan, said in shared.items()})
+    fixed, every = _task(rated), _task({plan: [*marks.values()] for plan, marks in shared.items()})
     return Agreement(
         plans=len(shared),
         same=sum(pair.same * pair.plans for pair in pairs) / compared if compared else None,
@@ -129,7 +130,7 @@ def agreement(labels: Labels) -> Agreement:
 
 def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
     """What nltk counts with; None where all verdicts say the same."""
-    if len({label for said in labels.values() for label in said}) < 2:
+    if len({label for marks in labels.values() for label in marks}) < 2:
         return None
     try:
         from nltk.metrics.agreement import AnnotationTask
@@ -138,8 +139,8 @@ def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
     return AnnotationTask(
         [
             (str(place), plan, label)
-            for plan, said in labels.items()
-            for place, label in enumerate(said)
+            for plan, marks in labels.items()
+            for place, label in enumerate(marks)
         ]
     )
 
@@ -182,7 +183,7 @@ def review_report(
     facts = (*about, ("verdicts", f"{len(final):,} on {plans:,} plans"))
     if not final:
         return Report("Review", facts, (Text(("There are no verdicts yet.",)),))
-    asked = [("correct", "Correct"), *((one.name, one.words) for one in CATEGORIES)]
+    asked = [("correct", "Correct"), *((category.name, category.words) for category in CATEGORIES)]
     questions = [(name, words, agreement(labels_of(blind, name))) for name, words in asked]
     blocks: list[Block] = [_judged(final, people), _agreed(questions)]
     if questions[0][2].pairs:
@@ -190,8 +191,8 @@ def review_report(
     if mapped:
         # PEARL's mapping study: which options people and the model take the same answers for.
         labels: dict[str, dict[int, str]] = {}
-        for one in mapped:
-            labels.setdefault(one.plan, {MODEL: one.chosen})[one.person] = one.option
+        for answer in mapped:
+            labels.setdefault(answer.plan, {MODEL: answer.chosen})[answer.person] = answer.option
         table = _pairs(agreement(labels), {MODEL: Person(MODEL, "the model"), **people})
         note = "Of answers that both mapped to an option, or to none."
         blocks.append(replace(table, title="Answers mapped to options", note=note))
@@ -205,17 +206,17 @@ def _judged(final: Verdicts, people: Mapping[int, Person]) -> Table:
         own = [recorded.verdict for recorded in final.values() if recorded.person == number]
         if own:
             groups.append((person.name, own))
+    names, judged = map(list, zip(*groups, strict=True))
     holds = [(words, "correct", name) for name, words in _CORRECT]
     holds += [(choice.words, choice.name, "yes") for choice in CATEGORIES]
     lines: list[tuple[str, list[str], dict[str, Any]]] = []
-    for words, name, wanted in holds:
-        shares = [sum(label_of(one, name) == wanted for one in own) / len(own) for _, own in groups]
+    for words, name, label in holds:
+        shares = [fmean(label_of(verdict, name) == label for verdict in own) for own in judged]
         lines.append((words, list(map(percent, shares)), {"share": shares}))
-    means = [sum(verdict.confidence for verdict in own) / len(own) for _, own in groups]
+    means = [fmean(verdict.confidence for verdict in own) for own in judged]
     lines.append(("Mean confidence, of 5", [f"{mean:.2f}" for mean in means], {"mean": means}))
-    counts = [len(own) for _, own in groups]
+    counts = list(map(len, judged))
     lines.append(("Verdicts", [f"{count:,}" for count in counts], {"count": counts}))
-    names = [name for name, _ in groups]
     return Table(
         "Verdicts",
         (Column("", "left"), *map(Column, names)),
@@ -237,19 +238,19 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
     if first.rated != first.plans:
         note += f" Fleiss' κ is of the {first.rated:,} plans with {first.raters} verdicts."
     rows, data = [], []
-    for name, words, one in questions:
-        cells = map(_coefficient, (one.cohen, one.fleiss, one.alpha))
-        rows.append((words, f"{one.plans:,}", percent(one.same), *cells))
+    for name, words, result in questions:
+        cells = map(_coefficient, (result.cohen, result.fleiss, result.alpha))
+        rows.append((words, f"{result.plans:,}", percent(result.same), *cells))
         data.append(
             {
                 "question": name,
-                "plans": one.plans,
-                "same": one.same,
-                "cohen": one.cohen,
-                "fleiss": one.fleiss,
-                "fleiss_plans": one.rated,
-                "fleiss_verdicts": one.raters,
-                "krippendorff": one.alpha,
+                "plans": result.plans,
+                "same": result.same,
+                "cohen": result.cohen,
+                "fleiss": result.fleiss,
+                "fleiss_plans": result.rated,
+                "fleiss_verdicts": result.raters,
+                "krippendorff": result.alpha,
             }
         )
     return Table(
@@ -257,27 +258,27 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
     )
 
 
-def _pairs(found: Agreement, people: Mapping[int, Person]) -> Table:
+def _pairs(total: Agreement, people: Mapping[int, Person]) -> Table:
     names = {number: person.name for number, person in people.items()}
-    return pairs_table("Pairs of people on whether plans are correct", "plans", found, names)
+    return pairs_table("Pairs of people on whether plans are correct", "plans", total, names)
 
 
-def pairs_table(title: str, noun: str, found: Agreement, names: Mapping[int, str]) -> Table:
+def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str]) -> Table:
     """How far each two agree.
 
     Args:
         title: the table's.
         noun: what was judged.
-        found: how far all agree.
-        names: by the numbers that ``found`` has.
+        total: how far all agree.
+        names: by the numbers that ``total`` has.
     """
     rows, data = [], []
-    for pair in found.pairs:
-        one, other = (names.get(number, f"annotator {number}") for number in (pair.one, pair.other))
+    for pair in total.pairs:
+        first, second = (names.get(id, f"annotator {id}") for id in (pair.first, pair.second))
         kappa = _coefficient(pair.kappa)
-        rows.append((f"{one} and {other}", f"{pair.plans:,}", percent(pair.same), kappa))
+        rows.append((f"{first} and {second}", f"{pair.plans:,}", percent(pair.same), kappa))
         shares = {noun: pair.plans, "same": pair.same, "cohen": pair.kappa}
-        data.append({"one": one, "other": other, **shares})
+        data.append({"one": first, "other": second, **shares})
     return Table(
         title,
         (Column("", "left"), Column(noun), Column("same"), Column("Cohen's κ")),

@@ -90,8 +90,8 @@ def check_form(form: Mapping[str, list[str]], key: str) -> None:
         RefusedError: it does not.
     """
     sent = (form.get("csrf") or [""])[0]
-    wanted = form_token(key)
-    if not key or not hmac.compare_digest(sent.encode("utf-8", "replace"), wanted.encode()):
+    expected = form_token(key)
+    if not key or not hmac.compare_digest(sent.encode("utf-8", "replace"), expected.encode()):
         raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")
 
 
@@ -186,8 +186,8 @@ class Visit:
             values: what it is filled in with.
             status: of the answer.
         """
-        given = {"person": self.person, "form_token": form_token(self.key), **values}
-        text = self.templates.get_template(template).render(given)
+        context = {"person": self.person, "form_token": form_token(self.key), **values}
+        text = self.templates.get_template(template).render(context)
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 
 

@@ -53,18 +53,18 @@ class Folders:
         Args:
             name: as a run or a row names it, one or several; it may be anything.
         """
-        seen: set[tuple[Path, ...]] = set()
+        tried: set[tuple[Path, ...]] = set()
         for names in ([name], name.split(SEVERAL)):
-            given = [Path(one) for one in names]
-            candidates = [given]
+            files = [Path(file) for file in names]
+            guesses = [files]
             for root in self.readable:
-                candidates += [[root / one for one in given], [root / one.name for one in given]]
-            for candidate in candidates:
-                inside = (_inside(path, self.readable) for path in candidate)
+                guesses += [[root / file for file in files], [root / file.name for file in files]]
+            for guess in guesses:
+                inside = (_inside(path, self.readable) for path in guess)
                 paths = tuple(path for path in inside if path is not None)
-                if len(paths) < len(candidate) or paths in seen:
+                if len(paths) < len(guess) or paths in tried:
                     continue
-                seen.add(paths)
+                tried.add(paths)
                 if source := read_limited(paths, name, LARGEST):
                     yield source
 
@@ -93,8 +93,8 @@ def read_folders(names: list[str], documents: str, demos: str) -> Folders:
 
 def is_version(file: Path) -> bool:
     """Whether a plan's file is a later version of another one beside it."""
-    found = _VERSION.fullmatch(file.stem)
-    return bool(found) and file.with_name(f"{found[1]}{file.suffix}").exists()  # type: ignore[index]
+    match = _VERSION.fullmatch(file.stem)
+    return match is not None and file.with_name(f"{match[1]}{file.suffix}").exists()
 
 
 def version_file(place: Path, number: int) -> Path:

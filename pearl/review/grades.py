@@ -48,19 +48,19 @@ def draw_answers(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
     Raises:
         InputError: it has no answer that a model graded.
     """
-    answered = [one for one in evaluation.results if one.answer is not None and not one.error]
+    answered = [row for row in evaluation.results if row.answer is not None and not row.error]
     _check(evaluation)
     return [
         {
-            "method": one.method,
-            "id": one.id,
-            "question": one.question,
-            "right_answer": worded(one.gold, one.options),
-            "answer": worded(one.answer or "", one.options),
+            "method": row.method,
+            "id": row.id,
+            "question": row.question,
+            "right_answer": worded(row.gold, row.options),
+            "answer": worded(row.answer or "", row.options),
             "by": "",
             "grade": "",
         }
-        for one in evenly(answered, evaluation, count)
+        for row in evenly(answered, evaluation, count)
     ]
 
 
@@ -76,8 +76,8 @@ def graders(evaluation: Evaluation, path: str) -> Graders:
         InputError: a row cannot be used, none has a grade, or no model graded the answers.
     """
     _check(evaluation)
-    said = {score: grade for grade, score in GRADES.items()}
-    answers = {(one.method, one.id): said[one.score] for one in evaluation.results if not one.error}
+    scale = {score: grade for grade, score in GRADES.items()}
+    graded = {(row.method, row.id): scale[row.score] for row in evaluation.results if not row.error}
     labels: dict[str, dict[int, str]] = {}
     names = {MODEL: "the model"}
     numbers: dict[str, int] = {}
@@ -87,16 +87,16 @@ def graders(evaluation: Evaluation, path: str) -> Graders:
         key = (method, row.get("id"))
         if not grade:
             continue
-        if key not in answers:
+        if key not in graded:
             raise InputError(f"{where}: the evaluation has no answer {row.get('id')} of {method}.")
         if grade not in GRADES:
             raise InputError(f"{where}: grade is to be one of {', '.join(GRADES)}.")
         number = numbers.setdefault(by, len(numbers) + 1)
         names[number] = by
-        given = labels.setdefault(f"{method}/{row['id']}", {MODEL: answers[key]})
-        if number in given:
+        by_grader = labels.setdefault(f"{method}/{row['id']}", {MODEL: graded[key]})
+        if number in by_grader:
             raise InputError(f"{where}: {by} grades {row['id']} of {method} again.")
-        given[number] = grade
+        by_grader[number] = grade
     if not labels:
         raise InputError(f"{path} has no grade yet: write {', '.join(GRADES)} into grade.")
     return Graders(names, agreement(labels))

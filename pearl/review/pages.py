@@ -184,7 +184,7 @@ def plan_page(visit: Visit) -> Response:
     """One plan with all there is to judge it by."""
     item = _item(visit)
     items = visit.session.share(visit.who.id)
-    at = next((at for at, one in enumerate(items) if one.id == item.id), None)
+    at = next((at for at, other in enumerate(items) if other.id == item.id), None)
     values = {
         "number": None if at is None else at + 1,
         "count": len(items),
@@ -220,8 +220,8 @@ def judge(visit: Visit) -> Response:
     option = visit.field("option")
     try:
         verdict = verdicts.read_form(visit.form)
-        given = verdicts.options_of(item)
-        if option and not (given and option in (*given, verdicts.NO_OPTION)):
+        options = verdicts.options_of(item)
+        if option and not (options and option in (*options, verdicts.NO_OPTION)):
             raise InputError("There is no such option: choose from those on the page.")
     except InputError as error:
         if not visit.in_part:
@@ -258,11 +258,11 @@ def send_version(visit: Visit) -> Response:
     item = _item(visit)
     demos = visit.session.folders.demos
     number = visit.request.path_params["number"]
-    known = {one.number: one for one in _visible(visit, item)}
-    if demos is None or number not in known:
+    versions = {version.number: version for version in _visible(visit, item)}
+    if demos is None or number not in versions:
         raise RefusedError(404, "There is no such version, or no folder of demonstrations.")
     try:
-        verdicts.send_to_demos(visit.session.engine, item, known[number], demos)
+        verdicts.send_to_demos(visit.session.engine, item, versions[number], demos)
     except InputError as error:
         return _kept(visit, item, None, error)
     return _kept(visit, item, None)
@@ -272,7 +272,7 @@ def agreement_page(visit: Visit) -> Response:
     """The tables, of those plans only that whoever asks has judged."""
     ours = [item.id for item in visit.session.items if item.id in visit.own]
     engine = visit.session.engine
-    mapped = [one for one in verdicts.read_mappings(engine) if one.plan in ours]
+    mapped = [mapping for mapping in verdicts.read_mappings(engine) if mapping.plan in ours]
     report = review_report(verdicts.read_verdicts(engine, ours), visit.people, mapped=mapped)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
@@ -315,12 +315,12 @@ def _kept(
 def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     """What the form for a verdict needs; others' verdicts for those only who have given theirs."""
     engine = visit.session.engine
-    given = verdicts.last(verdicts.read_verdicts(engine, (item.id,)))
-    own = given.pop((item.id, visit.who.id), None)
-    others = [(visit.people[one.person].name, one) for one in given.values()] if own else []
+    latest = verdicts.last(verdicts.read_verdicts(engine, (item.id,)))
+    own = latest.pop((item.id, visit.who.id), None)
+    others = [(visit.people[row.person].name, row) for row in latest.values()] if own else []
     items = visit.session.share(visit.who.id)
-    open_ones = [one for one in items if one.id not in visit.own and one.id != item.id]
-    mapped = {(one.plan, one.person): one.option for one in verdicts.read_mappings(engine)}
+    unjudged = [other for other in items if other.id not in visit.own and other.id != item.id]
+    mapped = {(row.plan, row.person): row.option for row in verdicts.read_mappings(engine)}
     return {
         "item": item,
         "options": verdicts.options_of(item),
@@ -328,7 +328,7 @@ def _judging(visit: Visit, item: Item) -> dict[str, Any]:
         "mapped": visit.field("option") or mapped.get((item.id, visit.who.id), ""),
         "verdict": own.verdict if own else None,
         "others": others,
-        "following": open_ones[0] if open_ones else None,
+        "following": unjudged[0] if unjudged else None,
         "trouble": "",
         "saved": False,
     }
@@ -339,11 +339,11 @@ def _visible(visit: Visit, item: Item) -> list[Version]:
     versions = verdicts.read_versions(visit.session.engine, item.id)
     if item.id in visit.own:
         return versions
-    return [one for one in versions if one.person == visit.who.id]
+    return [version for version in versions if version.person == visit.who.id]
 
 
 def _versions(visit: Visit, item: Item) -> dict[str, Any]:
-    versions = [(visit.people[one.person].name, one) for one in _visible(visit, item)]
+    versions = [(visit.people[version.person].name, version) for version in _visible(visit, item)]
     return {"item": item, "versions": versions, "demos": visit.session.folders.demos is not None}
 
 

@@ -64,20 +64,20 @@ class Admitted:
     token: str = ""
 
 
-def read_wanted(given: str) -> int | tuple[str, ...]:
+def read_wanted(annotators: str) -> int | tuple[str, ...]:
     """How many annotators are wanted, or which.
 
     Args:
-        given: a number, or names with commas between them.
+        annotators: a number, or names with commas between them.
 
     Raises:
         InputError: it is neither.
     """
-    if given.strip().isdecimal():
-        if not 1 <= int(given) <= MOST:
+    if annotators.strip().isdecimal():
+        if not 1 <= int(annotators) <= MOST:
             raise InputError(f"--annotators is to be from 1 to {MOST}, or names with commas.")
-        return int(given)
-    names = tuple(" ".join(name.split()) for name in given.split(","))
+        return int(annotators)
+    names = tuple(" ".join(name.split()) for name in annotators.split(","))
     for name in names:
         check_name(name)
     if len({name.casefold() for name in names}) < len(names) or len(names) > MOST:
@@ -96,34 +96,34 @@ def check_name(name: str) -> None:
 
 
 def admit(
-    connection: Connection, wanted: int | Sequence[str] | None, *, new_links: bool
+    connection: Connection, annotators: int | Sequence[str] | None, *, new_links: bool
 ) -> list[Admitted]:
     """The annotators of a review; those who are missing are made, each with a token.
 
     Args:
         connection: within the transaction that starts the review.
-        wanted: how many, or their names; None for those who are there, and
+        annotators: how many, or their names; None for those who are there, and
             one where nobody is.
         new_links: whether everybody gets a new token; the old ones, and the
             browsers that came in by them, are let in no more.
     """
-    known = _people(connection)
-    if wanted is None:
-        names: Sequence[str] = [one.name for one in known] or ["annotator 1"]
-    elif isinstance(wanted, int):
-        there = [one.name for one in known[:wanted]]
+    people = _people(connection)
+    if annotators is None:
+        names: Sequence[str] = [person.name for person in people] or ["annotator 1"]
+    elif isinstance(annotators, int):
+        there = [person.name for person in people[:annotators]]
         fresh = (f"annotator {number}" for number in count(len(there) + 1))
-        free = (name for name in fresh if name not in {one.casefold() for one in there})
-        names = [*there, *islice(free, wanted - len(there))]
+        free = (name for name in fresh if name not in {old.casefold() for old in there})
+        names = [*there, *islice(free, annotators - len(there))]
     else:
-        names = wanted
-    found: list[Admitted] = []
+        names = annotators
+    admitted: list[Admitted] = []
     for name in names:
-        person = next((one for one in known if one.name.casefold() == name.casefold()), None)
+        person = next((other for other in people if other.name.casefold() == name.casefold()), None)
         token = secrets.token_urlsafe(24) if new_links or person is None else ""
         if person is None:
-            person = Person(len(known) + 1, name)
-            known.append(person)
+            person = Person(len(people) + 1, name)
+            people.append(person)
             values = {"id": person.id, "name": name, "token": hashed(token), "added": time.time()}
             connection.execute(insert(review_people), values)
         elif token:
@@ -131,21 +131,21 @@ def admit(
             connection.execute(update(review_people).where(where).values(token=hashed(token)))
             theirs = review_sessions.c.person == person.id
             connection.execute(delete(review_sessions).where(theirs))
-        found.append(Admitted(person, token))
-    return found
+        admitted.append(Admitted(person, token))
+    return admitted
 
 
 def by_token(engine: Engine, token: str) -> Person | None:
     """Whom a token lets in."""
     with reading(engine) as connection:
-        found = _people(connection, review_people.c.token == hashed(token))
-    return found[0] if found else None
+        people = _people(connection, review_people.c.token == hashed(token))
+    return people[0] if people else None
 
 
 def everybody(engine: Engine) -> dict[int, Person]:
     """All annotators, by number."""
     with reading(engine) as connection:
-        return {one.id: one for one in _people(connection)}
+        return {person.id: person for person in _people(connection)}
 
 
 def _people(connection: Connection, *where: ColumnElement[bool]) -> list[Person]:
@@ -165,7 +165,7 @@ def rename(connection: Connection, person: Person, name: str) -> Person:
     if name == person.name:
         return person
     others = _people(connection, review_people.c.id != person.id)
-    if name.casefold() in {one.name.casefold() for one in others}:
+    if name.casefold() in {other.name.casefold() for other in others}:
         raise InputError(f"{name} is somebody else here: give another name.")
     where = review_people.c.id == person.id
     connection.execute(update(review_people).where(where).values(name=name))
@@ -188,8 +188,8 @@ def who_is(engine: Engine, key: str) -> Person | None:
     session = review_sessions.c
     theirs = (session.person == review_people.c.id, session.key == hashed(key))
     with reading(engine) as connection:
-        found = _people(connection, *theirs, session.started > time.time() - LIFE)
-    return found[0] if found else None
+        people = _people(connection, *theirs, session.started > time.time() - LIFE)
+    return people[0] if people else None
 
 
 def leave(connection: Connection, key: str) -> None:
@@ -215,7 +215,7 @@ def deal(
     plans: Sequence[str],
     people: Sequence[int],
     overlap: int,
-    kept: Mapping[str, Sequence[int]],
+    held: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[int, ...]]:
     """Deal plans out to people. The same question has the same answer.
 
@@ -226,12 +226,12 @@ def deal(
         plans: their ids, in order.
         people: their numbers, in order.
         overlap: how many people a plan is to have; all, where there are fewer.
-        kept: who has a plan already, by plan; they keep it.
+        held: who has a plan already, by plan; they keep it.
 
     Returns:
         Who has each plan, in the order of the plans.
     """
-    wanted = min(overlap, len(people))
+    size = min(overlap, len(people))
     load = Counter(dict.fromkeys(people, 0))
     together: Counter[frozenset[int]] = Counter()
 
@@ -239,12 +239,12 @@ def deal(
         load[person] += 1
         together.update(frozenset((person, other)) for other in others)
 
-    dealt = {plan: list(kept.get(plan, ())) for plan in plans}
+    dealt = {plan: list(held.get(plan, ())) for plan in plans}
     for chosen in dealt.values():
         for at, person in enumerate(chosen):
             assign(person, chosen[:at])
     for chosen in dealt.values():
-        while len(chosen) < wanted and (free := [one for one in people if one not in chosen]):
+        while len(chosen) < size and (free := set(people).difference(chosen)):
 
             def burden(person: int, chosen: Sequence[int] = chosen) -> tuple[int, int, int]:
                 met = sum(together[frozenset((person, other))] for other in chosen)
@@ -335,7 +335,7 @@ def lay_out(
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         admitted = admit(connection, annotators, new_links=new_links)
-        people = [one.person.id for one in admitted]
+        people = [annotator.person.id for annotator in admitted]
         ids = [item.id for item in queue.items]
         there = set(connection.execute(select(review_plans.c.id)).scalars())
         now = time.time()
@@ -351,15 +351,15 @@ def lay_out(
         dealt = _pairs(connection, review_shares, ids)
         judged = _pairs(connection, review_verdicts, ids)
         count = min(overlap, len(people))
-        known = {person for found in dealt.values() for person in found}
-        same = known <= set(people) <= known and all(
-            len(found) == count for found in dealt.values()
+        assigned = {person for holders in dealt.values() for person in holders}
+        same = assigned <= set(people) <= assigned and all(
+            len(holders) == count for holders in dealt.values()
         )
         shares = deal(ids, people, overlap, dealt if same else judged)
         if shares:
             gone = delete(review_shares).where(review_shares.c.plan == bindparam("p"))
             connection.execute(gone, [{"p": plan} for plan in shares])
-        rows = [{"plan": plan, "person": one} for plan, some in shares.items() for one in some]
+        rows = [{"plan": plan, "person": id} for plan, holders in shares.items() for id in holders]
         if rows:
             connection.execute(insert(review_shares), rows)
     return admitted
@@ -367,10 +367,10 @@ def lay_out(
 
 def _pairs(connection: Connection, table: Table, ids: Sequence[str]) -> dict[str, list[int]]:
     """Who stands beside which plan in a table."""
-    wanted = set(ids)
-    found: dict[str, list[int]] = {}
+    plans = set(ids)
+    people: dict[str, list[int]] = {}
     query = select(table.c.plan, table.c.person).distinct().order_by(table.c.person)
     for plan, person in connection.execute(query):
-        if plan in wanted:
-            found.setdefault(plan, []).append(person)
-    return found
+        if plan in plans:
+            people.setdefault(plan, []).append(person)
+    return people

@@ -86,7 +86,7 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
     Raises:
         InputError: a name stands for nothing, or for no plan.
     """
-    found: dict[str, Item] = {}
+    unique: dict[str, Item] = {}
     left_out: list[str] = []
     for name in names:
         path = Path(name)
@@ -103,8 +103,8 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
                 raise InputError(
                     f"{item.name} is longer than {LONGEST:,} characters: leave it out."
                 )
-            found.setdefault(item.id, item)
-    return Queue(tuple(found.values()), tuple(left_out))
+            unique.setdefault(item.id, item)
+    return Queue(tuple(unique.values()), tuple(left_out))
 
 
 def run_of(engine: Engine, name: str) -> RunRow | None:
@@ -169,7 +169,7 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[Item]:
     except InputError as error:
         raise InputError(f"{name} is no file and no folder. {error}") from None
     if not run.has_rows:
-        plans = [one.value for one in read_journal(engine, run, "") if one.path == "plan"]
+        plans = [entry.value for entry in read_journal(engine, run, "") if entry.path == "plan"]
         if not plans or not plans[-1]:
             raise InputError(f"The run {run.name} has no plan: it stopped before one was accepted.")
         yield from _item("run", run.name, plans[-1], run.head, run.name)
@@ -186,8 +186,8 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[Item]:
             none = False
             yield item
     if none:
-        what = f"question {task} with a plan" if task else "plan in its rows"
-        raise InputError(f"The run {run.name} has no {what}: pearl runs show {run.name} lists it.")
+        lack = f"question {task} with a plan" if task else "plan in its rows"
+        raise InputError(f"The run {run.name} has no {lack}: pearl runs show {run.name} lists it.")
 
 
 def _item(
@@ -215,7 +215,7 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(option, str) and option.strip(". "):
         about["option"] = option
     options = row.get("options")
-    if isinstance(options, list) and all(isinstance(one, str) for one in options):
+    if isinstance(options, list) and all(isinstance(text, str) for text in options):
         about["options"] = options
         for key in ("option", "gold"):
             at = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(about.get(key, ""))

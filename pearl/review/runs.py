@@ -77,7 +77,7 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
     trace = None
     if run is not None:
         entries = read_journal(engine, run, item.task)
-        written = [] if any(one.path == "plan" for one in entries) else [("plan", item.text)]
+        written = [] if any(entry.path == "plan" for entry in entries) else [("plan", item.text)]
         frame = _frame(written, entries)
         failed = frame.decisions.get("failed")
         note = f"The run failed: {failed}" if failed else ""

@@ -55,7 +55,7 @@ CATEGORIES = (
 )
 """The paper's (PEARL, section 5), which do not exclude one another."""
 
-WORDS = {one.name: one.words for one in (*CORRECT, *CATEGORIES)}
+WORDS = {choice.name: choice.words for choice in (*CORRECT, *CATEGORIES)}
 """What can be chosen, in words."""
 
 LONGEST_WORDS = 10_000
@@ -107,17 +107,17 @@ def read_form(form: Mapping[str, list[str]]) -> Verdict:
     """
     correct = (form.get("correct") or [""])[0]
     confidence = (form.get("confidence") or [""])[0]
-    if correct not in {one.name for one in CORRECT}:
+    if correct not in {choice.name for choice in CORRECT}:
         raise InputError("Say whether the plan is correct: choose yes, no, or cannot tell.")
     if confidence not in map(str, CONFIDENCE):
         raise InputError("Say how confident you are: choose from 1 to 5.")
     ticked = form.get("category", [])
-    if not set(ticked) <= {one.name for one in CATEGORIES}:
+    if not set(ticked) <= {choice.name for choice in CATEGORIES}:
         raise InputError("There is no such category: choose from those on the page.")
     words = storable((form.get("words") or [""])[0].replace("\r\n", "\n").strip())
     if len(words) > LONGEST_WORDS:
         raise InputError(f"The text is longer than {LONGEST_WORDS:,} characters: shorten it.")
-    categories = tuple(one.name for one in CATEGORIES if one.name in ticked)
+    categories = tuple(choice.name for choice in CATEGORIES if choice.name in ticked)
     return Verdict(correct, int(confidence), categories, words)
 
 
@@ -126,11 +126,11 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
 
     The same once more, as a second click sends it, adds nothing.
     """
-    given = list(_read(connection, (plan,)))
-    own = [one for one in given if one.person == person]
+    recorded = list(_read(connection, (plan,)))
+    own = [earlier for earlier in recorded if earlier.person == person]
     if own and own[-1].verdict == verdict:
         return
-    seen = bool(own) and len(own) < len(given)
+    seen = bool(own) and len(own) < len(recorded)
     row = {"plan": plan, "person": person, **asdict(verdict), "seen": seen, "given": time.time()}
     row["categories"] = json.dumps(verdict.categories)
     connection.execute(insert(review_verdicts), row)
@@ -155,17 +155,17 @@ def of_person(engine: Engine, person: int) -> dict[str, Verdict]:
         .order_by(review_verdicts.c.id)
     )
     with reading(engine) as connection:
-        return {row.plan: _given(row).verdict for row in connection.execute(query)}
+        return {row.plan: _recorded(row).verdict for row in connection.execute(query)}
 
 
-def last(given: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
+def last(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
     """What each person said last of each plan."""
-    return {(one.plan, one.person): one for one in given}
+    return {(verdict.plan, verdict.person): verdict for verdict in recorded}
 
 
-def unswayed(given: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
+def unswayed(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
     """What each person said last of each plan before another's verdict was shown."""
-    return {(one.plan, one.person): one for one in given if not one.seen}
+    return {(verdict.plan, verdict.person): verdict for verdict in recorded if not verdict.seen}
 
 
 NO_OPTION = "none"
@@ -212,8 +212,8 @@ def read_mappings(engine: Engine) -> list[MappedAnswer]:
     query = select(review_mappings).order_by(review_mappings.c.id)
     with reading(engine) as connection:
         rows = connection.execute(query).all()
-    found = (MappedAnswer(row.plan, row.person, row.option, row.chosen) for row in rows)
-    return list({(one.plan, one.person): one for one in found}.values())
+    answers = (MappedAnswer(row.plan, row.person, row.option, row.chosen) for row in rows)
+    return list({(answer.plan, answer.person): answer for answer in answers}.values())
 
 
 _AT_ONCE = 400
@@ -222,15 +222,15 @@ _AT_ONCE = 400
 def _read(connection: Connection, plans: tuple[str, ...] | None) -> Iterable[RecordedVerdict]:
     query = select(review_verdicts).order_by(review_verdicts.c.id)
     if plans is None:
-        yield from map(_given, connection.execute(query))
+        yield from map(_recorded, connection.execute(query))
         return
     # Databases limit the parameters of a statement.
     for at in range(0, len(plans), _AT_ONCE):
         some = review_verdicts.c.plan.in_(plans[at : at + _AT_ONCE])
-        yield from map(_given, connection.execute(query.where(some)))
+        yield from map(_recorded, connection.execute(query.where(some)))
 
 
-def _given(row: Row[Any]) -> RecordedVerdict:
+def _recorded(row: Row[Any]) -> RecordedVerdict:
     verdict = Verdict(row.correct, row.confidence, tuple(json.loads(row.categories)), row.words)
     return RecordedVerdict(row.plan, row.person, verdict, bool(row.seen), row.given)
 
