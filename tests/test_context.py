@@ -610,7 +610,7 @@ def test_passages_stay_in_order_and_in_the_room(room: int, words: str):
 def test_where_nothing_bears_on_the_step_its_opening_is_read_and_that_is_said():
     chosen = choose_passages(story().text, {"unheard": 1.0}, 400, count)
     assert chosen
-    assert chosen.found == 0
+    assert chosen.bearing == 0
     assert chosen.text.startswith("Rain fell on street 0")
 
 

@@ -409,7 +409,7 @@ class TestHistory:
                     history.tag_run(engine, names[0], [wrong])
 
             def found(**wanted: Any) -> str:
-                some = list_runs(engine, now, 3, history.Wanted(**wanted))
+                some = list_runs(engine, now, 3, history.RunFilter(**wanted))
                 return "".join(str(names.index(one.name)) for one in some)
 
             assert found() == "321"

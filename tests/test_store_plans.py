@@ -92,7 +92,7 @@ def use(file: Path) -> None:
     words, share, before = ("mara",), {"least": 0.2, "most": 0.9}, (now, run)
     for some in ({"kind": "batch"}, {"tag": "one"}, {"status": "ended"}, {"status": "stopped"}):
         for more in ({}, {"words": words}, share, {"before": before}):
-            history.list_runs(engine, now, 20, history.Wanted(**some, **more))
+            history.list_runs(engine, now, 20, history.RunFilter(**some, **more))
     history.count_rows(engine, [run])
     history.read_tags(engine, [run])
     history.in_use(engine)

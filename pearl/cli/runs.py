@@ -36,11 +36,11 @@ def runs_command(ctx: click.Context, limit: int, tag: str, given: Options) -> No
     """List the runs of a store, the last one first. pearl view has them as pages."""
     if ctx.invoked_subcommand is not None:
         return
-    from pearl.store.history import Wanted, list_runs, read_tags, totals
+    from pearl.store.history import RunFilter, list_runs, read_tags, totals
     from pearl.viewer.render import title_of
 
     with open_existing(given.store) as engine:
-        listed = list_runs(engine, time.time(), limit, Wanted(tag=tag))
+        listed = list_runs(engine, time.time(), limit, RunFilter(tag=tag))
         found = [(run, totals(engine, run.name)) for run in listed]
         tags = read_tags(engine, [run.name for run in listed])
     lines = [] if found else ["There are no runs yet: make one with pearl ask, run or batch."]

@@ -35,7 +35,7 @@ from pearl.runtime.calls import SchemaError, calls_made, fill, spent_by_model
 from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.store.database import is_there, open_database
-from pearl.store.history import Wanted, find_run, list_runs
+from pearl.store.history import RunFilter, find_run, list_runs
 from pearl.store.history import read_rows as stored_rows
 from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 
@@ -423,9 +423,9 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
     engine, now = open_database(place), time.time()
     try:
         if name == "last":
-            last = list_runs(engine, now, 1, Wanted(kind="eval"))
+            last = list_runs(engine, now, 1, RunFilter(kind="eval"))
             if not last:
-                batches = list_runs(engine, now, 1, Wanted(kind="batch"))
+                batches = list_runs(engine, now, 1, RunFilter(kind="batch"))
                 of_batch = "".join(
                     f" The last batch's report is pearl report {one.name}." for one in batches
                 )

@@ -88,12 +88,12 @@ class CorpusRetriever:
 
     def search(self, query: str, k: int) -> list[Passage]:
         """As `Retriever.search`; an `InputError` where the index is damaged."""
-        wanted = query_terms(query)
-        if not wanted or k < 1:
+        terms = query_terms(query)
+        if not terms or k < 1:
             return []
         try:
             passages: list[Passage] = []
-            for score, address in self._hits(wanted, k):
+            for score, address in self._hits(terms, k):
                 stored: Any = self._opened[1].doc(address).get_first("passage")
                 id, title, text = json.loads(bytes(stored).decode("utf-8", "surrogatepass"))
                 passages.append(Passage(id, title, text, score))
@@ -130,18 +130,18 @@ class CorpusRetriever:
                 f"installed, {load_engine()}, does not read: build it again with pearl index."
             ) from None
 
-    def _hits(self, wanted: Sequence[str], k: int) -> list[tuple[float, DocAddress]]:
+    def _hits(self, terms: Sequence[str], k: int) -> list[tuple[float, DocAddress]]:
         """The best hits, and with them every one that is equal to the last of those asked for."""
         from tantivy import Occur, Query
 
         index, searcher = self._opened
-        each = [Query.term_query(index.schema, "terms", term, "freq") for term in wanted]
-        query = Query.boolean_query([(Occur.Should, one) for one in each])
+        queries = [Query.term_query(index.schema, "terms", term, "freq") for term in terms]
+        query = Query.boolean_query([(Occur.Should, term_query) for term_query in queries])
         limit = min(k + _SPARE, searcher.num_docs)
         while True:
             hits = searcher.search(query, limit, count=False).hits
-            for at, (one, other) in enumerate(pairwise(hits[k - 1 :]), k):
-                if not near(one[0], other[0]):
+            for at, (hit, following) in enumerate(pairwise(hits[k - 1 :]), k):
+                if not near(hit[0], following[0]):
                     return hits[:at]
             if len(hits) < limit or limit == searcher.num_docs:
                 return hits
@@ -173,13 +173,13 @@ def build_index(
     engine = load_engine()
     check_place(target)
     with suppress(InputError, OSError):
-        known = read_info(target)
-        if known.size == read.size and read.digest() == known.digest:
-            return replace(known, fresh=False)
+        existing = read_info(target)
+        if existing.size == read.size and read.digest() == existing.digest:
+            return replace(existing, fresh=False)
     try:
         with new_part(target) as part:
             passages = _fill(part, read, progress)
-            size, digest = read.seen
+            size, digest = read.extent
             name, files = Path(corpus).absolute().name, files_of(part)
             info = IndexInfo(name, digest, size, passages, part.name, engine, files)
             publish(target, info)
@@ -265,9 +265,9 @@ class _Ids:
         try:
             self._database.execute("insert into ids values (?, ?)", (key, row.line))
         except sqlite3.IntegrityError:
-            found = self._database.execute("select line from ids where id = ?", (key,)).fetchone()
+            first = self._database.execute("select line from ids where id = ?", (key,)).fetchone()
             return InputError(
-                f"{path}:{row.line} has the id of line {found[0]}: give each paragraph its own."
+                f"{path}:{row.line} has the id of line {first[0]}: give each paragraph its own."
             )
         return None
 

@@ -89,11 +89,11 @@ def read_info(path: str) -> IndexInfo:
         info = _read_note(path)
     for name, (size, _) in info.files.items():
         try:
-            found = Path(path, info.part, name).stat().st_size
+            actual = Path(path, info.part, name).stat().st_size
         except OSError:
             raise damaged(path, f"{name} is missing") from None
-        if found != size:
-            raise damaged(path, f"{name} has {found:,} bytes and not {size:,}")
+        if actual != size:
+            raise damaged(path, f"{name} has {actual:,} bytes and not {size:,}")
     return info
 
 
@@ -102,17 +102,17 @@ def check_index(path: str) -> IndexInfo:
     info = read_info(path)
     for name, (_, digest) in info.files.items():
         try:
-            found = digest_of(str(Path(path, info.part, name)))
+            actual = digest_of(str(Path(path, info.part, name)))
         except OSError:
-            found = ""
-        if found != digest:
+            actual = ""
+        if actual != digest:
             raise damaged(path, f"{name} has changed since it was written")
     return info
 
 
-def damaged(path: str, what: str) -> InputError:
+def damaged(path: str, reason: str) -> InputError:
     """The error for an index that cannot be used any more, with what is wrong with it."""
-    return InputError(f"{path} is damaged ({what}): build it again with pearl index.")
+    return InputError(f"{path} is damaged ({reason}): build it again with pearl index.")
 
 
 def _read_note(path: str) -> IndexInfo:
@@ -165,7 +165,7 @@ def check_place(path: str) -> None:
         raise InputError(f"{path} is a file: name a place for the index, which is a folder.")
     if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
         raise InputError(f"{path} cannot be written: name a place in a folder of your own.")
-    other = [one.name for one in folder.glob("*") if one.name != _NOTE and not _is_part(one)]
+    other = [file.name for file in folder.glob("*") if file.name != _NOTE and not _is_part(file)]
     ours = True
     if is_index(path):
         # Of whatever version; a damaged one is replaced too.
@@ -187,7 +187,7 @@ def new_part(path: str) -> Iterator[Path]:
     Unless `publish` names it by then, it goes at the end.
     """
     folder = Path(path)
-    made = not folder.exists()
+    is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
     part = folder / f"{_PART}{secrets.token_hex(6)}"
     part.mkdir()
@@ -202,7 +202,7 @@ def new_part(path: str) -> Iterator[Path]:
             if named != part.name:
                 shutil.rmtree(part, ignore_errors=True)
                 with suppress(OSError):
-                    if made:
+                    if is_new:
                         folder.rmdir()
 
 
@@ -230,8 +230,8 @@ def publish(path: str, info: IndexInfo) -> None:
 
 def files_of(part: Path) -> dict[str, tuple[int, str]]:
     """A part's files, each with its bytes and its SHA-256, or an `OSError`."""
-    found = [file for file in sorted(part.iterdir()) if file.is_file() and file.stat().st_size]
-    return {file.name: (file.stat().st_size, digest_of(str(file))) for file in found}
+    files = [file for file in sorted(part.iterdir()) if file.is_file() and file.stat().st_size]
+    return {file.name: (file.stat().st_size, digest_of(str(file))) for file in files}
 
 
 def _under_way(part: Path) -> bool:
@@ -302,7 +302,7 @@ class Corpus:
         self.size = file.stat().st_size
 
     @property
-    def seen(self) -> tuple[int, str]:
+    def extent(self) -> tuple[int, str]:
         """The bytes that have been read, and their SHA-256 in hexadecimal digits."""
         return self._end, self._digest.hexdigest()
 
@@ -355,11 +355,11 @@ class Folder:
     def digest(self) -> str:
         """A SHA-256 of the documents' paths and bytes, in hexadecimal digits, or an `OSError`."""
         return sha256(
-            json.dumps([(one, digest_of(one)) for one in self._files]).encode()
+            json.dumps([(file, digest_of(file)) for file in self._files]).encode()
         ).hexdigest()
 
     @property
-    def seen(self) -> tuple[int, str]:
+    def extent(self) -> tuple[int, str]:
         """The bytes of all documents, and their digest."""
         return self.size, self.digest()
 
@@ -374,13 +374,13 @@ class Folder:
                 yield error
                 continue
             end += Path(file).stat().st_size
-            for one in DocumentRetriever(source).paragraphs:
+            for paragraph in DocumentRetriever(source).paragraphs:
                 line += 1
-                page = source.cited(one.span.start).page
+                page = source.cited(paragraph.span.start).page
                 where = f", page {page}" if page else ""
-                title = " / ".join(filter(None, (name, one.title)))
-                id = f"{name}{where}, paragraph {one.id}"
-                yield Row(line, end, id, title, source.at(one.span))
+                title = " / ".join(filter(None, (name, paragraph.title)))
+                id = f"{name}{where}, paragraph {paragraph.id}"
+                yield Row(line, end, id, title, source.at(paragraph.span))
 
 
 def digest_of(path: str) -> str:

@@ -74,37 +74,37 @@ class Retriever(Protocol):
 
 def passage_texts(passages: Iterable[Passage]) -> list[str]:
     """Passages as texts for a model, in order: each to the letter, after its title and a colon."""
-    return [f"{one.title}: {one.text}" if one.title else one.text for one in passages]
+    return [f"{item.title}: {item.text}" if item.title else item.text for item in passages]
 
 
-def near(one: float, other: float) -> bool:
+def near(score: float, other: float) -> bool:
     """Whether two scores are one but for the last digits of their sums."""
-    return abs(one - other) <= _EQUAL * max(abs(one), abs(other))
+    return abs(score - other) <= _EQUAL * max(abs(score), abs(other))
 
 
-def in_order(found: Iterable[Passage]) -> list[Passage]:
+def in_order(passages: Iterable[Passage]) -> list[Passage]:
     """Passages best first; those of equal score share it and stand by their ids.
 
     Numbers in ids count as numbers: 9 stands before 10.
     """
     groups: list[list[Passage]] = []
     last = 0.0
-    for one in sorted(found, key=lambda passage: -passage.score):
-        if groups and near(last, one.score):
-            groups[-1].append(one)
+    for passage in sorted(passages, key=lambda passage: -passage.score):
+        if groups and near(last, passage.score):
+            groups[-1].append(passage)
         else:
-            groups.append([one])
-        last = one.score
+            groups.append([passage])
+        last = passage.score
     return [
-        replace(one, score=round(group[0].score, 4))
+        replace(passage, score=round(group[0].score, 4))
         for group in groups
-        for one in sorted(group, key=_by_id)
+        for passage in sorted(group, key=_by_id)
     ]
 
 
-def _by_id(one: Passage) -> tuple[list[str | int], str]:
-    parts = _DIGITS.split(one.id)
-    return [int(part) if at % 2 else part for at, part in enumerate(parts)], one.id
+def _by_id(passage: Passage) -> tuple[list[str | int], str]:
+    parts = _DIGITS.split(passage.id)
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)], passage.id
 
 
 _BETWEEN = re.compile(r"\n[^\S\n]*\n\s*")
@@ -155,22 +155,22 @@ class DocumentRetriever:
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The paragraphs that bear most on a query, as `Retriever.search`."""
-        wanted = query_terms(query)
-        if not wanted or k < 1:
+        terms = query_terms(query)
+        if not terms or k < 1:
             return []
-        scores = _weights(self.document.text).scores(dict.fromkeys(wanted, 1.0))
-        found = (
-            Passage(one.id, one.title, self.document.at(one.span), float(score))
-            for one, score in zip(self.paragraphs, scores, strict=True)
+        scores = _weights(self.document.text).scores(dict.fromkeys(terms, 1.0))
+        passages = (
+            Passage(paragraph.id, paragraph.title, self.document.at(paragraph.span), float(score))
+            for paragraph, score in zip(self.paragraphs, scores, strict=True)
             if score > 0
         )
-        return in_order(found)[:k]
+        return in_order(passages)[:k]
 
 
 # Many steps ask for passages of one document.
 @lru_cache(maxsize=8)
 def _weights(text: str) -> Weights:
-    paragraphs = [(one.title, *one.span) for one in _paragraphs(text)]
+    paragraphs = [(paragraph.title, *paragraph.span) for paragraph in _paragraphs(text)]
     read = [field_terms(title, text[start:end]) for title, start, end in paragraphs]
     return weigh(read, k1=1.2, b=0.75)
 
@@ -178,19 +178,19 @@ def _weights(text: str) -> Weights:
 @lru_cache(maxsize=8)
 def _paragraphs(text: str) -> tuple[Paragraph, ...]:
     """The paragraphs; Markdown's headings are their titles, and none themselves."""
-    found: list[Paragraph] = []
+    paragraphs: list[Paragraph] = []
     titles: list[tuple[int, str]] = []
     for start, end in blocks(text, _BETWEEN):
         while heading := _HEADING.match(text, start, end):
             # What stands in one of several documents has its name for a title.
             level = 0 if text[start - 1 : start] == START else len(heading[1])
-            titles = [one for one in titles if one[0] < level]
+            titles = [entry for entry in titles if entry[0] < level]
             titles.append((level, heading[2].rstrip().rstrip("#").rstrip()))
             start = heading.end()
         title = " / ".join(title for _, title in titles)
         for span in _pieces(text, start, end):
-            found.append(Paragraph(str(len(found) + 1), title, span))
-    return tuple(found)
+            paragraphs.append(Paragraph(str(len(paragraphs) + 1), title, span))
+    return tuple(paragraphs)
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
@@ -206,7 +206,7 @@ def _place(text: str, start: int, end: int) -> int:
     """Where to cut, so that the first piece is as long as may be."""
     for pattern in _CUTS:
         # A piece of less than half the length says too little by itself.
-        places = [one.end() for one in pattern.finditer(text, start + _LONGEST // 2, end)]
+        places = [match.end() for match in pattern.finditer(text, start + _LONGEST // 2, end)]
         if places:
             return places[-1]
     return end
@@ -246,7 +246,7 @@ def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
 
 def _break(text: str, target: int, reach: int) -> int:
     for pattern in _BREAKS:
-        places = [found.end() for found in pattern.finditer(text, target - reach, target + reach)]
+        places = [match.end() for match in pattern.finditer(text, target - reach, target + reach)]
         if places:
             return min(places, key=lambda place: abs(place - target))
     # Text that people write has no more marks on a character (UAX #15, stream-safe text).
@@ -277,12 +277,12 @@ def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | Non
 def part(document: Source, name: str) -> Source:
     """The part of a document that a label names, as ``CTX 2/3``, or one of several documents, as
     ``CTX.lease.pdf``, its ending at will; or a `LabelError`."""
-    if wanted := read_name(name):
-        span = document.named(wanted)
+    if read := read_name(name):
+        span = document.named(read)
         if span is None:
-            known = ", ".join(document.documents) or "there is one only, CTX"
-            raise LabelError(f"{name} names none of the documents: {known}.")
-        return Source(wanted, document.at(span))
+            names = ", ".join(document.documents) or "there is one only, CTX"
+            raise LabelError(f"{name} names none of the documents: {names}.")
+        return Source(read, document.at(span))
     at, of = read_label(name) or (0, 0)
     if not 1 <= at <= of <= MOST:
         last = min(max(of, 1), MOST)
@@ -320,14 +320,14 @@ class Chosen:
         text: the passages in document order, with a mark where some is left out.
         passages: how many were chosen.
         of: how many there are.
-        found: how many bear on the step at all; none are chosen by their place.
+        bearing: how many bear on the step at all; none are chosen by their place.
         characters: the document's characters that are left.
     """
 
     text: str
     passages: int
     of: int
-    found: int
+    bearing: int
     characters: int
 
 
@@ -356,11 +356,11 @@ def choose_passages(
     sizes = _sizes(text, count)
     mark = count(_mark(len(text)))
     chosen: list[int] = []
-    left = room - mark
+    spare = room - mark
     for at in bearing or order:
-        if sizes[at] + mark <= left:
+        if sizes[at] + mark <= spare:
             chosen.append(at)
-            left -= sizes[at] + mark
+            spare -= sizes[at] + mark
     # Joined, texts may take a token more than they do apart.
     while chosen and count(_joined(text, passages, chosen)) > room:
         chosen.pop()

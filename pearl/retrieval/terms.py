@@ -64,13 +64,13 @@ def terms(text: str) -> list[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     if "." in text:
-        text = _INITIALS.sub(lambda one: f" {''.join(filter(str.isalpha, one[0]))} ", text)
+        text = _INITIALS.sub(lambda match: f" {''.join(filter(str.isalpha, match[0]))} ", text)
     if "," in text:
-        text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text)
-    found = _WORD.findall(text)
-    if len(found) > 1 and text.isupper():
-        found = [word.lower() for word in found]
-    return [term for word in found for term in _terms_of(word)]
+        text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
+    tokens = _WORD.findall(text)
+    if len(tokens) > 1 and text.isupper():
+        tokens = [word.lower() for word in tokens]
+    return [term for word in tokens for term in _terms_of(word)]
 
 
 def field_terms(title: str, text: str) -> list[str]:
@@ -164,9 +164,9 @@ _LONGEST_SENTENCES = 1000
 def blocks(text: str, between: re.Pattern[str]) -> Iterator[Span]:
     """The pieces of a text that stand between a pattern's matches."""
     start = 0
-    for found in between.finditer(text):
-        yield Span(start, found.start())
-        start = found.end()
+    for match in between.finditer(text):
+        yield Span(start, match.start())
+        start = match.end()
     yield Span(start, len(text))
 
 
@@ -184,17 +184,17 @@ def sentences(text: str) -> list[Span]:
     What somebody says in quotes stays whole, with its quotes, as long as its
     paragraph lasts and it is no long speech. A heading is a sentence.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     for start, end in blocks(text, _PARAGRAPH):
         heading = _HEADING.match(text, start, end)
         if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
-            _keep(found, text, start, heading.end())
+            _keep(spans, text, start, heading.end())
             start = heading.end()
-        _split(found, text, start, end)
-    return found
+        _split(spans, text, start, end)
+    return spans
 
 
-def _split(found: list[Span], text: str, start: int, end: int) -> None:
+def _split(spans: list[Span], text: str, start: int, end: int) -> None:
     """The sentences of one paragraph."""
     speeches = (Span(*quoted.span()) for quoted in _QUOTED.finditer(text, start, end))
     whole = deque(span for span in speeches if span.end - span.start <= _SPEECH)
@@ -205,9 +205,9 @@ def _split(found: list[Span], text: str, start: int, end: int) -> None:
         while whole and whole[0].end <= at:
             whole.popleft()
         if not whole or at <= whole[0].start:
-            _keep(found, text, start, at)
+            _keep(spans, text, start, at)
             start = at
-    _keep(found, text, start, end)
+    _keep(spans, text, start, end)
 
 
 def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
@@ -224,15 +224,15 @@ def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
     return bool(numbered or _ABBREVIATED.search(word))
 
 
-def _keep(found: list[Span], text: str, start: int, end: int) -> None:
+def _keep(spans: list[Span], text: str, start: int, end: int) -> None:
     while end - start > _LONGEST_SENTENCES:
         at = max(
             text.rfind(mark, start + 1, start + _LONGEST_SENTENCES) for mark in (" ", "\n", "\t")
         )
         at = at if at > start else start + _LONGEST_SENTENCES
-        _keep(found, text, start, at)
+        _keep(spans, text, start, at)
         start = at
-    found += stripped(text, start, end)
+    spans += stripped(text, start, end)
 
 
 @dataclass(frozen=True)
@@ -260,10 +260,10 @@ class Weights:
 
         total = np.zeros(self.count)
         for weight in sorted(set(query.values())):
-            known = [term for term, own in query.items() if own == weight]
-            known = [term for term in known if term in self.table.vocab_dict]
-            if known:
-                total += weight * self.table.get_scores(known)
+            indexed = [term for term, own in query.items() if own == weight]
+            indexed = [term for term in indexed if term in self.table.vocab_dict]
+            if indexed:
+                total += weight * self.table.get_scores(indexed)
         return total
 
 
@@ -295,8 +295,8 @@ QUESTION_STOP = FUNCTION_WORDS | frozenset(
 
 def words(text: str) -> list[str]:
     """A text's content words as stems, in order."""
-    found = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
-    plain = [word.removesuffix("'s") for word in found]
+    tokens = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+    plain = [word.removesuffix("'s") for word in tokens]
     return stems([word for word in plain if word not in QUESTION_STOP and len(word) > 1])
 
 

@@ -472,7 +472,7 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
         size = size_without_document(call, context)
         raise ContextError(_too_long(total if document else None, size, context))
     passages, decision = _left_out(document, chosen, call.omitted)
-    decision["found"] = chosen.found
+    decision["found"] = chosen.bearing
     return replace(call, document=passages, omitted=decision["omitted"]), decision
 
 

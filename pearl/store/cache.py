@@ -64,7 +64,7 @@ def stats(engine: Engine) -> Stats:
             ModelStats(row[0], *(int(number or 0) for number in row[1:]))
             for row in connection.execute(by_model)
         )
-        known, lines = (
+        journals, lines = (
             int(connection.execute(select(func.count()).select_from(table)).scalar_one())
             for table in (runs, entries)
         )
@@ -74,7 +74,7 @@ def stats(engine: Engine) -> Stats:
             bytes_of = "SELECT pg_database_size(current_database())"
         saved = int(connection.execute(answered).scalar_one())
         size = int(connection.execute(text(bytes_of)).scalar_one())
-        return Stats(models, known, lines, saved, size)
+        return Stats(models, journals, lines, saved, size)
 
 
 def prune(engine: Engine, before: float) -> Pruned:

@@ -32,17 +32,17 @@ _LOCK = 7052961
 """The number under which processes that share a PostgreSQL take turns at migrating."""
 
 
-def address(given: str = "") -> str:
+def address(place: str = "") -> str:
     """Where the store is: as named, else ``PEARL_STORE``, else `HOME`."""
-    return given or os.environ.get("PEARL_STORE", "").strip() or HOME
+    return place or os.environ.get("PEARL_STORE", "").strip() or HOME
 
 
-def is_there(given: str) -> bool:
+def is_there(place: str) -> bool:
     """Whether a store is there to be read; a database of a server is taken to be."""
-    return "://" in given or Path(given).is_file()
+    return "://" in place or Path(place).is_file()
 
 
-def open_database(given: str) -> Engine:
+def open_database(place: str) -> Engine:
     """Connect to a file's path or an address such as ``postgresql+psycopg://user@host/name``,
     and bring the tables up to date.
 
@@ -51,7 +51,7 @@ def open_database(given: str) -> Engine:
     """
     from sqlalchemy.exc import SQLAlchemyError
 
-    engine = _engine(given)
+    engine = _engine(place)
     try:
         with usable(engine), engine.begin() as connection:
             _migrate(connection)
@@ -68,14 +68,14 @@ def shown_place(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=True)
 
 
-def _engine(given: str) -> Engine:
+def _engine(place: str) -> Engine:
     from sqlalchemy import create_engine, event, make_url
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        url = make_url(given if "://" in given else "sqlite://")
-        if "://" not in given:
-            url = url.set(database=str(_file(given)))
+        url = make_url(place if "://" in place else "sqlite://")
+        if "://" not in place:
+            url = url.set(database=str(_file(place)))
         options: dict[str, Any] = {}
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": BUSY, "check_same_thread": False}
@@ -99,8 +99,8 @@ def _engine(given: str) -> Engine:
     return engine
 
 
-def _file(given: str) -> Path:
-    path = Path(given)
+def _file(place: str) -> Path:
+    path = Path(place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         ignore = path.parent / ".gitignore"
@@ -196,10 +196,10 @@ def usable(engine: Engine) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
-        said = " ".join(str(getattr(error, "orig", error)).split())[:200].rstrip(".")
+        reason = " ".join(str(getattr(error, "orig", error)).split())[:200].rstrip(".")
         password = engine.url.password
-        said = said.replace(str(password), "***") if password else said
-        raise InputError(f"The store {shown_place(engine)} cannot be used: {said}.") from None
+        reason = reason.replace(str(password), "***") if password else reason
+        raise InputError(f"The store {shown_place(engine)} cannot be used: {reason}.") from None
 
 
 def _migrate(connection: Connection) -> None:
@@ -210,26 +210,26 @@ def _migrate(connection: Connection) -> None:
 
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-    known = inspect(connection).has_table(version.name)
-    found = connection.execute(version.select()).scalar() if known else None
-    if found == HEAD:
+    exists = inspect(connection).has_table(version.name)
+    revision = connection.execute(version.select()).scalar() if exists else None
+    if revision == HEAD:
         if lost := metadata.tables.keys() - set(inspect(connection).get_table_names()):
             raise InputError(
                 f"The store has lost its table {min(lost)}: take an older copy of it, or name "
                 "another store."
             )
         return
-    if not isinstance(found, str | None):
+    if not isinstance(revision, str | None):
         raise InputError("The store is none of Pearl's: name another.")
-    if found is not None and found > HEAD:
+    if revision is not None and revision > HEAD:
         raise InputError(
-            f"The store was written by a later Pearl (its tables are at {found}, this one knows "
+            f"The store was written by a later Pearl (its tables are at {revision}, this one knows "
             f"{HEAD}): upgrade Pearl, or name another store."
         )
     # In a database that is no store yet, a table of such a name is somebody else's.
-    metadata.create_all(connection, checkfirst=found is not None)
+    metadata.create_all(connection, checkfirst=revision is not None)
     for number, change in CHANGES.items():
-        if found is not None and found < number and change:
+        if revision is not None and revision < number and change:
             connection.execute(text(change))
     connection.execute(delete(version))
     connection.execute(insert(version), {"version_num": HEAD})

@@ -118,7 +118,7 @@ STATUSES = ("running", "ended", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunFilter:
     """Which runs are looked for; what is empty or None leaves all.
 
     Args:
@@ -141,40 +141,40 @@ class Wanted:
 
 
 def list_runs(
-    engine: Engine, now: float, limit: int | None = None, wanted: Wanted = Wanted()
+    engine: Engine, now: float, limit: int | None = None, filters: RunFilter = RunFilter()
 ) -> list[RunRow]:
-    """The runs that are wanted, the last one first."""
+    """The runs that pass the filters, the last one first."""
     query = select(runs).order_by(runs.c.started.desc(), runs.c.id.desc())
-    for word in wanted.words:
+    for word in filters.words:
         # As JSON has it, which the head is.
         written = json.dumps(word, ensure_ascii=False)[1:-1]
         called = exists().where(
             tags.c.run == runs.c.id, tags.c.tag.icontains(word, autoescape=True)
         )
-        said = (column.icontains(written, autoescape=True) for column in (runs.c.head, runs.c.id))
-        query = query.where(or_(*said, called))
-    if wanted.kind:
-        query = query.where(runs.c.kind == wanted.kind)
-    if wanted.tag:
-        query = query.where(runs.c.id.in_(select(tags.c.run).where(tags.c.tag == wanted.tag)))
-    if wanted.status:
+        heads = (column.icontains(written, autoescape=True) for column in (runs.c.head, runs.c.id))
+        query = query.where(or_(*heads, called))
+    if filters.kind:
+        query = query.where(runs.c.kind == filters.kind)
+    if filters.tag:
+        query = query.where(runs.c.id.in_(select(tags.c.run).where(tags.c.tag == filters.tag)))
+    if filters.status:
         ended = runs.c.ended.is_not(None)
-        query = query.where(ended if wanted.status == "ended" else ~ended)
+        query = query.where(ended if filters.status == "ended" else ~ended)
     share = func.avg(case((rows.c.correct, 1.0), (~rows.c.correct, 0.0)))
-    right = select(share).where(rows.c.run == runs.c.id).scalar_subquery()
-    if wanted.least is not None:
-        query = query.where(right >= wanted.least)
-    if wanted.most is not None:
-        query = query.where(right <= wanted.most)
-    if wanted.before:
-        query = query.where(tuple_(runs.c.started, runs.c.id) < tuple_(*wanted.before))
+    accuracy = select(share).where(rows.c.run == runs.c.id).scalar_subquery()
+    if filters.least is not None:
+        query = query.where(accuracy >= filters.least)
+    if filters.most is not None:
+        query = query.where(accuracy <= filters.most)
+    if filters.before:
+        query = query.where(tuple_(runs.c.started, runs.c.id) < tuple_(*filters.before))
     # Whether a process still lives is not in the store.
-    unsure = wanted.status in ("running", "stopped")
+    unsure = filters.status in ("running", "stopped")
     with reading(engine) as connection:
         query = query.limit(None if unsure else limit)
-        found = connection.execution_options(yield_per=100).execute(query)
-        every = (RunRow.of(row, now) for row in found)
-        return list(islice((run for run in every if wanted.status in ("", run.status)), limit))
+        records = connection.execution_options(yield_per=100).execute(query)
+        every = (RunRow.of(row, now) for row in records)
+        return list(islice((run for run in every if filters.status in ("", run.status)), limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +190,11 @@ class RowCounts:
 def count_rows(engine: Engine, names: Sequence[str]) -> dict[str, RowCounts]:
     """What some jobs' rows come to, by the jobs' names; nothing of those that have none."""
     sums = (rows.c.status == "answered", rows.c.correct.is_not(None), rows.c.correct)
-    counts = (func.sum(case((one, 1), else_=0)) for one in sums)
+    counts = (func.sum(case((condition, 1), else_=0)) for condition in sums)
     query = select(rows.c.run, func.count(), *counts).group_by(rows.c.run)
     with reading(engine) as connection:
-        found = connection.execute(query.where(rows.c.run.in_(names)))
-        return {name: RowCounts(*map(int, numbers)) for name, *numbers in found}
+        sums_by_run = connection.execute(query.where(rows.c.run.in_(names)))
+        return {name: RowCounts(*map(int, numbers)) for name, *numbers in sums_by_run}
 
 
 LONGEST_TAG = 60
@@ -207,17 +207,17 @@ def as_tags(names: Iterable[str]) -> list[str]:
     Raises:
         InputError: one is empty or too long.
     """
-    told = [" ".join(storable(name).split()) for name in names]
-    if wrong := [name for name in told if not 0 < len(name) <= LONGEST_TAG]:
+    labels = [" ".join(storable(name).split()) for name in names]
+    if wrong := [name for name in labels if not 0 < len(name) <= LONGEST_TAG]:
         raise InputError(f'"{wrong[0][:80]}" is no tag: write 1 to {LONGEST_TAG} characters.')
-    return told
+    return labels
 
 
 def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
     """Call a run by some tags, or by some no more; `as_tags` raises `InputError`."""
-    told = [{"run": run, "tag": name} for name in as_tags(names)]
+    added = [{"run": run, "tag": name} for name in as_tags(names)]
     with usable(engine), engine.begin() as connection:
-        for row in told:
+        for row in added:
             if off:
                 where = and_(tags.c.run == row["run"], tags.c.tag == row["tag"])
                 connection.execute(delete(tags).where(where))
@@ -228,12 +228,12 @@ def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False
 
 def read_tags(engine: Engine, names: Sequence[str]) -> dict[str, list[str]]:
     """The tags of some runs, by the runs' names."""
-    found: dict[str, list[str]] = {name: [] for name in names}
+    by_run: dict[str, list[str]] = {name: [] for name in names}
     with reading(engine) as connection:
         query = select(tags).where(tags.c.run.in_(names)).order_by(tags.c.tag)
         for run, tag in connection.execute(query):
-            found[run].append(tag)
-    return found
+            by_run[run].append(tag)
+    return by_run
 
 
 def in_use(engine: Engine) -> tuple[list[str], list[str]]:
@@ -254,8 +254,8 @@ def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
     """The last run of this work that no living process is at."""
     query = select(runs).where(runs.c.fingerprint == fingerprint).order_by(runs.c.started.desc())
     with reading(engine) as connection:
-        found = (RunRow.of(row, now) for row in connection.execute(query))
-        return next((run for run in found if run.ended is not None or not run.alive), None)
+        candidates = (RunRow.of(row, now) for row in connection.execute(query))
+        return next((run for run in candidates if run.ended is not None or not run.alive), None)
 
 
 def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
@@ -274,26 +274,26 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
         starts = and_(runs.c.id >= name, runs.c.id < f"{name}~")
     else:
         starts = runs.c.id.startswith(name, autoescape=True)
-    found: list[RunRow] = []
+    matches: list[RunRow] = []
     with reading(engine) as connection:
         for where in (runs.c.id == name, starts) if name else ():
             query = select(runs).where(where).order_by(runs.c.id.desc()).limit(3)
-            found = found or [RunRow.of(row, now) for row in connection.execute(query)]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+            matches = matches or [RunRow.of(row, now) for row in connection.execute(query)]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise InputError(f"No run is named {name}: the last one is {last[0].name}.")
-    names = ", ".join(run.name for run in found)
+    names = ", ".join(run.name for run in matches)
     raise InputError(f"{name} names several runs ({names} …): write more of it.")
 
 
 def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator[Entry]:
     """A run's journal in order: that of one question of a batch, or with None those of all."""
     # A call without a reply must not fall out of the journal.
-    kept = and_(replies.c.key == entries.c.call_key, replies.c.scope == run.scope)
+    reply = and_(replies.c.key == entries.c.call_key, replies.c.scope == run.scope)
     query = (
         select(entries, replies.c.text)
-        .outerjoin(replies, kept)
+        .outerjoin(replies, reply)
         .where(entries.c.run == run.name)
         .order_by(entries.c.id)
     )
@@ -333,10 +333,10 @@ def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
         query = query.where(entries.c.item == item)
     by_model: dict[str, Totals] = {}
     with reading(engine) as connection:
-        for found in connection.execute(query):
-            answered, kept, vain, *used = (int(number) for number in found[:9])
+        for row in connection.execute(query):
+            answered, kept, vain, *used = (int(number) for number in row[:9])
             usages = Usage(*used[:3]), Usage(*used[3:])
-            by_model[found[10]] = Totals(answered, kept, vain, *usages, float(found[9]))
+            by_model[row[10]] = Totals(answered, kept, vain, *usages, float(row[9]))
     every = sum(by_model.values(), Totals())
     return replace(every, models=by_model) if any(by_model) else every
 
@@ -344,14 +344,14 @@ def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
 def mean_seconds(engine: Engine, model: str) -> float | None:
     """How long a model's calls took on average of late, or None where none was made."""
     lately = entries.c.id > select(func.max(entries.c.id)).scalar_subquery() - LATELY
-    made = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
-    kept = and_(replies.c.scope == runs.c.scope, replies.c.key == entries.c.call_key)
+    recent = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
+    reply = and_(replies.c.scope == runs.c.scope, replies.c.key == entries.c.call_key)
     query = select(func.avg(entries.c.seconds)).select_from(entries)
-    query = query.join(runs, runs.c.id == entries.c.run).join(replies, kept)
-    query = query.where(made, replies.c.model == model)
+    query = query.join(runs, runs.c.id == entries.c.run).join(replies, reply)
+    query = query.where(recent, replies.c.model == model)
     with reading(engine) as connection:
-        found = connection.execute(query).scalar()
-    return None if found is None else float(found)
+        mean = connection.execute(query).scalar()
+    return None if mean is None else float(mean)
 
 
 def read_reply(engine: Engine, key: str) -> Reply | None:
@@ -373,23 +373,23 @@ def read_rows(engine: Engine, run: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def read_identities(engine: Engine, run: RunRow, keys: Iterable[str]) -> list[str]:
     """Everything that decided the replies to some calls of a run, beside the prompts: for each
     model that gave one."""
-    found: set[str] = set()
-    wanted = sorted(set(keys))
+    identities: set[str] = set()
+    unique = sorted(set(keys))
     query = select(replies.c.identity).where(replies.c.scope == run.scope).distinct()
     with reading(engine) as connection:
         # Databases limit the parameters of a statement.
-        for at in range(0, len(wanted), 400):
-            some = query.where(replies.c.key.in_(wanted[at : at + 400]))
-            found.update(connection.execute(some).scalars())
-    return sorted(found)
+        for at in range(0, len(unique), 400):
+            some = query.where(replies.c.key.in_(unique[at : at + 400]))
+            identities.update(connection.execute(some).scalars())
+    return sorted(identities)
 
 
 def read_row(engine: Engine, run: str, id: str) -> dict[str, Any]:
     """The result of one question of a batch; empty where there is none yet."""
     query = select(rows.c.result).where(rows.c.run == run, rows.c.id == id)
     with reading(engine) as connection:
-        found: dict[str, Any] = json.loads(connection.scalar(query) or "{}")
-        return found
+        result: dict[str, Any] = json.loads(connection.scalar(query) or "{}")
+        return result
 
 
 def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:
@@ -404,13 +404,13 @@ def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:
 
 def files_of(engine: Engine, run: RunRow) -> set[str]:
     """What may be a path of what a run read, or wrote: all that it names, and its documents."""
-    named = {re.sub(r" \(\d+ characters, sha256 [0-9a-f]{64}\)$", "", str(one))
-             for key, one in run.head.items() if key not in ("question", "model")}  # fmt: skip
+    named = {re.sub(r" \(\d+ characters, sha256 [0-9a-f]{64}\)$", "", str(value))
+             for key, value in run.head.items() if key not in ("question", "model")}  # fmt: skip
     named |= set(str(run.head.get("library", "")).split(", "))
     if run.has_rows:
         home = str(run.head.get("documents", ""))
-        told = {str(row.get("document", "")) for _, row in read_rows(engine, run.name)}
-        named |= {os.path.join(home, one) for one in told if one}
+        documents = {str(row.get("document", "")) for _, row in read_rows(engine, run.name)}
+        named |= {os.path.join(home, document) for document in documents if document}
     return named
 
 
@@ -426,5 +426,5 @@ def read_row_keys(engine: Engine, run: str) -> dict[str, RowKey]:
     """What a batch has, by the questions' ids."""
     query = select(rows.c.id, rows.c.row_key, rows.c.position, rows.c.status)
     with reading(engine) as connection:
-        found = connection.execute(query.where(rows.c.run == run))
-        return {row.id: RowKey(row.row_key, row.position, row.status) for row in found}
+        keyed = connection.execute(query.where(rows.c.run == run))
+        return {row.id: RowKey(row.row_key, row.position, row.status) for row in keyed}

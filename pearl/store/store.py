@@ -84,8 +84,8 @@ class Store:
         def write(entry: Entry) -> None:
             row = {name: getattr(entry, name) for name in PLAIN} | _tokens(entry.usage)
             # A call's text is in the table of replies already.
-            told = _write(entry.value) if entry.kind == "decision" else None
-            texts = {"path": entry.path, "cause": entry.cause, "value": told}
+            value = _write(entry.value) if entry.kind == "decision" else None
+            texts = {"path": entry.path, "cause": entry.cause, "value": value}
             row |= {name: text and storable(text) for name, text in texts.items()}
             self.writer.post(changes.add_entries, row | {"run": run, "item": item})
 
@@ -98,10 +98,10 @@ class Store:
             The reply; or True, and the caller makes the call and then `put`s it
             or `release`s it; or False: another process is making it.
         """
-        found: Reply | bool = await self.writer.ask(
+        reply: Reply | bool = await self.writer.ask(
             changes.claim, changes.Claim(scope, key, self.owner)
         )
-        return found
+        return reply
 
     def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
         """Keep a reply, once and for all; give it as it is kept."""
@@ -201,9 +201,9 @@ class StoreLedger:
         they reserved here and never settled counts too."""
         self._store.writer.post(_open, _Bill(self._run, "", spent, Amount()))
 
-    async def reserve(self, wanted: Amount) -> Grant:
+    async def reserve(self, amount: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
-        bill = _Bill(self._run, self._store.owner, Amount(), wanted)
+        bill = _Bill(self._run, self._store.owner, Amount(), amount)
         verdict: Grant = await self._store.writer.ask(_reserve, (self._ceiling, bill))
         return verdict
 
@@ -214,16 +214,16 @@ class StoreLedger:
 
     async def spent(self) -> Amount:
         """What has been spent so far."""
-        found: Amount = await self._store.writer.ask(_spent, self._run)
-        return found
+        amount: Amount = await self._store.writer.ask(_spent, self._run)
+        return amount
 
 
 def _open(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
         rows = list(connection.execute(select(ledger).where(ledger.c.run == bill.run)))
-        known = _sum((row.tokens, row.cost) for row in rows)
-        known += _sum((row.reserved_tokens, row.reserved_cost) for row in rows)
-        most = Amount(max(known.tokens, bill.spent.tokens), max(known.cost, bill.spent.cost))
+        total = _sum((row.tokens, row.cost) for row in rows)
+        total += _sum((row.reserved_tokens, row.reserved_cost) for row in rows)
+        most = Amount(max(total.tokens, bill.spent.tokens), max(total.cost, bill.spent.cost))
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))
         _add(connection, bill._replace(spent=most))
 
@@ -232,7 +232,7 @@ def _reserve(connection: Connection, changes: list[tuple[Ceiling, _Bill]]) -> li
     now = time.time()
     verdicts = []
     for ceiling, bill in changes:
-        _one_at_a_time(connection, bill.run)
+        _lock_ledger(connection, bill.run)
         rows = list(connection.execute(select(ledger).where(ledger.c.run == bill.run)))
         spent = _sum((row.tokens, row.cost) for row in rows)
         dead = [is_dead(row.owner, row.seen, now) for row in rows]
@@ -247,16 +247,16 @@ def _reserve(connection: Connection, changes: list[tuple[Ceiling, _Bill]]) -> li
 
 def _settle(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
-        _one_at_a_time(connection, bill.run)
+        _lock_ledger(connection, bill.run)
         _add(connection, bill)
 
 
 def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
-    found = []
+    amounts = []
     for run in changes:
         rows = connection.execute(select(ledger).where(ledger.c.run == run))
-        found.append(_sum((row.tokens, row.cost) for row in rows))
-    return found
+        amounts.append(_sum((row.tokens, row.cost) for row in rows))
+    return amounts
 
 
 def _sum(amounts: Iterable[tuple[int, int]]) -> Amount:
@@ -280,7 +280,7 @@ def _add(connection: Connection, bill: _Bill) -> None:
     connection.execute(row.on_conflict_do_update(index_elements=["run", "owner"], set_=changed))
 
 
-def _one_at_a_time(connection: Connection, run: str) -> None:
+def _lock_ledger(connection: Connection, run: str) -> None:
     """Two processes must not both be granted the last amount; a file has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:run))"), {"run": run})

@@ -109,14 +109,14 @@ class Writer(ABC):
             if change.work is not None:
                 groups.setdefault(change.work, []).append(change)
         posted = {work: group for work, group in groups.items() if group[0].waiting is None}
-        asked = {work: group for work, group in groups.items() if work not in posted}
+        awaited = {work: group for work, group in groups.items() if work not in posted}
         # Changes that nobody waits for are this process's own rows; those that are answered take
         # rows that others want too. On a server two long transactions could wait for each other;
         # a file has one writer at a time.
         in_file = self._engine.dialect.name == "sqlite"
         answers: dict[int, Any] = {}
         try:
-            for part in [posted | asked] if in_file else [posted, asked]:
+            for part in [posted | awaited] if in_file else [posted, awaited]:
                 if part and not self._broken:
                     self._transaction(part, answers)
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
@@ -128,7 +128,7 @@ class Writer(ABC):
         from sqlalchemy.exc import OperationalError
 
         driver = self._engine.dialect.loaded_dbapi
-        for left in reversed(range(TRIES)):
+        for remaining in reversed(range(TRIES)):
             try:
                 with self._connected() as connection, connection.begin():
                     for work, changes in groups.items():
@@ -137,7 +137,7 @@ class Writer(ABC):
                             answers.update(zip(map(id, changes), results, strict=True))
             except (OperationalError, driver.OperationalError):
                 # A deadlock, or a lock that was held for long: the transaction left no trace.
-                if not left:
+                if not remaining:
                     raise
             else:
                 return
@@ -385,45 +385,45 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
     that another process commits in between would be missed, and paid again.
     """
     now = time.time()
-    wanted = dict(sorted({(claim.scope, claim.key): claim for claim in changes}.items()))
-    fresh = [{**claim._asdict(), "expires": now + LEASE} for claim in wanted.values()]
+    claims = dict(sorted({(claim.scope, claim.key): claim for claim in changes}.items()))
+    fresh = [{**claim._asdict(), "expires": now + LEASE} for claim in claims.values()]
     all_new = _write_many(connection, _leasing(connection.dialect.name), fresh) == len(fresh)
     answered: dict[tuple[str, str], Reply] = {}
-    for scope, keys in _by_scope(wanted):
+    for scope, keys in _by_scope(claims):
         values = {"scope": scope, **{f"k{number}": key for number, key in enumerate(keys)}}
         for key, text, *tokens in _read_all(connection, _looking_up(len(keys)), values):
             answered[scope, key] = Reply(text, Usage(*tokens), kept=True)
-    asked = [place for place in wanted if place not in answered]
+    missing = [place for place in claims if place not in answered]
     # Who holds a call, and until when.
     held: dict[tuple[str, str], tuple[str, float]] = {}
-    for scope, keys in _by_scope([] if all_new else asked):
+    for scope, keys in _by_scope([] if all_new else missing):
         where = and_(leases.c.scope == scope, leases.c.key.in_(keys))
         for row in connection.execute(select(leases).where(where)):
             held[scope, row.key] = (row.owner, row.expires)
     verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
-    for place in asked:
+    for place in missing:
         # On a server another process may have kept the reply, or given up, since the look-up
         # above: then no lease is there, and the claimer looks again.
         owner, expires = held.get(place, ("", 0.0))
         verdicts[place] = all_new or (
             place in held
             and (
-                owner == wanted[place].owner
-                or _take_over(connection, wanted[place], owner, expires, now)
+                owner == claims[place].owner
+                or _take_over(connection, claims[place], owner, expires, now)
             )
         )
     if answered:
-        give_up(connection, [wanted[place] for place in answered])
+        give_up(connection, [claims[place] for place in answered])
     return [verdicts[claim.scope, claim.key] for claim in changes]
 
 
-def _take_over(connection: Connection, one: Claim, owner: str, expires: float, now: float) -> bool:
+def _take_over(connection: Connection, call: Claim, owner: str, expires: float, now: float) -> bool:
     """Take a dead process's lease, unless another one was faster."""
     if now < expires and not is_dead(owner, expires - LEASE, now):
         return False
-    where = and_(leases.c.scope == one.scope, leases.c.key == one.key, leases.c.owner == owner)
+    where = and_(leases.c.scope == call.scope, leases.c.key == call.key, leases.c.owner == owner)
     changed = connection.execute(
-        update(leases).where(where).values(owner=one.owner, expires=now + LEASE)
+        update(leases).where(where).values(owner=call.owner, expires=now + LEASE)
     )
     return changed.rowcount == 1
 
@@ -440,12 +440,12 @@ def _keeping(dialect: str) -> Insert:
     """Keep replies; one that was cut off makes room for another, a whole one stays."""
     statement = insert_into(replies, dialect).values(_named(replies))
     names = [column.name for column in replies.c if not column.primary_key]
-    kept: Insert = statement.on_conflict_do_update(
+    upsert: Insert = statement.on_conflict_do_update(
         index_elements=["scope", "key"],
         set_={name: statement.excluded[name] for name in names},
         where=~replies.c.complete,
     )
-    return kept
+    return upsert
 
 
 def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:

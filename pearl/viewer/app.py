@@ -20,7 +20,7 @@ from starlette.routing import Route
 from pearl.lang.source import InputError
 from pearl.store.history import (
     STATUSES,
-    Wanted,
+    RunFilter,
     count_rows,
     find_run,
     in_use,
@@ -85,7 +85,7 @@ class Shown:
 def runs_page(shown: Shown, view: View) -> str:
     """The runs that are asked for, the last one first."""
     least, most = (None if one is None else one / 100 for one in map(view.number, _SHARE))
-    wanted = Wanted(
+    wanted = RunFilter(
         words=tuple(view.get("q").split()),
         kind=view.get("kind"),
         tag=view.get("tag"),
@@ -144,7 +144,7 @@ def diff_page(shown: Shown, view: View) -> str:
             f"{one.name} ({one.kind}) and {two.name} ({two.kind}) cannot be compared: choose two "
             f"of one kind ({', '.join(COMPARED)})."
         )
-    others = list_runs(engine, now, AT_ONCE, Wanted(kind=one.kind))
+    others = list_runs(engine, now, AT_ONCE, RunFilter(kind=one.kind))
     others += [run for run in runs if run not in others]
     values: dict[str, Any] = {"frames": [], "pairs": [], "links": {}, "differing": 0, "found": 0}
     if one.has_rows:

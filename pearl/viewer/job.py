@@ -17,9 +17,9 @@ from pearl.models.tokens import Prices
 from pearl.runtime.calls import Entry
 from pearl.store.database import reading
 from pearl.store.history import (
+    RunFilter,
     RunRow,
     Totals,
-    Wanted,
     list_runs,
     read_beside,
     read_rows,
@@ -184,7 +184,7 @@ def beside(engine: Engine, run: RunRow, view: View | None) -> dict[str, Any]:
     """What a run is called, and where a page is served the others that it may be compared with."""
     others: list[RunRow] = []
     if view and run.kind in COMPARED:
-        others = list_runs(engine, time.time(), CHOICE + 1, Wanted(kind=run.kind))
+        others = list_runs(engine, time.time(), CHOICE + 1, RunFilter(kind=run.kind))
         others.sort(key=lambda one: one.head.get("questions") != run.head.get("questions"))
     called = ", ".join(read_tags(engine, [run.name])[run.name])
     return {"called": called, "others": [one for one in others if one.name != run.name][:CHOICE]}
