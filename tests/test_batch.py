@@ -444,6 +444,8 @@ def test_an_estimate_takes_off_what_is_kept(serve: Any):
     assert estimated()[:3] == [batched(), 0, 0] == [4, 0, 0]
     assert estimated() == [0, 4, 0, 0]
     assert "calls      0 to make, and 4 kept" in call("estimate", "q.jsonl").out
+    anew = call("estimate", "q.jsonl", "--no-cache", "--json").json
+    assert (anew["calls"], anew["kept"]) == (4, 0)
     # What one question asks, another needs not; and what is not asked yet costs.
     write(question("a"), question("b"), question("c", about="b"))
     calls, kept, *_ = estimated()

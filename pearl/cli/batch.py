@@ -211,7 +211,7 @@ def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
     "--concurrency", type=Concurrency(), default=32, show_default=True, metavar="N",
     help="Calls at a time, for the time it takes.",
 )  # fmt: skip
-@shared("prices", "store", "json")
+@shared("prices", "store", "cache", "json")
 def estimate_command(questions: str, concurrency: int, given: Options) -> None:
     """Estimate what QUESTIONS take: calls, tokens, money, time. Nothing is sent.
 
@@ -234,13 +234,13 @@ def estimate_command(questions: str, concurrency: int, given: Options) -> None:
     kept = is_there(address(given.store))
     with open_existing(given.store) if kept else nullcontext() as store:
         how = (choose_mode(given.constrain), concurrency or PARALLEL)
-        estimated = estimate(index, setup, model, prices, store, *how)
+        estimated = estimate(index, setup, model, prices, store, *how, cache=not given.no_cache)
     if given.as_json:
         emit_json(estimated.as_object())
         return
     for label, value in estimated.table():
         click.echo(f"{label:10} {value}")
-    if kept and why:
+    if kept and why and not given.no_cache:
         click.echo(f"pearl: what is kept is not taken off: {why}", err=True)
     if refused := estimated.share.refused:
         noun = "question is" if refused == 1 else "questions are"

@@ -213,6 +213,8 @@ def estimate(
     store: Database | None = None,
     constrain: Mode = "never",
     parallel: int = PARALLEL,
+    *,
+    cache: bool = True,
 ) -> Estimate:
     """Estimate a batch. Nothing is sent, and no tool is asked.
 
@@ -224,13 +226,14 @@ def estimate(
         store: where replies are kept; None where there is none.
         constrain: whether replies are to be held to grammars and schemas.
         parallel: calls at a time.
+        cache: whether replies of other runs are to count.
 
     Raises:
         InputError: a document cannot be read, or the store.
     """
 
     async def kept(request: Request) -> Reply:
-        if store is not None and (reply := read_reply(store, request.key)):
+        if store is not None and cache and (reply := read_reply(store, request.key)):
             return reply
         raise ModelError("uncached", "No reply to this call is kept.")
 
