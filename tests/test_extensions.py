@@ -229,6 +229,28 @@ def test_refining_and_evaluating_by_a_metric_of_ones_own(
     ) in str(summarise(wrong).blocks)
 
 
+def test_a_metric_that_fails_is_named_as_the_reason_and_ends_with_exit_code_1(
+    installed: None, serve: Serve, questions: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import readers
+
+    def fails(question: str, gold: str, answer: str) -> float:
+        return 1.0 if gold == "The sea" else float(gold)
+
+    monkeypatch.setattr(readers, "first_word", fails)
+    plan = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why'
+    serve(lambda body: plan if "write reading plans" in str(body) else reading(body))
+    done = call("eval", "questions", "--data", questions, "--methods", "zero-shot", "--metric",
+                "own", "--json")  # fmt: skip
+    assert (done.code, done.json["answered"], done.json["failed"]) == (1, 1, {"metric": 1})
+    assert "1 trial failed" in done.err
+    why = "The metric own failed: ValueError: could not convert string to float: 'It burned'"
+    assert why in call("runs", "show", "last").out
+    refined = call("refine", questions, "-o", "demos", "--rounds", "0", "--metric", "own", "--json")
+    assert (refined.code, refined.json["failed"]) == (1, {"metric": 1})
+    assert why in call("runs", "show", "last").out
+
+
 def test_a_metric_is_told_the_words_of_options(serve: Serve, tmp_path: Path):
     told: list[tuple[str, str, str]] = []
 

@@ -12,13 +12,12 @@ from pearl.answer import Session
 from pearl.lang.extensions import extension, source_digest, told
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import digest
-from pearl.models.base import Model, choose_model
+from pearl.models.base import Model, ModelError, choose_model
 from pearl.models.routing import Models, members, planner_of, readers_of
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import SchemaError, fill
 from pearl.runtime.functions import call
-from pearl.runtime.loop import RunError
 from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 
 GRADING = "grade"
@@ -54,8 +53,8 @@ class Scorer(Protocol):
             session: the model in its layers, and the journal.
 
         Raises:
-            RunError: there is no score.
-            ModelError: the model that is asked gave no usable answer.
+            ModelError: there is no score (its reason is ``metric``), or the model that is asked
+                gave no usable answer.
         """
         ...
 
@@ -81,9 +80,11 @@ class OwnMetric:
         try:
             score = float(await call(self.function, question, *words))
         except Exception as error:
-            raise RunError(f"The metric {self.name} failed: {told(error)}") from error
+            said = f"The metric {self.name} failed: {told(error)}"
+            raise ModelError("metric", said) from error
         if not 0 <= score <= 1:
-            raise RunError(f"The metric {self.name} gave {score:g}: let it give 0 to 1.")
+            said = f"The metric {self.name} gave {score:g}: let it give 0 to 1."
+            raise ModelError("metric", said)
         return score
 
 
@@ -129,7 +130,7 @@ class Graded:
         try:
             reply = await fill(session.caller(), call, GRADING)
         except SchemaError as error:
-            raise RunError(str(error)) from None
+            raise ModelError("metric", f"No grade was given: {error}") from None
         session.journal.decide(GRADING, reply)
         return GRADES[reply["grade"]]
 

@@ -152,7 +152,8 @@ class ModelError(Exception):
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
             ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
             ``cut``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
-            ``stopped``, ``recording``; ``internal`` where Pearl itself failed.
+            ``stopped``, ``recording``; ``internal`` where Pearl itself failed, and ``metric``
+            where what scores an answer did.
         message: one line for a person, without secrets.
         retry_after: seconds that the endpoint asks everybody to wait.
         usage: tokens that were paid for all the same.
