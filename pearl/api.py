@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from pearl.answer import (
     Answer,
@@ -39,13 +36,11 @@ from pearl.models.routing import planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
+from pearl.runtime.functions import waited
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import OwnStrategy, Settings, prepare, prepare_plan
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 Document: TypeAlias = str | Path | Source | Sequence[str | Path]
 Named: TypeAlias = "str | OwnAction[..., Any]"
@@ -299,35 +294,6 @@ def _document(document: Document) -> Source:
         return document
     several = [document] if isinstance(document, str | Path) else document
     return read_documents([*map(str, several)])
-
-
-def waited(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
-    """A coroutine's function that waits for its end, also where an event loop runs already, as in
-    a notebook; whoever interrupts it there stops the work."""
-
-    @wraps(work)
-    def wait(*args: _P.args, **options: _P.kwargs) -> _T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(work(*args, **options))
-        stop: list[Callable[[], object]] = []
-
-        async def working() -> _T:
-            task = asyncio.ensure_future(work(*args, **options))
-            stop.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
-            return await task
-
-        with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(asyncio.run, working())
-            try:
-                return done.result()
-            except KeyboardInterrupt:
-                for each in stop:
-                    each()
-                raise
-
-    return wait
 
 
 write_plan_sync = waited(write_plan)

@@ -19,7 +19,6 @@ from pearl.api import (
     chosen_model,
     chosen_tools,
     run,
-    waited,
     write_plan,
 )
 from pearl.jobs.batch import batch_job, make_setup
@@ -37,6 +36,7 @@ from pearl.models.middleware.stack import EngineLimits
 from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
+from pearl.runtime.functions import waited
 from pearl.strategies.pearl import Planned
 from pearl.strategies.registry import OwnStrategy, Settings, own_strategy
 

@@ -155,6 +155,17 @@ def test_a_run_has_its_question_plan_answer_evidence_and_costs(endpoint: Server,
     assert "ans uses why, tom" in data[2]
 
 
+def test_prompts_are_made_again_in_a_loop_that_runs_already(endpoint: Server, story: Path):
+    assert call("ask", story, QUESTION).code == 0
+    prompts = page().count("Its prompt, to the letter")
+    assert prompts > 3
+
+    async def within() -> str:
+        return page()
+
+    assert asyncio.run(within()).count("Its prompt, to the letter") == prompts
+
+
 @pytest.mark.parametrize("constrain", ["never", "auto"])
 def test_each_call_has_its_prompt_as_it_was_sent(endpoint: Server, story: Path, constrain: str):
     options = ("--option", "The Fund closed it", "--option", "Tom wanted it")

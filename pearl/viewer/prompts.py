@@ -8,7 +8,6 @@ shown. Nothing is asked of anybody, and no function of a person's own is called.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from pearl.prompts.calls import Message
 from pearl.prompts.render import render
 from pearl.runtime.calls import CONSTRAINED, Entry, Journal
 from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.functions import waited
 from pearl.runtime.loop import RunError
 from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
 
@@ -91,9 +91,9 @@ def read_prompts(
         for prepared in _ways(entries, head, library):
             if found.keys() >= replies.keys():
                 break
-            work = answer(prepared, str(head.get("question", "")), document, options, session)
+            question = str(head.get("question", ""))
             try:
-                asyncio.run(work)
+                waited(answer)(prepared, question, document, options, session)
             except (RunError, ModelError, InputError):
                 # It went another way than the run did: what was met until then is sound.
                 continue
