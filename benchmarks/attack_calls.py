@@ -62,7 +62,7 @@ def uninterrupted(batch: Batch) -> Reference:
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import JobSettings, start
     from pearl.jobs.questions import read_index
-    from pearl.models.base import choose_model
+    from pearl.models.routing import choose_model
     from pearl.strategies.registry import prepare
 
     with patch.dict(os.environ, batch.environment(), clear=True):

@@ -32,9 +32,10 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.lint.checker import check
-from pearl.models.base import Model, ModelError, choose_model
+from pearl.models.base import Model, ModelError
 from pearl.models.constraints import Mode
 from pearl.models.middleware.stack import start_engine
+from pearl.models.routing import choose_model
 from pearl.prompts.calls import WritePlan
 from pearl.runtime.calls import Journal
 from pearl.strategies.registry import Prepared, prepare

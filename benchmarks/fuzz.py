@@ -15,9 +15,10 @@ from dataclasses import replace
 
 from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.formatter import format_plan
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.lang.printer import format_plan, print_plan
+from pearl.lang.printer import print_plan
 from pearl.lang.source import (
     InputError,
     Source,

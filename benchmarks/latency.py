@@ -31,8 +31,8 @@ from pearl.lang.graph import dependencies
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
-from pearl.models.base import choose_model
 from pearl.models.middleware.stack import Engine, start_engine
+from pearl.models.routing import choose_model
 from pearl.runtime.calls import Caller
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy

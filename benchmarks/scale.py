@@ -34,7 +34,7 @@ from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, start
 from pearl.jobs.questions import read_index
 from pearl.jobs.workers import JobProgress
-from pearl.models.base import choose_model
+from pearl.models.routing import choose_model
 from pearl.store.cache import prune, stats
 from pearl.store.database import open_database
 from pearl.store.history import (

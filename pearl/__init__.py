@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pearl.lang.source import InputError, Source
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
-    from pearl.models.base import Model, ModelError, choose_model
+    from pearl.models.base import Model, ModelError
     from pearl.models.openai_client import OpenAIModel
-    from pearl.models.routing import Models
+    from pearl.models.routing import Models, choose_model
     from pearl.review.grades import Graders, graders
     from pearl.runtime.evidence import Quote
     from pearl.runtime.loop import Return, Run, RunError, Steps
@@ -58,9 +58,9 @@ _HOMES = {
     "lang.source": "InputError Source",
     "mining.condense": "Condensed",
     "mining.mine": "Mined",
-    "models.base": "Model ModelError choose_model",
+    "models.base": "Model ModelError",
     "models.openai_client": "OpenAIModel",
-    "models.routing": "Models",
+    "models.routing": "Models choose_model",
     "review.grades": "Graders graders",
     "runtime.evidence": "Quote",
     "runtime.loop": "Return Run RunError Steps",

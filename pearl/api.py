@@ -21,18 +21,19 @@ from pearl.answer import (
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.documents import read_documents
+from pearl.lang.formatter import format_plan
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.lang.printer import format_plan, print_plan
+from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted
 from pearl.lint.checker import DEFAULT, Selection
 from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
-from pearl.models.base import Model, choose_model
+from pearl.models.base import Model
 from pearl.models.constraints import Mode
-from pearl.models.routing import planner_of, with_library
+from pearl.models.routing import choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context

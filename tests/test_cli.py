@@ -455,7 +455,7 @@ class TestFmt:
     def test_no_word_is_lost(self, path: Path) -> None:
         from test_cases import load
 
-        from pearl.lang.printer import format_plan
+        from pearl.lang.formatter import format_plan
         from pearl.lang.source import InputError
 
         text = load(path).text

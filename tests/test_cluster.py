@@ -135,9 +135,8 @@ def test_keys_do_not_travel(tmp_path: Path):
 
     from pearl.jobs.batch import Setup, answer_row
     from pearl.jobs.cluster import Order
-    from pearl.models.base import choose_model
     from pearl.models.middleware.stack import EngineLimits
-    from pearl.models.routing import ModelNames
+    from pearl.models.routing import ModelNames, choose_model
     from pearl.models.tokens import NO_PRICES
     from pearl.runtime.context import UNLIMITED
     from pearl.strategies.registry import prepare

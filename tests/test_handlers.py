@@ -18,8 +18,9 @@ from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
 from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
+from pearl.runtime.binding import Output, SolverError
 from pearl.runtime.calls import Journal
-from pearl.runtime.executor import Frame, Handlers, Output, SolverError
+from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.loop import RunError
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace

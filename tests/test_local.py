@@ -30,8 +30,9 @@ from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.lint.checker import check
 from pearl.models import gguf, local
-from pearl.models.base import ModelError, Reply, Request, choose_model
+from pearl.models.base import ModelError, Reply, Request
 from pearl.models.local import Local, Weights, load
+from pearl.models.routing import choose_model
 from pearl.models.tokens import FREE, load_prices
 from pearl.prompts.calls import ExecuteStep, NextStep, WritePlan
 from pearl.prompts.render import render, stable_part

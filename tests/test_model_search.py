@@ -22,7 +22,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
-from pearl.models.base import choose_model
+from pearl.models.routing import choose_model
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy

@@ -25,8 +25,9 @@ from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.retriever import Passage
+from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import Caller, Journal, at_most
-from pearl.runtime.executor import NONE, SolverError
+from pearl.runtime.executor import NONE
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import MOST, PASSAGES, Limits, with_retriever

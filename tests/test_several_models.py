@@ -17,10 +17,10 @@ from pearl.evaluate.results import Evaluation, Result, read_evaluation, side_by_
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_library
 from pearl.lang.source import InputError, Source
-from pearl.models.base import Model, ModelError, Reply, Request, Usage, choose_model
+from pearl.models.base import Model, ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, MemoryLedger
 from pearl.models.middleware.stack import EngineLimits, start_engine
-from pearl.models.routing import ModelNames, Models, members, model_for, with_library
+from pearl.models.routing import ModelNames, Models, choose_model, members, model_for, with_library
 from pearl.models.tokens import Price, Prices
 from pearl.prompts.calls import (
     Call,

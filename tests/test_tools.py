@@ -29,7 +29,7 @@ from pearl.lang.builtins import Given
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.retrieval.index import build_index
-from pearl.runtime.executor import SolverError
+from pearl.runtime.binding import SolverError
 from pearl.tools.calculator import calculate, evaluate
 from pearl.tools.declared import load_tools, read_tools
 from pearl.tools.safety import host_problem, is_public, redaction

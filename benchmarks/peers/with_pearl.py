@@ -15,8 +15,8 @@ from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import run_tasks
 from pearl.jobs.questions import read_index
 from pearl.jobs.workers import JobProgress, WorkerPool
-from pearl.models.base import choose_model
 from pearl.models.middleware.stack import start_engine
+from pearl.models.routing import choose_model
 from pearl.store.store import open_store
 from pearl.strategies.registry import prepare
 

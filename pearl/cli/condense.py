@@ -126,7 +126,7 @@ def _review_file(output: str) -> str:
 def _asked(name: str, rounds: int | None) -> Model | None:
     """The model that condenses; None where none is to be asked."""
     from pearl.mining.rounds import usual_rounds
-    from pearl.models.base import choose_model
+    from pearl.models.routing import choose_model
 
     model = choose_model(name)
     return model if rounds or usual_rounds(model) else None

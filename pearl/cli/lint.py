@@ -246,7 +246,7 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
     read standard input and print. Text that is no part of a plan becomes comments. A file that
     cannot be read, or with a line that cannot, stays as it is and is named."""
     from pearl.cli.inputs import Kind, each_input
-    from pearl.lang.printer import format_library, format_plan
+    from pearl.lang.formatter import format_library, format_plan
 
     changed: list[str] = []
     unreadable: list[InputError] = []

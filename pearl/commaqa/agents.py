@@ -17,8 +17,8 @@ from pearl.commaqa.world import Fact, Lookup, Template, World, calculate
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.runtime.binding import Item, value_of
-from pearl.runtime.executor import Handlers, SolverError
+from pearl.runtime.binding import Item, SolverError, value_of
+from pearl.runtime.executor import Handlers
 
 
 class Agents:

@@ -12,8 +12,8 @@ from pearl.answer import Session
 from pearl.lang.extensions import extension, source_digest, told
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import digest
-from pearl.models.base import Model, ModelError, choose_model
-from pearl.models.routing import Models, members, planner_of, readers_of
+from pearl.models.base import Model, ModelError
+from pearl.models.routing import Models, choose_model, members, planner_of, readers_of
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import SchemaError, fill

@@ -494,6 +494,13 @@ class Parsed:
     aside: tuple[Aside, ...] = ()
     lines: tuple[Line, ...] = field(default=(), compare=False, repr=False)
 
+    @property
+    def has_plan(self) -> bool:
+        """Whether the text has anything of a plan: a step, if only a damaged one, or a
+        declaration."""
+        broken_step = any(line.kind == "step" for line in self.broken)
+        return bool(self.plan.steps or self.plan.declares or broken_step)
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedLibrary:

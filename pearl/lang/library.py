@@ -19,6 +19,7 @@ from pearl.lang import ast
 from pearl.lang.extensions import extension
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
+from pearl.lang.printer import print_library
 from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
 from pearl.lang.text import pattern
 from pearl.lang.values import digest
@@ -322,9 +323,6 @@ def library_source(name: str) -> Source:
     if name in shipped:
         return Source(f"{name}.actions", shipped[name].read_text(encoding="utf-8"))
     if offered := offered_actions(name):
-        # What prints libraries reads them, too.
-        from pearl.lang.printer import print_library
-
         return Source(name, print_library(offered))
     if not Path(name).suffix and name != "-" and not Path(name).exists():
         known = ", ".join(shipped)

@@ -1,16 +1,9 @@
-"""Plans and actions in canonical form; ``parse(print_plan(p)).plan == p``.
-
-The last part is what ``pearl fmt`` does with a file: words are never lost. What is no part of a
-plan becomes comments, and only marks that say nothing (code fences, tags) go.
-"""
+"""Plans and actions in canonical form; ``parse(print_plan(p)).plan == p``."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pearl.lang import ast
-from pearl.lang.library import parse_library
-from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source, Span
 from pearl.lang.text import pattern
 from pearl.lang.values import Value
 
@@ -20,9 +13,6 @@ _LAST_BRACE = pattern(r"\{(?=\s*\Z)")
 _PAIRED = pattern(r"\A([^\"“”\\\n]*)”(?=\s*[,)\]，）])")
 _CONTROL = pattern(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _BARE_ID = pattern(r"[\w./:#@+-]+")
-_BREAK = pattern(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
-_MARK = pattern(r"\s*+(?:[`~]{3,}.*|[^\w\s]*)\s*")
-_TAG = pattern(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -168,73 +158,3 @@ def _escape(text: str) -> str:
     text = text.replace("\\", "\\\\").replace('"', '\\"')
     text = _REFERENCE.sub(r"\\{", text)
     return _CONTROL.sub(lambda found: _NAMED.get(found[0], f"\\u{ord(found[0]):04x}"), text)
-
-
-def commented(text: str, span: Span) -> str:
-    """What to put in the place of a span so that its words stand in comments.
-
-    Marks that say nothing (code fences, tags, rules) go. What shares a line
-    with the span keeps a line of its own.
-
-    Args:
-        text: the whole text.
-        span: a part of it that is no part of the plan.
-    """
-    # In a comment, a tag would open its block anew.
-    lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
-    words = [line.strip() for line in lines if not _MARK.fullmatch(line)]
-    kept = [line if line.startswith("#") else f"# {line}" for line in words]
-    start = text.rfind("\n", 0, span.start) + 1
-    before = _BREAK.split(text[start : span.start])[-1]
-    before = "" if _MARK.fullmatch(before) else before
-    following = _BREAK.search(text, span.end)
-    after = text[span.end : following.start() if following else len(text)].strip()
-    return ("\n" if before else "") + "\n".join(kept) + ("\n" if after and (kept or before) else "")
-
-
-def holds_plan(parsed: ast.Parsed) -> bool:
-    """Whether a text has anything of a plan: a step, if only a damaged one, or a declaration."""
-    plan = parsed.plan
-    return bool(plan.steps or plan.declares or any(one.kind == "step" for one in parsed.broken))
-
-
-def format_plan(source: Source) -> str:
-    """A plan in canonical form. Text that is no part of it becomes comments.
-
-    Raises:
-        InputError: a line cannot be read, so nothing can be said of its form; or no line of a text
-            is a step.
-    """
-    parsed = parse(source)
-    if parsed.aside and not holds_plan(parsed):
-        raise InputError(f"{source.name}: no line of it is a step of a plan: it stays as it is.")
-    text = source.text
-    for part in reversed(parsed.aside):
-        text = text[: part.span.start] + commented(source.text, part.span) + text[part.span.end :]
-    if text != source.text:
-        source = Source(source.name, text)
-        parsed = parse(source)
-    _refuse_broken(parsed.broken, source)
-    return print_plan(parsed.plan)
-
-
-def format_library(source: Source) -> str:
-    """An action library in canonical form.
-
-    Raises:
-        InputError: a line cannot be read.
-    """
-    parsed = parse_library(source)
-    _refuse_broken(parsed.broken, source)
-    text = print_library(parsed.actions)
-    # Those above an action, and those in its plans.
-    known = {line.strip() for line in text.splitlines()}
-    lines = [line.strip() for line in source.text.splitlines()]
-    after = [line for line in lines if line.startswith("#") and line not in known]
-    return "\n".join([text, *after]) + "\n" if after else text
-
-
-def _refuse_broken(broken: Sequence[ast.Broken], source: Source) -> None:
-    if broken:
-        line, _ = source.position(broken[0].at.start)
-        raise InputError(f"{source.name}:{line} cannot be read: mend what pearl lint finds.")

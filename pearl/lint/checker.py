@@ -10,7 +10,6 @@ from pearl.lang.ast import Broken, Parsed
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
-from pearl.lang.printer import holds_plan
 from pearl.lang.source import Source, Span
 from pearl.lang.text import pattern
 from pearl.lint.rules import RULES
@@ -118,7 +117,7 @@ def fix(
         unsafe: also take fixes that guess at the meaning.
     """
     parsed = parse(source)
-    if not holds_plan(parsed):
+    if not parsed.has_plan:
         return source
     findings = check(parsed, library, selection)
     for _ in range(_ROUNDS):

@@ -9,7 +9,7 @@ from enum import Enum
 from lsprotocol import types
 
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.printer import format_library, format_plan
+from pearl.lang.formatter import format_library, format_plan
 from pearl.lang.source import InputError
 from pearl.lang.text import printable
 from pearl.lint.checker import check, check_library, fix

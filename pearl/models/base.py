@@ -1,4 +1,4 @@
-"""The shape every backend has, and which backend a person means."""
+"""The shape that every backend has: requests, replies, what goes wrong, and the key of a call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from pearl.lang.context_free import Grammar
@@ -265,43 +264,6 @@ def _sha256(text: str) -> str:
 
 
 _cached_sha256 = lru_cache(maxsize=64)(_sha256)
-
-
-def choose_model(name: str = "") -> Model:
-    """The model a person means.
-
-    Args:
-        name: ``offline``, ``recorded:FILE``, ``local``, a GGUF file, ``azure:DEPLOYMENT``, a
-            model of the endpoint (``responses:NAME`` for its Responses API), or nothing: then
-            ``PEARL_MODEL``, and with no key and no endpoint set, the offline reader.
-
-    Raises:
-        InputError: a setting is missing or wrong; the message says which.
-    """
-    name = (name or os.environ.get("PEARL_MODEL", "")).strip()
-    key, url = (os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
-    if name == "offline" or not (name or key or url):
-        from pearl.models.offline import Offline
-
-        return Offline(chosen=bool(name))
-    if name.startswith("recorded:"):
-        from pearl.models.recorded import load_recording
-
-        return load_recording(name.removeprefix("recorded:"))
-    # Servers of llama.cpp's call their models by the names of files, which need not be here.
-    gguf = name.lower().endswith(".gguf") and (Path(name).is_file() or not (key or url))
-    if name == "local" or gguf:
-        from pearl.models.local import local_model
-
-        return local_model(name)
-    if not name:
-        raise InputError(
-            "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
-            "or use --model offline."
-        )
-    from pearl.models.openai import OpenAI, find_endpoint
-
-    return OpenAI(find_endpoint(name), name)
 
 
 def env_number(name: str) -> int | None:

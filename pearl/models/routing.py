@@ -1,17 +1,19 @@
-"""Several models in one run, and the one function that says which of them answers a call."""
+"""Which model a name means; several models in one run, and which of them answers a call."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from pearl.lang.ast import Prompt
 from pearl.lang.library import Library
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
-from pearl.models.base import Model, Reply, Request, choose_model
+from pearl.models.base import Model, Reply, Request
 from pearl.prompts.calls import (
     Call,
     CondenseActions,
@@ -25,6 +27,43 @@ from pearl.prompts.calls import (
     RefinePlan,
     WritePlan,
 )
+
+
+def choose_model(name: str = "") -> Model:
+    """The model a person means.
+
+    Args:
+        name: ``offline``, ``recorded:FILE``, ``local``, a GGUF file, ``azure:DEPLOYMENT``, a
+            model of the endpoint (``responses:NAME`` for its Responses API), or nothing: then
+            ``PEARL_MODEL``, and with no key and no endpoint set, the offline reader.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    name = (name or os.environ.get("PEARL_MODEL", "")).strip()
+    key, url = (os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
+    if name == "offline" or not (name or key or url):
+        from pearl.models.offline import Offline
+
+        return Offline(chosen=bool(name))
+    if name.startswith("recorded:"):
+        from pearl.models.recorded import load_recording
+
+        return load_recording(name.removeprefix("recorded:"))
+    # Servers of llama.cpp's call their models by the names of files, which need not be here.
+    gguf = name.lower().endswith(".gguf") and (Path(name).is_file() or not (key or url))
+    if name == "local" or gguf:
+        from pearl.models.local import local_model
+
+        return local_model(name)
+    if not name:
+        raise InputError(
+            "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
+            "or use --model offline."
+        )
+    from pearl.models.openai import OpenAI, find_endpoint
+
+    return OpenAI(find_endpoint(name), name)
 
 
 def model_for(model: Model, call: Call) -> Model:

@@ -32,6 +32,34 @@ class BindError(Exception):
     """A reference whose value does not fit its mode."""
 
 
+class StepError(Exception):
+    """A step that comes to nothing.
+
+    Args:
+        reason: as in `StepFailure`.
+        message: one sentence for a person.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SolverError(StepError):
+    """A solver that has no answer.
+
+    Its reason is ``no-answer`` where the question is not one it can answer, ``solver`` where it
+    failed.
+    """
+
+
+class Output(NamedTuple):
+    """What a step found, and the lines of the document that it quotes for it."""
+
+    value: Value
+    evidence: Sequence[str] = ()
+
+
 class Item(NamedTuple):
     """One item of the list that the step maps.
 

@@ -55,6 +55,8 @@ from pearl.runtime.binding import (
     SHORT_ITEM,
     BindError,
     Item,
+    Output,
+    StepError,
     as_written,
     brief,
     items_of,
@@ -65,6 +67,7 @@ from pearl.runtime.binding import (
 from pearl.runtime.calls import Caller, Entry, SchemaError
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_call
 from pearl.runtime.evidence import evidence_key, quoted
+from pearl.runtime.functions import carry_out
 
 
 class Bound(NamedTuple):
@@ -78,13 +81,6 @@ class Bound(NamedTuple):
 
     arguments: tuple[tuple[str, Given], ...]
     document: str | None
-
-
-class Output(NamedTuple):
-    """What a step found, and the lines of the document that it quotes for it."""
-
-    value: Value
-    evidence: Sequence[str] = ()
 
 
 def bound(
@@ -125,27 +121,6 @@ WIDTH = 500
 
 CHARACTERS = 10_000_000
 """Characters that the outputs of a question's steps have together, at most."""
-
-
-class StepError(Exception):
-    """A step that comes to nothing.
-
-    Args:
-        reason: as in `StepFailure`.
-        message: one sentence for a person.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-class SolverError(StepError):
-    """A solver that has no answer.
-
-    Its reason is ``no-answer`` where the question is not one it can answer, ``solver`` where it
-    failed.
-    """
 
 
 Solve: TypeAlias = Callable[[str, Sequence[Given]], Awaitable[Value]]
@@ -412,9 +387,6 @@ async def _called(
                 raise BindError(f"{action.name} needs the solver {name}; there is {known}.")
             output = Output(await solve(path, [argument for _, argument in given.arguments]))
         case Function():
-            # Loaded where there is such an action, which is seldom.
-            from pearl.runtime.functions import carry_out
-
             told = [argument for _, argument in given.arguments]
             output = await carry_out(action, told, _read_by(given, frame), frame.kept)
         case SubPlan(plan=plan):

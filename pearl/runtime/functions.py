@@ -17,7 +17,7 @@ from pearl.lang.functions import as_python, as_value
 from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Value, as_text, digest, from_json, to_json, type_of
 from pearl.models.middleware.cache import Keep
-from pearl.runtime.executor import Output, StepError
+from pearl.runtime.binding import Output, StepError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -25,9 +25,10 @@ from pearl.lang.values import Value, as_text, from_json
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
+from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence_key
-from pearl.runtime.executor import Frame, Handlers, Room, SolverError, execute
+from pearl.runtime.executor import Frame, Handlers, Room, execute
 from pearl.runtime.trace import Trace, is_trace, json_as_text, read_trace
 
 _RECORDED = Solver("recorded")

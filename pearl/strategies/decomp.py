@@ -23,9 +23,10 @@ from pearl.lint.render import prompt
 from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
+from pearl.runtime.binding import Output, SolverError
 from pearl.runtime.calls import Caller
 from pearl.runtime.evidence import quoted
-from pearl.runtime.executor import STEPS, Frame, Output, SolverError
+from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
 
 CORRECTIONS = 3

@@ -23,8 +23,9 @@ from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.retrieval.terms import sentences
+from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import REVISIONS, Caller, fill
-from pearl.runtime.executor import Handlers, SolverError
+from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 
 STEPS = 8

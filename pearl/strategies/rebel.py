@@ -21,8 +21,9 @@ from pearl.lang.values import Value, as_text
 from pearl.models.embeddings import Embed, choose_embedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
+from pearl.runtime.binding import Output, SolverError
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
-from pearl.runtime.executor import Frame, Handlers, Output, SolverError
+from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps, run_strategy
 from pearl.strategies.rebel_calls import (
     NO_TOOL,

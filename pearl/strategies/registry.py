@@ -29,9 +29,10 @@ from pearl.models.base import ModelError
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
+from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers, SolverError
+from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
 from pearl.runtime.loop import Move, Run, RunError, Strategy
 from pearl.strategies.pearl import (
     GivenPlan,

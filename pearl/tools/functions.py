@@ -15,7 +15,7 @@ from pearl.lang.extensions import extension
 from pearl.lang.functions import OwnAction
 from pearl.lang.source import InputError
 from pearl.lang.values import DecodeError, Type, as_text, from_json
-from pearl.runtime.executor import StepError
+from pearl.runtime.binding import StepError
 from pearl.runtime.functions import carry_out
 from pearl.tools.toolbox import Parameter, Service, Tool, Toolbox, ToolError
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from pearl.lang.builtins import Given
 from pearl.lang.values import Pairs, Value, as_text, digest, to_json
 from pearl.models.middleware.cache import kept_or_made
-from pearl.runtime.executor import Solve, SolverError
+from pearl.runtime.binding import SolverError
+from pearl.runtime.executor import Solve
 
 if TYPE_CHECKING:
     from pearl.lang.source import Source

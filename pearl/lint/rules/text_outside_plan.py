@@ -22,7 +22,7 @@ Fix
     as code fences and tags.
 """
 
-from pearl.lang.printer import commented
+from pearl.lang.formatter import commented
 from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, shorten
 
 _WHAT = {
