@@ -27,7 +27,6 @@ from pearl.evaluate.context import (
     HopSearch,
     load_tool_file,
     make_context,
-    setups_in_use,
     without_evaluated,
 )
 from pearl.evaluate.datasets import DATASETS, choose_examples, drawn, find_dataset
@@ -44,6 +43,7 @@ from pearl.evaluate.job import (
     trial_tasks,
 )
 from pearl.evaluate.methods import METHODS, find_method
+from pearl.evaluate.methods.base import setups_in_use
 from pearl.evaluate.methods.single import orders_of
 from pearl.evaluate.results import read_evaluation
 from pearl.jobs.workers import Task

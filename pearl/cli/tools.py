@@ -34,8 +34,7 @@ def tools_command() -> None:
 def check(path: str, given: Options) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. No tool is called; servers of
     tools are asked what they offer."""
-    from pearl.tools.declared import read_tools, wrong_with
-    from pearl.tools.mcp import served
+    from pearl.tools.declared import read_tools, served, wrong_with
 
     file = read_tools(path)
     tools, mistakes = [], [*file.mistakes]
@@ -141,7 +140,8 @@ def _show(declared: Declared) -> None:
 
 
 def _place(declared: Declared) -> str:
-    from pearl.tools.declared import Http, Search
+    from pearl.tools.declared import Search
+    from pearl.tools.endpoint import Http
     from pearl.tools.functions import Entry
     from pearl.tools.mcp import Server
 

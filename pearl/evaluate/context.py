@@ -1,16 +1,13 @@
-"""What the methods of an evaluation share: what plans are written with, tools, limits, a search.
-
-And what the head of a report says of it.
-"""
+"""What the methods of an evaluation share: what plans are written with, tools, limits, a search."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
@@ -24,7 +21,6 @@ from pearl.lang.extensions import extension
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, read_source
-from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.mining.condense import condense
 from pearl.models.embeddings import Embed, TfIdf
@@ -32,10 +28,8 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import CorpusRetriever
 from pearl.strategies.pearl import choose_demonstrations
 from pearl.strategies.registry import (
-    DEFAULT_LIMITS,
     MACHINES,
     STRATEGIES,
-    Limits,
     OwnStrategy,
     Settings,
     own_strategy,
@@ -43,9 +37,6 @@ from pearl.strategies.registry import (
 from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
 from pearl.tools.functions import Entry
 from pearl.tools.toolbox import Toolbox
-
-if TYPE_CHECKING:
-    from pearl.evaluate.methods.base import Method
 
 LIBRARY = "library"
 UNREFINED = "unrefined"
@@ -357,53 +348,3 @@ def make_context(
 def own_actions(library: Library) -> int:
     """How many actions a library has beside the builtins."""
     return sum(not action.is_builtin for action in library.actions.values())
-
-
-def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[str, list[str]]:
-    """The planning setups that methods work with, each with the names of those methods.
-
-    A method with actions of its own has none.
-    """
-    users: dict[str, list[str]] = {}
-    for method in methods:
-        if name := shared.setup_name(method.setup):
-            users.setdefault(name, []).append(method.name)
-    return dict(sorted(users.items(), key=lambda item: item[0] != LIBRARY))
-
-
-def planned_with(
-    methods: Sequence[Method], shared: EvaluationContext
-) -> dict[str, tuple[str, str, str, str]]:
-    """What each method that is shown a library works with (`PlanningSetup.about`), by method."""
-    return {one.name: shared.setup(one.setup).about for one in methods if one.setup}
-
-
-def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:
-    """Rows of a report's head: the setups in use, and what was set for this run beside them."""
-    names_of = {method.name for method in methods}
-    users = setups_in_use(methods, shared)
-    for name, names in users.items():
-        of = "" if name == LIBRARY or len(users) == 1 else f" of {', '.join(names)}"
-        libraries, _, shown, _ = shared.setups[name].about
-        own = counted(own_actions(shared.setups[name].library), "action")
-        yield [f"library{of}", f"{libraries}, {own}"]
-        yield [f"demonstrations{of}", shown]
-    search = shared.search if any(name.startswith("tmn") for name in names_of) else None
-    retriever = shared.retriever
-    facts = {
-        "metric": shared.metric and shared.metric.name,
-        "learned": search and search.learned,
-        "search": search and str(search),
-        "index": retriever.info.corpus if isinstance(retriever, CorpusRetriever) else "",
-        "passages": shared.passages and f"{shared.passages:,} of each look-up",
-        "tools": shared.tools and shared.tools.path,
-        "shown": shared.shown and f"{shared.shown:,} of a library's actions, beside its builtins",
-        "examples": shared.examples and f"{shared.examples:,} at most of each form",
-        "states": "turns of one conversation" if shared.turns and names_of & {*MACHINES} else "",
-        "limits": ", ".join(
-            f"{one.name} {value:,}"
-            for one in fields(Limits)
-            if (value := getattr(shared.limits, one.name)) != getattr(DEFAULT_LIMITS, one.name)
-        ),
-    }
-    yield from ([name, text] for name, text in facts.items() if text)

@@ -12,11 +12,11 @@ from typing import Any
 
 from pearl.answer import Session, heading
 from pearl.commaqa.world import World
-from pearl.evaluate.context import LIBRARY, EvaluationContext, describe, planned_with
+from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
-from pearl.evaluate.methods.base import Method, Outcome
+from pearl.evaluate.methods.base import Method, Outcome, describe, planned_with
 from pearl.evaluate.methods.tmn import searched
 from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, from_row, read_head
 from pearl.evaluate.supporting_facts import form

@@ -19,12 +19,12 @@ from pearl.evaluate.context import (
     load_search,
     load_tool_file,
     make_context,
-    setups_in_use,
     without_evaluated,
 )
 from pearl.evaluate.datasets import choose_examples, find_dataset
 from pearl.evaluate.job import Sample, evaluation_job
 from pearl.evaluate.methods import find_method
+from pearl.evaluate.methods.base import setups_in_use
 from pearl.evaluate.methods.strategies import NO_REFINEMENT
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import Metric, find_metric, with_grader

@@ -85,7 +85,7 @@ class Evaluation:
             nothing else does.
         called: words for methods whose names say little.
         groups: methods that differ in the model alone, where several models stand side by side.
-        planned_with: as `pearl.evaluate.context.planned_with` has it.
+        planned_with: as `pearl.evaluate.methods.base.planned_with` has it.
     """
 
     title: str

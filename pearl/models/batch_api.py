@@ -20,7 +20,8 @@ from pearl.models.answers import check_read
 from pearl.models.base import FINAL, ModelError, Reply, Request
 from pearl.models.batch_client import BatchClient, Outcome, read_outcomes, reread
 from pearl.models.batch_store import BatchFolder, BatchStatus, Lifecycle, request_line
-from pearl.models.openai import CHAT, Endpoint, Form, find_endpoint
+from pearl.models.openai import CHAT, Endpoint, Form
+from pearl.models.routing import find_endpoint
 
 AT_ONCE = 64
 """Lines of results that are read before others get their turn."""

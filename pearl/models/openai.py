@@ -24,7 +24,7 @@ from pearl.lang.values import canonical_json
 from pearl.models.answers import as_completion, check_read, read_json, reply_of
 from pearl.models.base import FINAL, Constraint, ModelError, Reply, Request
 from pearl.models.constraints import GRAMMARS, Forms, request_fields
-from pearl.models.tokens import REASONING, counter, plain_name, room_for
+from pearl.models.tokens import REASONING, counter, room_for
 from pearl.models.transport import Transport, deadline
 
 if TYPE_CHECKING:
@@ -381,25 +381,3 @@ class Endpoint:
     def connect(self) -> Transport:
         """Open what sends."""
         return self.opens() if self.opens else Transport(self.settings)
-
-
-def find_endpoint(name: str) -> Endpoint:
-    """The endpoint that a model's name and the environment mean.
-
-    Args:
-        name: as people write it: ``responses:`` in front asks over the Responses API, ``azure:``
-            a deployment on Azure.
-
-    Raises:
-        InputError: a setting is missing or wrong; the message says which.
-    """
-    from pearl.models.settings import read_settings
-
-    model = plain_name(name)
-    kinds = name.removesuffix(model).split(":")
-    api = RESPONSES if "responses" in kinds else CHAT
-    if "azure" in kinds:
-        from pearl.models.openai_client import azure_transport
-
-        return Endpoint(model, azure_transport().settings, api, azure_transport)
-    return Endpoint(model, read_settings(model), api)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pearl.lang.ast import Prompt
 from pearl.lang.library import Library
@@ -27,6 +28,9 @@ from pearl.prompts.calls import (
     RefinePlan,
     WritePlan,
 )
+
+if TYPE_CHECKING:
+    from pearl.models.openai import Endpoint
 
 
 def choose_model(name: str = "") -> Model:
@@ -61,9 +65,33 @@ def choose_model(name: str = "") -> Model:
             "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
             "or use --model offline."
         )
-    from pearl.models.openai import OpenAI, find_endpoint
+    from pearl.models.openai import OpenAI
 
     return OpenAI(find_endpoint(name), name)
+
+
+def find_endpoint(name: str) -> Endpoint:
+    """The endpoint that a model's name and the environment mean.
+
+    Args:
+        name: as people write it: ``responses:`` in front asks over the Responses API, ``azure:``
+            a deployment on Azure.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    from pearl.models.openai import CHAT, RESPONSES, Endpoint
+    from pearl.models.settings import read_settings
+    from pearl.models.tokens import plain_name
+
+    model = plain_name(name)
+    kinds = name.removesuffix(model).split(":")
+    api = RESPONSES if "responses" in kinds else CHAT
+    if "azure" in kinds:
+        from pearl.models.openai_client import azure_transport
+
+        return Endpoint(model, azure_transport().settings, api, azure_transport)
+    return Endpoint(model, read_settings(model), api)
 
 
 def model_for(model: Model, call: Call) -> Model:

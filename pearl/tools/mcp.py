@@ -24,18 +24,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pearl.lang.source import InputError
-from pearl.tools.declared import (
-    PARAMETER_NAME,
-    TOOL_NAME,
-    Declared,
-    filled,
-    read_address,
-    read_authorities,
-    read_headers,
-)
-from pearl.tools.safety import Resolve, look_up, redaction
+from pearl.tools.endpoint import filled, read_address, read_authorities, read_headers
+from pearl.tools.safety import Resolve
 from pearl.tools.table import Table
-from pearl.tools.toolbox import Parameter, Service, Tool, ToolError
+from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
 
 if TYPE_CHECKING:
     import mcp
@@ -363,22 +355,6 @@ class Connection:
                 ) as streams,
             ):
                 yield streams
-
-
-def served(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[Declared]:
-    """A tool by itself, or the tools of a server, which is asked for them.
-
-    Raises:
-        InputError: as `Connection.offered`.
-    """
-    if not isinstance(declared.how, Server):
-        return [declared]
-    redact = redaction(environment[name].strip() for name in declared.variables)
-    connection = Connection(declared.how, declared.tool, environment, redact, look_up)
-    try:
-        return [replace(declared, tool=tool) for tool, _ in connection.offered()]
-    finally:
-        connection.end()
 
 
 async def _listed(client: mcp.Client) -> dict[str, mcp.Tool]:

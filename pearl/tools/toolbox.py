@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pearl.models.middleware.cache import ReplyCache
     from pearl.retrieval.retriever import Retriever
 
+TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 LONGEST = 15_000
 """Characters of a reply that a prompt holds (REBEL cuts replies there); the rest is counted."""

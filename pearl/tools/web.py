@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from pearl.tools.declared import HOLE, Http, filled, origin_of
+from pearl.tools.endpoint import HOLE, Http, filled, origin_of
 from pearl.tools.safety import Resolve, is_private_literal, is_public, one_form
 from pearl.tools.toolbox import Limits, ToolError
 

@@ -1,4 +1,4 @@
-"""The one shape that methods have, and how a strategy's run becomes an outcome.
+"""The one shape that methods have, what theirs are planned with, and how a run becomes an outcome.
 
 In all of them ``example`` is the question, ``shared`` what the methods of an evaluation share, and
 ``session`` the model in its layers. They raise `ModelError` where the model gave no usable answer,
@@ -7,20 +7,29 @@ and `RunError` where a strategy came to no answer, or named none of the options.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from pearl.answer import Option, Session, answer, answer_parts, is_guess, map_answer, start
-from pearl.evaluate.context import LIBRARY, EvaluationContext
+from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.lang.builtins import conclusion
 from pearl.lang.printer import print_plan
+from pearl.lang.text import counted
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import MapAnswer
+from pearl.retrieval.index import CorpusRetriever
 from pearl.runtime.loop import Finished, Strategy, run_strategy
-from pearl.strategies.registry import MACHINES, Prepared, find_strategy, prepare
+from pearl.strategies.registry import (
+    DEFAULT_LIMITS,
+    MACHINES,
+    Limits,
+    Prepared,
+    find_strategy,
+    prepare,
+)
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Tools
@@ -75,6 +84,56 @@ class Method:
     prose: bool = False
     needs_model: bool = False
     lacks: Callable[[EvaluationContext, Example], str] = lambda *_: ""
+
+
+def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[str, list[str]]:
+    """The planning setups that methods work with, each with the names of those methods.
+
+    A method with actions of its own has none.
+    """
+    users: dict[str, list[str]] = {}
+    for method in methods:
+        if name := shared.setup_name(method.setup):
+            users.setdefault(name, []).append(method.name)
+    return dict(sorted(users.items(), key=lambda item: item[0] != LIBRARY))
+
+
+def planned_with(
+    methods: Sequence[Method], shared: EvaluationContext
+) -> dict[str, tuple[str, str, str, str]]:
+    """What each method that is shown a library works with (`PlanningSetup.about`), by method."""
+    return {one.name: shared.setup(one.setup).about for one in methods if one.setup}
+
+
+def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:
+    """Rows of a report's head: the setups in use, and what was set for this run beside them."""
+    names_of = {method.name for method in methods}
+    users = setups_in_use(methods, shared)
+    for name, names in users.items():
+        of = "" if name == LIBRARY or len(users) == 1 else f" of {', '.join(names)}"
+        libraries, _, shown, _ = shared.setups[name].about
+        own = counted(own_actions(shared.setups[name].library), "action")
+        yield [f"library{of}", f"{libraries}, {own}"]
+        yield [f"demonstrations{of}", shown]
+    search = shared.search if any(name.startswith("tmn") for name in names_of) else None
+    retriever = shared.retriever
+    facts = {
+        "metric": shared.metric and shared.metric.name,
+        "learned": search and search.learned,
+        "search": search and str(search),
+        "index": retriever.info.corpus if isinstance(retriever, CorpusRetriever) else "",
+        "passages": shared.passages and f"{shared.passages:,} of each look-up",
+        "tools": shared.tools and shared.tools.path,
+        "shown": shared.shown and f"{shared.shown:,} of a library's actions, beside its builtins",
+        "examples": shared.examples and f"{shared.examples:,} at most of each form",
+        "states": "turns of one conversation" if shared.turns and names_of & {*MACHINES} else "",
+        "limits": ", ".join(
+            f"{one.name} {value:,}"
+            for one in fields(Limits)
+            if (value := getattr(shared.limits, one.name)) != getattr(DEFAULT_LIMITS, one.name)
+        ),
+    }
+    yield from ([name, text] for name, text in facts.items() if text)
 
 
 def prepared(name: str, setup: str, shared: EvaluationContext, session: Session) -> Prepared:

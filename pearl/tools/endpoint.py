@@ -1,0 +1,198 @@
+"""What ``tools.toml`` says of a service over HTTP: its address, its headers, whom it trusts.
+
+Mistakes are noted where they stand. A secret is given by the name of a variable, never itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
+
+from pearl.tools.safety import host_problem, is_private_literal, one_form
+from pearl.tools.table import Table
+from pearl.tools.toolbox import Parameter
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""Where a value of the environment stands in a text of the file."""
+
+HOLE = re.compile(r"\{([^{}]*)\}")
+"""Where a parameter stands in an endpoint's path."""
+
+USUAL_PORTS = {"http": 80, "https": 443}
+
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
+"""Headers that a file may not set: they say where a call goes and how it is read."""
+
+_SECRET = re.compile(r"key(?!word)|token|secret|authorization|cookie", re.IGNORECASE)
+"""What is in the name of a header or parameter whose value only its owner may know."""
+
+_COUNT = re.compile("tokens", re.IGNORECASE)
+"""What is in the name of a number that is no secret (``max_tokens``)."""
+
+_LEFT = "/:@!$&'()*+,;=-._~%{}"
+"""Characters of a path that stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """A service over HTTP.
+
+    Args:
+        method: GET sends arguments in the address, POST as a JSON object.
+        host: its name or address, without brackets, in small letters.
+        origin: scheme, host and port: all that is ever connected to.
+        path: with the names of parameters in braces.
+        query: what the address always has after ``?``.
+        static: texts, numbers and flags that every call has, by name; texts may have variables.
+        headers: the same, all texts.
+        ca: a file of certificates to trust in place of the system's; empty for those.
+    """
+
+    method: str
+    host: str
+    origin: str
+    path: str
+    query: str
+    static: Mapping[str, Any]
+    headers: Mapping[str, str]
+    ca: str
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Those that may have variables."""
+        return *self.static.values(), *self.headers.values()
+
+
+def origin_of(scheme: str, host: str, port: int) -> str:
+    """An origin in its one form: a usual port is left out."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{name}{'' if USUAL_PORTS.get(scheme) == port else f':{port}'}"
+
+
+def read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) -> Http | None:
+    """What a tool's table says of its service; None where its endpoint cannot be used."""
+    method = table.choice("method", "GET", "POST")
+    static = table.table("static")
+    for name, value in static.data.items():
+        if not isinstance(value, str | int | float):
+            static.wrong("give a text, a number, true or false.", name)
+        else:
+            _check_value(static, name, value)
+    headers, ca = read_headers(table), read_authorities(table, folder)
+    for parameter in parameters:
+        if parameter.name in static.data:
+            message = "it is a parameter and static: leave one of the two out."
+            table.wrong(message, parameter.name)
+    if not (address := read_address(table, "endpoint")):
+        return None
+    parts, origin = address
+    wrong = partial(table.wrong, key="endpoint")
+    path, query = quote(parts.path or "/", safe=_LEFT), quote(parts.query, safe=_LEFT + "?")
+    known = {parameter.name: parameter for parameter in parameters}
+    for name in HOLE.findall(path):
+        filler = known.get(name)
+        if filler is None and name not in static.data:
+            wrong(f"{{{name}}} is no parameter and not static: declare it.")
+        elif filler and (not filler.required or json.loads(filler.schema)["type"] == "array"):
+            wrong(f"{{{name}}} is to be required, and no array.")
+    if {"{", "}"} & set(HOLE.sub("", path) + query):
+        wrong("braces stand around a parameter's name, in the path only.")
+    host = one_form(parts.hostname or "")
+    return Http(method, host, origin, path, query, static.data, headers, ca)
+
+
+def read_address(table: Table, key: str) -> tuple[SplitResult, str] | None:
+    """The parts of a field's address and its origin; None where it cannot be called."""
+    if not (text := table.text(key)):
+        return None
+    wrong = partial(table.wrong, key=key)
+    try:
+        parts = urlsplit(text)
+        problem = _problem(text, parts)
+    except ValueError:
+        problem = "that is no address: write it as https://host/path"
+    if problem:
+        wrong(f"{problem}.")
+        return None
+    host = one_form(parts.hostname or "")
+    if is_private_literal(host) and table.table("limits").data.get("private") is not True:
+        wrong(
+            f"{host} is on this machine or in a private network: say private = true in "
+            f"[{table.place}.limits], where that is meant."
+        )
+    for name, value in parse_qsl(parts.query):
+        if _SECRET.search(name) and not _COUNT.search(name) and not VARIABLE.search(value):
+            wrong(f"{name} looks like a secret: give it in static, as ${{NAME}}.")
+    return parts, origin_of(parts.scheme, host, parts.port or USUAL_PORTS[parts.scheme])
+
+
+def read_headers(table: Table, key: str = "headers") -> Mapping[str, str]:
+    """A table's texts by name: headers, or what a program finds in its environment."""
+    headers = table.table(key)
+    for name, value in headers.data.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+            headers.wrong("such a name cannot be set: leave it out.", name)
+        elif not isinstance(value, str) or not value.isprintable():
+            headers.wrong("give a text, in one line.", name)
+        else:
+            _check_value(headers, name, value)
+    return headers.data
+
+
+def read_authorities(table: Table, folder: Path) -> str:
+    """The path of a table's file of certificates; empty where it names none."""
+    ca = str(folder / table.text("ca")) if "ca" in table.data else ""
+    try:
+        ca and ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError):
+        # Whatever is wrong with the certificates is an OSError too.
+        table.wrong("that is no file of certificates: give one in PEM.", "ca")
+    return ca
+
+
+def filled(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Values with what the environment says in the place of their variables."""
+    return {
+        name: VARIABLE.sub(lambda match: environment[match[1]].strip(), value)
+        if isinstance(value, str)
+        else value
+        for name, value in values.items()
+    }
+
+
+def _problem(text: str, parts: SplitResult) -> str:
+    """Why an address cannot be an endpoint, if so; a `ValueError` where its port is none."""
+    not_called = "only http and https are called: write it as https://host/path"
+    userinfo = "a name and password may not stand in it: use a header, with a variable"
+    host = parts.hostname or ""
+    problems = (
+        (VARIABLE.search(text), "a variable may stand in static and in headers only"),
+        (parts.scheme not in USUAL_PORTS, not_called),
+        ("@" in parts.netloc, userinfo),
+        ("#" in text, "leave out what stands from # on: it is never sent"),
+        (not host, "it has no host: write it as https://host/path"),
+        (problem := host_problem(host), problem),
+        (parts.port == 0 or parts.netloc.endswith(":"), "there is no such port"),
+    )
+    return next((message for is_so, message in problems if is_so), "")
+
+
+def _check_value(table: Table, name: str, value: str | float) -> None:
+    """A secret in the file would be read by all who see it, and masked nowhere."""
+    if isinstance(value, str):
+        if "${" in VARIABLE.sub("", value):
+            table.wrong("write a variable as ${NAME}, of letters, digits and _.", name)
+        literal = bool(value.strip()) and not VARIABLE.search(value)
+    else:
+        literal = not isinstance(value, bool) and not _COUNT.search(name)
+    if literal and _SECRET.search(name):
+        table.wrong("that looks like a secret: write it as ${NAME}, and set NAME.", name)
