@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,10 @@ def imports(file: Path) -> frozenset[str]:
     found: set[str] = set()
     for node in ast.walk(tree(file)):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found |= {node.module}
-            if node.module == "pearl":
-                found |= {f"pearl.{name.name}" for name in node.names}
+            for name in node.names:
+                inner = f"{node.module}.{name.name}"
+                is_module = (ROOT / inner.replace(".", "/")).with_suffix(".py").is_file()
+                found.add(inner if is_module else node.module)
         elif isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
     return frozenset(found)
@@ -61,6 +63,32 @@ def test_imports_only_point_upward(name: str):
                 continue
             assert parts[1] in ROOMS, f"{file.name}: {module} is no room of docs/house.md"
             assert ROOMS.index(parts[1]) <= ROOMS.index(name), f"{file.name} imports {module}"
+
+
+BACK = {
+    ("lang.ast", "lang.graph"),  # a notebook's picture of a plan
+    ("jobs.job", "jobs.cluster"),  # a job, where it is done on a cluster
+}
+"""What a file imports while it runs of one that imports it, and why."""
+
+
+def test_no_two_files_import_each_other():
+    """Not even where one of them does so late: whoever changes one would have to know both."""
+    modules = {
+        ".".join(file.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): {
+            module.removeprefix("pearl.") for module in imports(file) if module.startswith("pearl.")
+        }
+        for file in PACKAGE.rglob("*.py")
+    }
+    order = TopologicalSorter(
+        {
+            name: {other for other in used if other in modules and (name, other) not in BACK}
+            - {name}
+            for name, used in modules.items()
+        }
+    )
+    assert len(list(order.static_order())) == len(modules)
+    assert all(other in modules[name] for name, other in BACK)
 
 
 def test_nobody_imports_commaqa_but_its_commands_its_data_sets_and_its_methods():

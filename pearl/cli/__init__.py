@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from pearl.lang.source import InputError, LinesError
-from pearl.lang.text import printable
+from pearl.lang.text import json_text, printable
 
 
 class Failure(click.ClickException):
@@ -162,9 +162,7 @@ def _failed(error: click.ClickException | InputError) -> int:
     message = " ".join(message.split())
     lines = error.lines if isinstance(error, LinesError) else (message,)
     if "--json" in sys.argv[1:]:
-        from pearl.cli.output import emit_json
-
-        emit_json({"error": message, **more})
+        click.echo(json_text({"error": message, **more}), nl=False, color=True)
     for line in lines:
         _say(" ".join(line.split()))
     return code
