@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from pearl.lang.library import load_library
 from tests.conftest import ROOT
 
 LOOK = """
@@ -27,8 +28,8 @@ read = lambda file: file.read_text(encoding="utf-8")
 print(json.dumps({
     "home": pearl.__file__,
     "grammar": {name: grammar_table(name) for name in ("plan", "library")},
-    "actions": {name: read(file) for name, file in shipped_actions().items()},
-    "demos": {file.name: read(file) for file in shipped_plans()},
+    "actions": {file.name: read(file) for file in shipped_actions().values()},
+    "plans/demos": {file.name: read(file) for file in shipped_plans()},
     "count": len(load_library().actions),
 }))
 """
@@ -98,40 +99,43 @@ def _borrowed(folder: Path) -> str:
     return f"{links}\n"
 
 
-@pytest.mark.parametrize("form", ["wheel", "editable", "in the tree"])
-def test_installed(form: str, built: tuple[Path, Path, Path], tmp_path: Path):
+@pytest.fixture(scope="module", params=["wheel", "editable"])
+def python(
+    request: pytest.FixtureRequest,
+    built: tuple[Path, Path, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Path]:
+    """The Python of an environment that has Pearl, and the folder in which its modules are."""
+    tree, _, wheel = built
+    folder = tmp_path_factory.mktemp("installed") / "env"
+    if request.param == "wheel":
+        return installed(wheel, folder), folder
+    return installed(tree, folder, "-e"), tree
+
+
+def test_what_is_installed_has_its_data(python: tuple[Path, Path], built: tuple[Path, Path, Path]):
     """The wheel was built from the sdist, so both are tried; and the wheel from within the tree,
     whose modules stand before those that are installed."""
-    tree, _, wheel = built
-    what, options = (tree, ["-e"]) if form == "editable" else (wheel, [])
-    python = installed(what, tmp_path / "env", *options)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    seen = json.loads(run(python, "-c", LOOK, cwd=tree if form == "in the tree" else empty))
-    home = tmp_path / "env" if form == "wheel" else tree
-    assert Path(seen["home"]).is_relative_to(home)
-    assert seen["grammar"] == {
-        name: json.loads((ROOT / "grammar" / f"{name}.json").read_bytes())
-        for name in ("plan", "library")
-    }
-    for folder, ending, found in (
-        ("actions", "actions", "actions"),
-        ("plans/demos", "plan", "demos"),
-    ):
-        texts = {
-            file.name if found == "demos" else file.stem: file.read_text(encoding="utf-8")
-            for file in (ROOT / folder).glob(f"*.{ending}")
-        }
-        assert seen[found] == texts
-    pearl = tmp_path / "env" / "bin" / "pearl"
-    assert run(pearl, "--version", cwd=empty) == "pearl, version 7.8.9\n"
-    assert len(json.loads(run(pearl, "actions", "--json", cwd=empty))) == seen["count"]
-    plan = empty / "one.plan"
-    plan.write_text('1. a = FIND_CHARACTER(CTX, "Mara") : who she is\n', encoding="utf-8")
-    assert json.loads(run(pearl, "lint", plan, "--json", cwd=empty)) == []
-    story = empty / "story.txt"
+    (found, home), tree = python, built[0]
+    for folder, where in {Path.cwd(): home, tree: tree}.items():
+        seen = json.loads(run(found, "-c", LOOK, cwd=folder))
+        assert Path(seen["home"]).is_relative_to(where)
+        for name in ("plan", "library"):
+            table = json.loads((ROOT / "grammar" / f"{name}.json").read_bytes())
+            assert seen["grammar"][name] == table
+        for kind, ending in (("actions", "actions"), ("plans/demos", "plan")):
+            files = (ROOT / kind).glob(f"*.{ending}")
+            texts = {file.name: file.read_text(encoding="utf-8") for file in files}
+            assert seen[kind] == texts
+        assert seen["count"] == len(load_library().actions)
+
+
+def test_what_is_installed_answers(python: tuple[Path, Path], tmp_path: Path):
+    pearl = python[0].parent / "pearl"
+    assert run(pearl, "--version", cwd=tmp_path) == "pearl, version 7.8.9\n"
+    story = tmp_path / "story.txt"
     story.write_text("Mara left. She left because the post had closed.\n", encoding="utf-8")
-    answer = json.loads(run(pearl, "ask", story, "Why did Mara leave?", "--json", cwd=empty))
+    answer = json.loads(run(pearl, "ask", story, "Why did Mara leave?", "--json", cwd=tmp_path))
     assert answer["model"] == "offline"
     assert answer["evidence"]
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from html import unescape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,18 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store.db"
 
 
+@pytest.fixture(scope="module")
+def inside(filled: Path) -> Iterator[Browser]:
+    """Somebody who looks at that store."""
+    with viewing(str(filled)) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def known(filled: Path) -> dict[str, str]:
+    return names(filled)
+
+
 def names(place: Path | str) -> dict[str, str]:
     """The runs' names by the order in which they were made: ``0`` is the first."""
     engine = open_database(str(place))
@@ -112,24 +125,23 @@ class TestPages:
             ("most=100&kind=batch", "32"), ("least=100.5", ""), ("least=0&most=-1", ""),
         ],
     )  # fmt: skip
-    def test_runs_are_found(self, filled: Path, query: str, found: str):
-        with viewing(str(filled)) as browser:
-            assert listed(browser.get(f"/?{query}").text, names(filled)) == found
+    def test_runs_are_found(self, inside: Browser, known: dict[str, str], query: str, found: str):
+        assert listed(inside.get(f"/?{query}").text, known) == found
 
-    def test_runs_are_found_by_the_share_that_is_right(self, filled: Path):
-        known = names(filled)
+    def test_runs_are_found_by_the_share_that_is_right(
+        self, filled: Path, inside: Browser, known: dict[str, str]
+    ):
         engine = open_database(str(filled))
         counts = count_rows(engine, list(known.values()))
         shares = {at: counts[name].right / counts[name].judged for at, name in known.items()
                   if name in counts}  # fmt: skip
         assert len(set(shares.values())) > 1
-        with viewing(str(filled)) as browser:
-            for share in set(shares.values()):
-                over = browser.get(f"/?least={100 * share - 0.01}").text
-                assert set(listed(over, known)) == {at for at in shares if shares[at] >= share}
-                under = browser.get(f"/?most={100 * share + 0.01}").text
-                assert set(listed(under, known)) == {at for at in shares if shares[at] <= share}
-                assert f"<b>{100 * share:.1f} %</b>" in over
+        for share in set(shares.values()):
+            over = inside.get(f"/?least={100 * share - 0.01}").text
+            assert set(listed(over, known)) == {at for at in shares if shares[at] >= share}
+            under = inside.get(f"/?most={100 * share + 0.01}").text
+            assert set(listed(under, known)) == {at for at in shares if shares[at] <= share}
+            assert f"<b>{100 * share:.1f} %</b>" in over
 
     def test_of_many_there_are_links_to_older_ones(self, place: str):
         engine = open_database(place)
@@ -151,51 +163,47 @@ class TestPages:
                 link = before.rpartition('href="')[2] if older else None
         assert seen == [one["id"] for one in reversed(every)]
 
-    def test_a_run_a_row_and_each_of_its_calls(self, filled: Path):
-        known = names(filled)
-        with viewing(str(filled)) as browser:
-            page = browser.get(f"/run/{known['2']}")
-            assert page.status == 200
-            assert "&lt;b&gt;, base line" in page.text
-            assert "?item=q%2F1" in page.text
-            assert "3 rows." in page.text
-            row = browser.get(f"/run/{known['2']}?item=q%2F1").text
-            assert "<h1>Why does Tom leave?</h1>" in row
-            assert "to the letter" in row
-            assert "The right answer is <b>B</b>" in row
-            # Rows are gone through one by one: all, or those that were asked for.
-            links = re.findall(r'<a href="([^"]+)" rel="(prev|next)"', row)
-            assert [(unescape(link).partition("?")[2], way) for link, way in links] == [
-                ("item=q%2F0", "prev"), ("item=q%2F2", "next"),
-            ]  # fmt: skip
-            some = browser.get(f"/run/{known['2']}?item=q%2F1&q=leave").text
-            assert "?item=q%2F2&amp;q=leave" in some
-            alone = browser.get(f"/run/{known['2']}?item=q%2F1&q=q/1").text
-            assert "Next row" not in alone
-            assert "Previous row" not in alone
-            evaluation = browser.get(f"/run/{known['4']}?method=mcq&show=wrong").text
-            assert "rows of 6" in evaluation or "row of 6" in evaluation
-            assert "item=pearl%2Fq%2F0" not in evaluation.partition('id="rows"')[2]
-            assert browser.get(f"/run/{known['2']}?q=Q/1").text.count('<tr id="r') == 1
-            assert browser.get(f"/run/{known['0']}").text.count("<h1>Why does Mara leave?") == 1
+    def test_a_run_a_row_and_each_of_its_calls(self, inside: Browser, known: dict[str, str]):
+        page = inside.get(f"/run/{known['2']}")
+        assert page.status == 200
+        assert "&lt;b&gt;, base line" in page.text
+        assert "?item=q%2F1" in page.text
+        assert "3 rows." in page.text
+        row = inside.get(f"/run/{known['2']}?item=q%2F1").text
+        assert "<h1>Why does Tom leave?</h1>" in row
+        assert "to the letter" in row
+        assert "The right answer is <b>B</b>" in row
+        # Rows are gone through one by one: all, or those that were asked for.
+        links = re.findall(r'<a href="([^"]+)" rel="(prev|next)"', row)
+        assert [(unescape(link).partition("?")[2], way) for link, way in links] == [
+            ("item=q%2F0", "prev"), ("item=q%2F2", "next"),
+        ]  # fmt: skip
+        some = inside.get(f"/run/{known['2']}?item=q%2F1&q=leave").text
+        assert "?item=q%2F2&amp;q=leave" in some
+        alone = inside.get(f"/run/{known['2']}?item=q%2F1&q=q/1").text
+        assert "Next row" not in alone
+        assert "Previous row" not in alone
+        evaluation = inside.get(f"/run/{known['4']}?method=mcq&show=wrong").text
+        assert "rows of 6" in evaluation or "row of 6" in evaluation
+        assert "item=pearl%2Fq%2F0" not in evaluation.partition('id="rows"')[2]
+        assert inside.get(f"/run/{known['2']}?q=Q/1").text.count('<tr id="r') == 1
+        assert inside.get(f"/run/{known['0']}").text.count("<h1>Why does Mara leave?") == 1
 
-    def test_two_runs_side_by_side(self, filled: Path):
-        known = names(filled)
-        with viewing(str(filled)) as browser:
-            text = browser.get(f"/diff?a={known['2']}&b={known['3']}").text
-            assert "2 rows in both, " in text
-            assert "1 only in the first, 0 only in the second" in text
-            rows = text.partition('<th scope="col">second</th></tr>')[2].partition("</table>")[0]
-            ends = [">differs<" in row for row in rows.split("<tr")[1:]]
-            assert ends == sorted(ends, reverse=True) != []
-            assert True in ends
-            only = browser.get(f"/diff?a={known['2']}&b={known['3']}&which=differ").text
-            assert f'<p class="note">{ends.count(True)} row' in only
-            asks = browser.get(f"/diff?a={known['0']}&b={known['1']}").text
-            assert "What did Tom want?" in asks
-            assert "FIND_" in asks.partition('id="plan"')[2]
-            itself = browser.get(f"/diff?a={known['4']}&b={known['4']}").text
-            assert "p (McNemar)" in itself
+    def test_two_runs_side_by_side(self, inside: Browser, known: dict[str, str]):
+        text = inside.get(f"/diff?a={known['2']}&b={known['3']}").text
+        assert "2 rows in both, " in text
+        assert "1 only in the first, 0 only in the second" in text
+        rows = text.partition('<th scope="col">second</th></tr>')[2].partition("</table>")[0]
+        ends = [">differs<" in row for row in rows.split("<tr")[1:]]
+        assert ends == sorted(ends, reverse=True) != []
+        assert True in ends
+        only = inside.get(f"/diff?a={known['2']}&b={known['3']}&which=differ").text
+        assert f'<p class="note">{ends.count(True)} row' in only
+        asks = inside.get(f"/diff?a={known['0']}&b={known['1']}").text
+        assert "What did Tom want?" in asks
+        assert "FIND_" in asks.partition('id="plan"')[2]
+        itself = inside.get(f"/diff?a={known['4']}&b={known['4']}").text
+        assert "p (McNemar)" in itself
 
     @pytest.mark.parametrize(
         ("path", "status", "said"),
@@ -211,9 +219,10 @@ class TestPages:
             ("/static/../app.py", 404, "no such page"),
         ],
     )
-    def test_what_cannot_be_shown_is_said(self, filled: Path, path: str, status: int, said: str):
-        with viewing(str(filled)) as browser:
-            answer = browser.get(path.format(*names(filled).values()))
+    def test_what_cannot_be_shown_is_said(
+        self, inside: Browser, known: dict[str, str], path: str, status: int, said: str
+    ):
+        answer = inside.get(path.format(*known.values()))
         assert answer.status == status
         assert said in answer.text
 
@@ -221,10 +230,9 @@ class TestPages:
         assert View({}, "").pause == 2
         assert View({}, "", asked=time.monotonic() - 4).pause > 20
 
-    def test_a_page_beyond_the_last_one_is_the_last_one(self, filled: Path):
-        with viewing(str(filled)) as browser:
-            for page in ("9", "-1", "0", "1e9"):
-                assert "?item=pearl%2Fq%2F0" in browser.get(f"/run/last?page={page}").text
+    @pytest.mark.parametrize("page", ["9", "-1", "0", "1e9"])
+    def test_a_page_beyond_the_last_one_is_the_last_one(self, inside: Browser, page: str):
+        assert "?item=pearl%2Fq%2F0" in inside.get(f"/run/last?page={page}").text
 
 
 def test_a_batch_with_a_tag_that_is_none_is_not_begun():
@@ -237,29 +245,27 @@ def test_a_batch_with_a_tag_that_is_none_is_not_begun():
 
 
 class TestWhoIsLetIn:
-    def test_who_has_no_link_sees_nothing(self, filled: Path):
-        with viewing(str(filled)) as inside:
-            other = Browser(inside.port)
-            for path in ("/", "/run/last", "/diff", "/?token=wrong", "/?token=%ff"):
-                answer = other.get(path)
-                assert answer.status == 401
-                assert "open the link" in answer.text
-                assert "Mara" not in answer.text
-            other.cookies = {"pearl_view": TOKEN}
-            assert other.get("/").status == 401
-            (cookie,) = Browser(inside.port).get(f"/?token={TOKEN}").cookies
-            assert {"HttpOnly", "SameSite=strict"} <= {one.strip() for one in cookie.split(";")}
-            assert TOKEN not in cookie
+    def test_who_has_no_link_sees_nothing(self, inside: Browser):
+        other = Browser(inside.port)
+        for path in ("/", "/run/last", "/diff", "/?token=wrong", "/?token=%ff"):
+            answer = other.get(path)
+            assert answer.status == 401
+            assert "open the link" in answer.text
+            assert "Mara" not in answer.text
+        other.cookies = {"pearl_view": TOKEN}
+        assert other.get("/").status == 401
+        (cookie,) = Browser(inside.port).get(f"/?token={TOKEN}").cookies
+        assert {"HttpOnly", "SameSite=strict"} <= {one.strip() for one in cookie.split(";")}
+        assert TOKEN not in cookie
 
-    def test_nothing_is_sent_to_it_and_no_other_name_leads_to_it(self, filled: Path):
-        with viewing(str(filled)) as browser:
-            assert browser.get("/", Host="evil.example").status == 421
-            for method in ("POST", "PUT", "DELETE"):
-                assert browser.ask(method, "/", "x").status == 405
-            for path in ("/", "/run/last", "/diff", "/nosuch"):
-                headers = browser.get(path).headers
-                assert dict(HEADERS).items() <= headers.items()
-                assert headers["cache-control"] == "no-store"
+    def test_nothing_is_sent_to_it_and_no_other_name_leads_to_it(self, inside: Browser):
+        assert inside.get("/", Host="evil.example").status == 421
+        for method in ("POST", "PUT", "DELETE"):
+            assert inside.ask(method, "/", "x").status == 405
+        for path in ("/", "/run/last", "/diff", "/nosuch"):
+            headers = inside.get(path).headers
+            assert dict(HEADERS).items() <= headers.items()
+            assert headers["cache-control"] == "no-store"
 
 
 def test_the_command_says_where_it_is_and_writes_nothing(filled: Path):
@@ -313,10 +319,10 @@ InChromium = Callable[[Callable[[Any], Any]], Any]
 
 @pytest.mark.parametrize("script", [True, False])
 def test_by_keys_alone_with_and_without_a_script(
-    filled: Path, in_chromium: InChromium, script: bool
+    inside: Browser, in_chromium: InChromium, script: bool
 ):
-    def look(browser: Any, port: int) -> None:
-        seen = Watched(browser, port, java_script_enabled=script)
+    def look(browser: Any) -> None:
+        seen = Watched(browser, inside.port, java_script_enabled=script)
         page = seen.page
         assert TOKEN not in page.url
 
@@ -348,40 +354,37 @@ def test_by_keys_alone_with_and_without_a_script(
         page.get_by_role("heading", name="Runs", exact=True).wait_for()
         seen.close()
 
-    with viewing(str(filled)) as inside:
-        in_chromium(lambda browser: look(browser, inside.port))
+    in_chromium(look)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone_and_a_desk_readable_by_everybody(
-    filled: Path, in_chromium: InChromium, scheme: str
+    inside: Browser, known: dict[str, str], in_chromium: InChromium
 ):
-    known = names(filled)
     paths = ("/", "/?q=none", "/run/last", "/run/last?item=mcq/q/0", f"/run/{known['0']}",
              f"/diff?a={known['2']}&b={known['3']}", f"/diff?a={known['0']}&b={known['1']}",
              f"/diff?a={known['4']}&b={known['4']}")  # fmt: skip
 
-    def look(browser: Any, port: int) -> None:
-        for width in (360, 1280):
-            size = {"width": width, "height": 800}
-            seen = Watched(browser, port, viewport=size, color_scheme=scheme)
-            page = seen.page
-            for path in paths:
-                page.goto(seen.home + path)
+    def look(browser: Any) -> None:
+        seen = Watched(browser, inside.port)
+        page = seen.page
+        for path in paths:
+            page.goto(seen.home + path)
+            for width, scheme in product((360, 1280), ("light", "dark")):
+                page.set_viewport_size({"width": width, "height": 800})
+                page.emulate_media(color_scheme=scheme)
                 assert fits(page), (path, width)
-                assert page.get_by_role("heading", level=1).count() == 1
-                assert page.locator("main").count() == 1
-                unnamed = "[...document.querySelectorAll('input:not([type=hidden]),select')]"
-                assert page.evaluate(f"{unnamed}.every(one => one.labels.length)")
-                assert page.evaluate(CONTRAST) == []
-                ids = page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
-                assert len(ids) == len(set(ids))
-                tables = page.locator(".wide[tabindex='0'] table").count()
-                assert tables == page.locator("table").count()
-            seen.close()
+                assert page.evaluate(CONTRAST) == [], (path, scheme)
+            assert page.get_by_role("heading", level=1).count() == 1
+            assert page.locator("main").count() == 1
+            unnamed = "[...document.querySelectorAll('input:not([type=hidden]),select')]"
+            assert page.evaluate(f"{unnamed}.every(one => one.labels.length)")
+            ids = page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
+            assert len(ids) == len(set(ids))
+            tables = page.locator(".wide[tabindex='0'] table").count()
+            assert tables == page.locator("table").count()
+        seen.close()
 
-    with viewing(str(filled)) as inside:
-        in_chromium(lambda browser: look(browser, inside.port))
+    in_chromium(look)
 
 
 def test_nothing_that_anybody_wrote_runs(serve: Serve, in_chromium: InChromium):
