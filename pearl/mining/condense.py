@@ -111,8 +111,8 @@ class Condensed:
     def frame(self) -> DataFrame:
         """Which action stands for each older one, as a table of pandas (`as_frame`)."""
         return as_frame(
-            {"old": one.old.signature, "new": one.new, "arguments": [*map(print_arg, one.args)]}
-            for one in self.mapping
+            {"old": row.old.signature, "new": row.new, "arguments": [*map(print_arg, row.args)]}
+            for row in self.mapping
         )
 
 
@@ -134,10 +134,10 @@ def _substituted(
     return tuple(substituted(arg, by_name) for arg in args)
 
 
-def free_name(name: str, taken: Container[str]) -> str:
+def free_name(name: str, names: Container[str]) -> str:
     """The name with the first number, from 2 on, with which it is not taken."""
     number = 2
-    while f"{name}_{number}" in taken:
+    while f"{name}_{number}" in names:
         number += 1
     return f"{name}_{number}"
 
@@ -153,8 +153,8 @@ def _weighed(
     return Condensed(tuple(weighed), tuple(mapping), tuple(notes))
 
 
-def listed(
-    actions: Sequence[Action], mapping: Sequence[Mapped], taken: Collection[str] = ()
+def with_older(
+    actions: Sequence[Action], mapping: Sequence[Mapped], others: Collection[str] = ()
 ) -> tuple[Action, ...]:
     """Actions with all that each of them replaces, and who proposed it.
 
@@ -165,10 +165,10 @@ def listed(
     Args:
         actions: the new ones.
         mapping: every older action, and what stands for it.
-        taken: names that cannot be aliases, as another library has them.
+        others: names that cannot be aliases, as another library has them.
     """
-    used = {action.name for action in actions} | set(taken)
-    found: list[Action] = []
+    used = {action.name for action in actions} | set(others)
+    results: list[Action] = []
     for action in actions:
         covered = [mapped for mapped in mapping if mapped.new == action.name]
         aliases: list[str] = []
@@ -187,7 +187,7 @@ def listed(
             ):
                 replaces.setdefault(call, older)
         ids = dict.fromkeys(id_ for mapped in covered for id_ in mapped.old.provenance)
-        found.append(
+        results.append(
             replace(
                 action,
                 aliases=tuple(dict.fromkeys(aliases)),
@@ -195,7 +195,7 @@ def listed(
                 provenance=tuple(ids),
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def _older(mapped: Mapped) -> Iterable[Replaced]:
@@ -233,8 +233,8 @@ def condense(
         than ``target`` are left only where an action's last parameter repeats, as its
         calls cannot be written in another way; a note says so.
     """
-    state = merged(begin(actions, seeds or {}), target, floor)
-    return finished(folded(state, target), seeds or {}, target)
+    state = merge_similar(begin(actions, seeds or {}), target, floor)
+    return finish(generalize(state, target), seeds or {}, target)
 
 
 def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
@@ -248,7 +248,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
     names = {action.name for action in actions}
     notes: list[Note] = []
     mapping: list[Mapped] = []
-    found: dict[str, Action] = {}
+    named_actions: dict[str, Action] = {}
     for action in actions:
         name, number, reason = action.name, 1, ""
         if action.is_builtin or name in own:
@@ -257,7 +257,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             notes.append(Note("builtin", text, (name,)))
             continue
         while True:
-            before, seed = found.get(name), seeds.get(name)
+            before, seed = named_actions.get(name), seeds.get(name)
             if before and _call_types(before) != _call_types(action):
                 reason = "It stands there with other parameters too"
             elif seed and len(seed.params) != len(action.params):
@@ -271,7 +271,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
         if reason:
             text = f"{action.signature} is now {name}. {reason}."
             notes.append(Note("same-name", text, (action.name, name)))
-        elif seed and name not in found:
+        elif seed and name not in named_actions:
             text = f"{name} is one of the seed actions too: in plans, the later library counts."
             notes.append(Note("seed", text, (name,)))
         named = replace(action, name=name)
@@ -283,16 +283,16 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             named = replace(before, doc=widened(before, [named]))
             text = f"{action.name} stands there twice with the same parameters: the two are one."
             notes.append(Note("same-name", text, (action.name,)))
-        found[name] = replace(named, aliases=(), replaces=(), span=action.span)
+        named_actions[name] = replace(named, aliases=(), replaces=(), span=action.span)
         mapping.append(Mapped(action, name, itself(action).args))
-    return _weighed(found.values(), mapping, notes)
+    return _weighed(named_actions.values(), mapping, notes)
 
 
 def _call_types(action: Action) -> tuple[object, ...]:
     return [param.type for param in action.params], action.returns, action.variadic
 
 
-def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
+def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
     """One action for each group of like ones, as far as a target asks for it.
 
     Args:
@@ -300,7 +300,7 @@ def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
         target: how many actions are wanted, at most.
         floor: the likeness below which two stay apart.
     """
-    kept: list[Action] = []
+    actions: list[Action] = []
     mapping: list[Mapped] = []
     for places in group(state.actions, target, floor):
         members = [state.actions[at] for at in places]
@@ -309,13 +309,13 @@ def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
         for member in members:
             args = arguments(member, best)
             if args is None:
-                kept.append(member)
+                actions.append(member)
             mapping.append(itself(member) if args is None else Mapped(member, best.name, args))
-        kept.append(replace(best, doc=widened(best, members)))
-    return applied(state, [Condensed(tuple(kept), tuple(mapping), ())], {})
+        actions.append(replace(best, doc=widened(best, members)))
+    return combine(state, [Condensed(tuple(actions), tuple(mapping), ())], {})
 
 
-def applied(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Action]) -> Condensed:
+def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Action]) -> Condensed:
     """The library after a step.
 
     Two parts may have made an action of the same name: with the same parameters they
@@ -327,25 +327,25 @@ def applied(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
         seeds: actions beside it, by name: their names are theirs, where parameters differ.
     """
     notes = [*state.notes]
-    found: dict[str, Action] = {}
+    actions: dict[str, Action] = {}
     then: dict[str, Mapped] = {}
     for part in parts:
         notes += part.notes
         renamed: dict[str, str] = {}
         for action in part.actions:
-            before, seed = found.get(action.name), seeds.get(action.name)
+            before, seed = actions.get(action.name), seeds.get(action.name)
             name = action.name
             if before and _same_use(before) == _same_use(action):
                 text = f"{name} was made by two calls: it stands for what both replace."
                 notes.append(Note("same-name", text, (name,)))
-                found[name] = replace(before, doc=widened(before, [action]))
+                actions[name] = replace(before, doc=widened(before, [action]))
                 continue
             if before or (seed and len(seed.params) != len(action.params)):
-                name = free_name(name, {*found, *seeds, *(old.name for old in state.actions)})
+                name = free_name(name, {*actions, *seeds, *(old.name for old in state.actions)})
                 text = f"{action.name} is there with other parameters: this one is now {name}."
                 notes.append(Note("same-name", text, (action.name, name)))
                 renamed[action.name] = name
-            found[name] = replace(action, name=name)
+            actions[name] = replace(action, name=name)
         for mapped in part.mapping:
             then[mapped.old.name] = replace(mapped, new=renamed.get(mapped.new, mapped.new))
     mapping: list[Mapped] = []
@@ -355,7 +355,7 @@ def applied(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
             args = _substituted(next_.args, params, mapped.args)
             mapped = Mapped(mapped.old, next_.new, args)
         mapping.append(mapped)
-    return _weighed(found.values(), mapping, notes)
+    return _weighed(actions.values(), mapping, notes)
 
 
 def _same_use(action: Action) -> tuple[object, ...]:
@@ -363,14 +363,14 @@ def _same_use(action: Action) -> tuple[object, ...]:
     return params, read_action(action).marks, action.returns
 
 
-def folded(state: Condensed, target: int) -> Condensed:
+def generalize(state: Condensed, target: int) -> Condensed:
     """As many actions made cases of a general one as a target asks for.
 
     First those that stand for the fewest proposals and older actions, and of
     these the most narrowly defined.
 
     Args:
-        state: as `merged` left it.
+        state: as `merge_similar` left it.
         target: how many actions are wanted, at most.
     """
     if len(state.actions) <= target:
@@ -381,17 +381,17 @@ def folded(state: Condensed, target: int) -> Condensed:
         (action for action in state.actions if not action.variadic and action.doc != _GENERAL_DOC),
         key=lambda action: (len(action.provenance), covers[action.name], -narrow(action)),
     )
-    kept = {action.name: action for action in state.actions}
+    actions = {action.name: action for action in state.actions}
     then: dict[str, str] = {}
     for action in order:
-        if len(kept) <= target:
+        if len(actions) <= target:
             break
-        general = _general_action("any" if one_type else action.returns, kept)
-        alike = sum(other.returns == action.returns for other in kept.values())
-        if general.name not in kept and alike == 1 and not one_type:
+        general = _general_action("any" if one_type else action.returns, actions)
+        same_type = sum(other.returns == action.returns for other in actions.values())
+        if general.name not in actions and same_type == 1 and not one_type:
             continue
-        del kept[action.name]
-        kept.setdefault(general.name, general)
+        del actions[action.name]
+        actions.setdefault(general.name, general)
         then[action.name] = general.name
     # Calls of the general action are each in the words of the older action itself.
     mapping = [
@@ -402,26 +402,26 @@ def folded(state: Condensed, target: int) -> Condensed:
     ]
     count = sum(mapped.new in then for mapped in state.mapping)
     text = f"{count} actions that little else is like are calls of {GENERAL} now, in their words."
-    return _weighed(kept.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
+    return _weighed(actions.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
 
 
-def _general_action(returns: Type, beside: Mapping[str, Action]) -> Action:
+def _general_action(returns: Type, actions: Mapping[str, Action]) -> Action:
     """The action that finds whatever it is told to, for one type of output.
 
     Args:
         returns: the type.
-        beside: the actions it will stand among, by name; it is one of them where
+        actions: the actions it will stand among, by name; it is one of them where
             they have it already.
     """
     name = GENERAL if returns in ("text", "any") else f"{GENERAL}_{returns.upper()}"
     fits = (_GENERAL_DOC, returns)
-    others = {other.name for other in beside.values() if (other.doc, other.returns) != fits}
+    others = {other.name for other in actions.values() if (other.doc, other.returns) != fits}
     name = free_name(name, others) if name in others else name
     general = Action(name, (Param(DOCUMENT), Param("X")), returns, _GENERAL_DOC)
-    return beside.get(name, general)
+    return actions.get(name, general)
 
 
-def finished(state: Condensed, seeds: Collection[str], target: int | None = None) -> Condensed:
+def finish(state: Condensed, seeds: Collection[str], target: int | None = None) -> Condensed:
     """The library as it is written: each action lists what it replaces, older names first.
 
     No action keeps a name by which older plans call another one; a note says so of each.
@@ -437,19 +437,19 @@ def finished(state: Condensed, seeds: Collection[str], target: int | None = None
         for mapped in state.mapping
         for older in _older(mapped)
     }
-    taken = {name for name, _ in calls} | {action.name for action in state.actions}
+    used = {name for name, _ in calls} | {action.name for action in state.actions}
     names: dict[str, str] = {}
     for action in state.actions:
         if calls.get((action.name, len(action.params)), action.name) != action.name:
-            name = names[action.name] = free_name(action.name, taken)
-            taken.add(name)
+            name = names[action.name] = free_name(action.name, used)
+            used.add(name)
             text = f"{action.name} is an older action's name: the new one is now {name}."
             notes.append(Note("same-name", text, (action.name, name)))
-    mapping = [replace(one, new=names.get(one.new, one.new)) for one in state.mapping]
+    mapping = [replace(mapped, new=names.get(mapped.new, mapped.new)) for mapped in state.mapping]
     first = {mapped.new: at for at, mapped in reversed(list(enumerate(mapping)))}
-    renamed = [replace(one, name=names.get(one.name, one.name)) for one in state.actions]
+    renamed = [replace(new, name=names.get(new.name, new.name)) for new in state.actions]
     ordered = sorted(renamed, key=lambda action: first[action.name])
     if target is not None and len(ordered) > target:
         text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
         notes.append(Note("target", text + "written anew."))
-    return Condensed(listed(ordered, mapping, seeds), tuple(mapping), tuple(notes))
+    return Condensed(with_older(ordered, mapping, seeds), tuple(mapping), tuple(notes))

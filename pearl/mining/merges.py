@@ -18,20 +18,20 @@ from pearl.mining.condense import (
     Condensed,
     Mapped,
     Note,
-    finished,
+    finish,
     free_name,
     itself,
-    listed,
     straight,
+    with_older,
 )
 
 _DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECASE)
 _NEW = re.compile(r"new\s+(?P<action>.+)$", re.IGNORECASE)
 
 
-def call_of(one: Mapped) -> str:
+def call_of(mapped: Mapped) -> str:
     """The new call that stands for an older one, in the older one's names."""
-    return f"{one.new}({', '.join(print_arg(arg) for arg in one.args)})"
+    return f"{mapped.new}({', '.join(print_arg(arg) for arg in mapped.args)})"
 
 
 def merges(condensed: Condensed) -> list[int]:
@@ -40,11 +40,11 @@ def merges(condensed: Condensed) -> list[int]:
     Not among them: an action that stays, and the second of two with one name and the
     same parameters, which no library could hold.
     """
-    covered = Counter(one.new for one in condensed.mapping)
+    covered = Counter(mapped.new for mapped in condensed.mapping)
     return [
         at
-        for at, one in enumerate(condensed.mapping)
-        if not (straight(one) and (one.new == one.old.name or covered[one.new] == 1))
+        for at, mapped in enumerate(condensed.mapping)
+        if not (straight(mapped) and (mapped.new == mapped.old.name or covered[mapped.new] == 1))
     ]
 
 
@@ -61,19 +61,19 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
     if not rejected:
         return condensed
     mapping = list(condensed.mapping)
-    taken = {action.name for action in condensed.actions}
+    names = {action.name for action in condensed.actions}
     stays: list[Action] = []
     for at in sorted(rejected):
         old = replace(mapping[at].old, aliases=(), replaces=())
-        if old.name in taken:
-            old = replace(old, name=free_name(old.name, taken))
-        taken.add(old.name)
+        if old.name in names:
+            old = replace(old, name=free_name(old.name, names))
+        names.add(old.name)
         stays.append(old)
         mapping[at] = Mapped(mapping[at].old, old.name, itself(old).args)
     used = {merge.new for merge in mapping}
-    kept = [_narrowed(action, condensed, mapping) for action in condensed.actions]
-    left = (*(action for action in kept if action.name in used), *stays)
-    done = finished(Condensed(left, tuple(mapping), condensed.notes), seeds)
+    narrowed = [_narrowed(action, condensed, mapping) for action in condensed.actions]
+    actions = (*(action for action in narrowed if action.name in used), *stays)
+    done = finish(Condensed(actions, tuple(mapping), condensed.notes), seeds)
     text = f"Rejected merges: {len(rejected)}. Those actions stay as they were."
     note = Note("review", text, tuple(action.name for action in stays))
     return replace(done, notes=(*done.notes, note))
@@ -109,11 +109,11 @@ def print_review(condensed: Condensed, name: str, output: str) -> str:
         plain = replace(action, comments=())
         lines += ["", f"new {print_action(plain)}"]
         for at in places:
-            one = condensed.mapping[at]
-            if one.new == action.name:
-                params = ", ".join(param.name for param in one.old.params)
-                lines.append(f"accept {one.old.name}({params}) = {call_of(one)}")
-                lines.append(f"#      {one.old.doc}".rstrip())
+            mapped = condensed.mapping[at]
+            if mapped.new == action.name:
+                params = ", ".join(param.name for param in mapped.old.params)
+                lines.append(f"accept {mapped.old.name}({params}) = {call_of(mapped)}")
+                lines.append(f"#      {mapped.old.doc}".rstrip())
     return "\n".join(lines) + "\n"
 
 
@@ -139,13 +139,13 @@ def read_review(
             continue
         named, decided = _NEW.match(line.strip()), _DECISION.match(line.strip())
         if named:
-            found = parse_library(named["action"]).actions
-            if not found:
+            written = parse_library(named["action"]).actions
+            if not written:
                 raise InputError(f"{where} is no action: leave the lines with new as they were.")
-            new[found[0].name] = found[0]
+            new[written[0].name] = written[0]
         elif decided:
-            at, one = _merge(decided["merge"], where, actions, then)
-            then[at] = one
+            at, mapped = _merge(decided["merge"], where, actions, then)
+            then[at] = mapped
             if decided["word"].lower() == "reject":
                 rejected.append(at)
         else:
@@ -163,7 +163,7 @@ def read_review(
             text = f"{source.name} has no line with new for {merge.new}: write it again."
             raise InputError(text)
         mapping.append(merge)
-    whole = Condensed(listed(list(new.values()), mapping, frozenset(seeds)), tuple(mapping), ())
+    whole = Condensed(with_older(list(new.values()), mapping, frozenset(seeds)), tuple(mapping), ())
     return without(whole, rejected, frozenset(seeds))
 
 
@@ -180,6 +180,6 @@ def _merge(
     for at, action in enumerate(actions):
         if action.name == named[0].name and len(action.params) == count and at not in before:
             names = zip(named[0].params, action.params, strict=True)
-            if all(one.name == other.name for one, other in names):
+            if all(param.name == other.name for param, other in names):
                 return at, Mapped(action, steps[0].action, steps[0].args)
     raise InputError(f"{where} is about {named[0].name}, which the library does not have.")

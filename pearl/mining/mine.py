@@ -78,9 +78,9 @@ class Mined:
     def frame(self) -> DataFrame:
         """The actions as a table of pandas, as `as_frame` makes it."""
         return as_frame(
-            {"name": one.name, "signature": one.signature, "returns": one.returns,
-             "definition": one.doc, "questions": list(one.provenance)}
-            for one in self.actions
+            {"name": action.name, "signature": action.signature, "returns": action.returns,
+             "definition": action.doc, "questions": list(action.provenance)}
+            for action in self.actions
         )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
         rows: as `mine_question` gives them.
         seeds: the actions that were there.
     """
-    found: dict[tuple[str, ...], list[tuple[Action, str]]] = {}
+    proposals: dict[tuple[str, ...], list[tuple[Action, str]]] = {}
     notes: list[Note] = []
     for row in rows:
         name = str(row["id"])
@@ -110,34 +110,34 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
         for line in row.get("actions", ()):
             for action in parse_library(line).actions:
                 signature = (action.name, *(param.name for param in action.params), action.returns)
-                found.setdefault(signature, []).append((action, name))
+                proposals.setdefault(signature, []).append((action, name))
     merged: list[Action] = []
-    for proposed in found.values():
+    for proposed in proposals.values():
         # The definition that was given most often.
         docs = Counter(action.doc for action, _ in proposed if action.doc)
         doc = docs.most_common(1)[0][0] if docs else ""
         ids = tuple(dict.fromkeys(name for _, name in proposed))
         merged.append(replace(proposed[0][0], doc=doc, comments=(), provenance=ids))
-    taken: dict[str, Action] = {}
+    by_name: dict[str, Action] = {}
     for action in sorted(merged, key=lambda action: -len(action.provenance)):
         if seed := seeds.get(action.name):
             message = f"{action.signature} has the name of the seed {seed.signature}: left out."
             notes.append(Note("seed", message, action.provenance))
             continue
-        if first := taken.get(action.name):
-            action = replace(action, name=free_name(action.name, {*taken, *seeds.every_name()}))
+        if first := by_name.get(action.name):
+            action = replace(action, name=free_name(action.name, {*by_name, *seeds.every_name()}))
             message = f"{first.signature} came with other parameters too, now {action.signature}."
             notes.append(Note("parameters", message, action.provenance))
-        taken[action.name] = action
-    actions = tuple(taken.values())
+        by_name[action.name] = action
+    actions = tuple(by_name.values())
     for at, likenesses in enumerate(likeness(actions) if len(actions) > 1 else ()):
         action, near = actions[at], int(likenesses[:at].argmax()) if at else 0
         # It means the same as one that more questions proposed.
         if at and likenesses[near] >= SURE:
             message = f"{action.name} and {actions[near].name} mean nearly the same: {action.doc}"
             notes.append(Note("meaning", message, action.provenance))
-    proposing = {name for proposed in found.values() for _, name in proposed}
-    return Mined(actions, tuple(notes), sum(map(len, found.values())), len(proposing))
+    proposing = {name for proposed in proposals.values() for _, name in proposed}
+    return Mined(actions, tuple(notes), sum(map(len, proposals.values())), len(proposing))
 
 
 def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
@@ -151,7 +151,7 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
         InputError: a line cannot be used; the message names the first, and
             says how many there are.
     """
-    found: dict[str, str] = {}
+    questions: dict[str, str] = {}
     wrong: list[InputError] = []
     for number, line in enumerate(read_source(path, "file of questions").text.split("\n"), 1):
         if not line.strip():
@@ -165,18 +165,18 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
                     raise InputError(f"{name}: its id is to be a text or a whole number.")
                 if not str(id).isprintable():
                     raise InputError(f"{name}: its id holds characters that cannot be printed.")
-                if str(id) in found:
+                if str(id) in questions:
                     raise InputError(f"{name} has the id {id} again: give each its own.")
-                found[str(id)] = " ".join(question.split())
+                questions[str(id)] = " ".join(question.split())
         except InputError as error:
             wrong.append(error)
     refuse(wrong)
-    kept = {id: one for id, one in found.items() if comparable(one) not in without}
-    if found and not kept:
+    chosen = {id: text for id, text in questions.items() if comparable(text) not in without}
+    if questions and not chosen:
         raise InputError(f"All questions of {path} are left out: name others.")
-    if not found:
+    if not questions:
         raise InputError(f'{path} holds no question: give rows such as {{"question": "Why …?"}}.')
-    return kept
+    return chosen
 
 
 _NOTHING = re.compile(
@@ -196,14 +196,14 @@ async def mine_question(seeds: Library, task: Task[str], session: Session) -> di
         session: the model in its layers, and the question's journal.
     """
     question = task.what
-    asked = {"id": task.id, "question": question}
+    row = {"id": task.id, "question": question}
     session.journal.decide("run", heading(question, None, seeds, session.engine.model))
     try:
         reply = await session.caller()(MineActions(question, seeds), "mine")
     except ModelError as error:
         reason = {"reason": error.reason, "message": str(error), "steps": []}
-        return {**asked, "status": "failed", "error": reason}
-    return {**asked, "status": "answered", **read_proposals(reply.text)}
+        return {**row, "status": "failed", "error": reason}
+    return {**row, "status": "answered", **read_proposals(reply.text)}
 
 
 def read_proposals(reply: str) -> dict[str, Any]:
@@ -220,10 +220,10 @@ def read_proposals(reply: str) -> dict[str, Any]:
     lines = [line for line in reply.splitlines() if not _NOTHING.match(line)]
     source = Source("reply", "\n".join(lines))
     findings = [
-        {"code": one.code, "message": one.message, "text": source.at(one.span)}
-        for one in check_library(source)
+        {"code": finding.code, "message": finding.message, "text": source.at(finding.span)}
+        for finding in check_library(source)
     ]
-    actions = [print_action(one) for one in parse_library(source).actions]
+    actions = [print_action(action) for action in parse_library(source).actions]
     return {"actions": actions, "findings": findings}
 
 
@@ -238,8 +238,8 @@ def mine_job(
         seeds: the actions that are there already.
         without: the questions of the file that were passed over.
     """
-    asked = enumerate(examples.items())
-    tasks = [Task(id, at, digest(question), "", question) for at, (id, question) in asked]
+    numbered = enumerate(examples.items())
+    tasks = [Task(id, at, digest(question), "", question) for at, (id, question) in numbered]
     return Job(
         "mine",
         {"questions": path, "count": len(examples), "library": ", ".join(seeds.names)},

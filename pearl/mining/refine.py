@@ -54,9 +54,9 @@ async def refine(
         session: the model in its layers, and the question's journal.
     """
     question, library = task.what.question.question, setup.prepared.library
-    asked = {"id": task.id, "question": question}
-    known = setup.prepared.demonstrated
-    head = heading(question, task.what.document, library, session.engine.model, known)
+    row = {"id": task.id, "question": question}
+    demonstrated = setup.prepared.demonstrated
+    head = heading(question, task.what.document, library, session.engine.model, demonstrated)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
     options = bool(task.what.question.options)
@@ -72,7 +72,7 @@ async def refine(
                 wrong = "No plan passed the checker."
                 tries.append({"plan": planned.source.text, "judgement": wrong})
                 break
-            judgement = await _judged(planned.plan, task.what, setup, metric, inner)
+            judgement = await _judge(planned.plan, task.what, setup, metric, inner)
             tries.append({"plan": print_plan(planned.plan), "judgement": judgement})
             inner.journal.decide("judgement", judgement)
             if not judgement:
@@ -93,10 +93,10 @@ async def refine(
             call = RefinePlan(write, shown, outputs, judgement)
     except ModelError as error:
         reason = {"reason": error.reason, "message": str(error), "steps": []}
-        return {**asked, "status": "failed", "error": reason, "tries": tries}
+        return {**row, "status": "failed", "error": reason, "tries": tries}
     accepted = bool(tries) and not tries[-1]["judgement"]
     session.journal.decide("accepted", accepted)
-    return {**asked, "status": "answered", "correct": accepted, "tries": tries}
+    return {**row, "status": "answered", "correct": accepted, "tries": tries}
 
 
 def refine_job(
@@ -165,7 +165,7 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
     Raises:
         InputError: they cannot be written.
     """
-    taken: set[str] = set()
+    used: set[str] = set()
     try:
         (folder / UNREFINED).mkdir(parents=True, exist_ok=True)
         for row in rows:
@@ -174,8 +174,8 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
             # A question's id may hold anything.
             plain = re.sub(r"[^\w.-]+", "_", row["id"]).strip("._")[:80] or "plan"
             numbered = (f"{plain}_{number}" for number in count(2))
-            unique = next(one for one in chain([plain], numbered) if one.casefold() not in taken)
-            taken.add(unique.casefold())
+            unique = next(name for name in chain([plain], numbered) if name.casefold() not in used)
+            used.add(unique.casefold())
             name = f"{unique}.plan"
             tries = row["tries"]
             (folder / UNREFINED / name).write_text(tries[0]["plan"], encoding="utf-8")
@@ -187,27 +187,27 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
         ) from None
 
 
-async def _judged(
-    plan: Plan, what: QuestionTask, setup: Setup, metric: Scorer | None, session: Session
+async def _judge(
+    plan: Plan, task: QuestionTask, setup: Setup, metric: Scorer | None, session: Session
 ) -> str:
     """What is wrong with the answer a plan leads to; empty where it is right."""
-    question = what.question
+    question = task.question
     try:
         reply = await answer(
             prepare_own(lambda _: GivenPlan(plan), setup.prepared.library),
             question.question,
-            what.document,
+            task.document,
             question.options,
             session,
         )
     except RunError as error:
         return f"It led to no answer: {error}"
     if metric:
-        said = reply.option.letter if reply.option else reply.words or reply.text
-        told = (question.question, question.options, question.gold, said)
-        right = await metric.score(*told, session) == 1
+        response = reply.option.letter if reply.option else reply.words or reply.text
+        compared = (question.question, question.options, question.gold, response)
+        correct = await metric.score(*compared, session) == 1
     elif question.options:
-        right = reply.option is not None and reply.option.letter == question.gold
+        correct = reply.option is not None and reply.option.letter == question.gold
     else:
-        right = holds(reply.words or reply.text, question.gold)
-    return "" if right else "The answer it led to is not the right one."
+        correct = holds(reply.words or reply.text, question.gold)
+    return "" if correct else "The answer it led to is not the right one."

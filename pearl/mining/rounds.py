@@ -29,13 +29,13 @@ from pearl.mining.condense import (
     Mapped,
     Note,
     Round,
-    applied,
     begin,
-    finished,
-    folded,
+    combine,
+    finish,
     free_name,
+    generalize,
     itself,
-    merged,
+    merge_similar,
 )
 from pearl.models.base import Model
 from pearl.prompts.calls import CondenseActions
@@ -112,10 +112,10 @@ def read_reply(text: str, name: str = "reply") -> Read:
     at, listing, action = 0, False, False
     for raw in text.splitlines(keepends=True):
         line = raw.rstrip("\r\n")
-        found = _REPLACES.match(line)
-        kept = ""
-        if found:
-            replaced.append((at, found["names"]))
+        replaces = _REPLACES.match(line)
+        action_text = ""
+        if replaces:
+            replaced.append((at, replaces["names"]))
             listing = True
         elif listing and _ITEM.match(line) and ":" not in line:
             replaced.append((at, line.strip().lstrip("-*•").strip()))
@@ -123,14 +123,14 @@ def read_reply(text: str, name: str = "reply") -> Read:
             inline = _INLINE.search(line)
             if inline:
                 replaced.append((at + len(line), inline["names"]))
-            kept = line[: inline.start()] if inline else line
+            action_text = line[: inline.start()] if inline else line
             listing, action = False, True
         elif action and not listing and line[:1] in " \t" and line.strip():
-            kept = line
+            action_text = line
         elif line.strip(" \t`~*#-=_"):
             aside.append(line.strip())
             action = False
-        lines.append(kept + " " * (len(line) - len(kept)) + raw[len(line) :])
+        lines.append(action_text + " " * (len(line) - len(action_text)) + raw[len(line) :])
         at += len(raw)
     source = Source(name, "".join(lines))
     library = parse_library(source)
@@ -144,11 +144,11 @@ def read_reply(text: str, name: str = "reply") -> Read:
     return Read(proposed, source, tuple(findings), tuple(aside))
 
 
-def _names(said: Sequence[str]) -> dict[str, tuple[Arg, ...] | None]:
+def _names(phrases: Sequence[str]) -> dict[str, tuple[Arg, ...] | None]:
     """What an action replaces, from the words that say it: bare names first."""
     names: dict[str, tuple[Arg, ...] | None] = {}
     mapped: dict[str, tuple[Arg, ...] | None] = {}
-    for part in (part for words in said for part in _BETWEEN_ITEMS.split(words)):
+    for part in (part for words in phrases for part in _BETWEEN_ITEMS.split(words)):
         line = part.strip().strip("`*").rstrip(".;, `")
         read = parse_library(f"A(CTX) : a\n  replaces: {line}").actions if "=" in part else ()
         if read and read[0].replaces:
@@ -168,33 +168,33 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
         shard: the actions that were put to the model.
         replies: what it proposed.
     """
-    known = {action.name: action for action in shard}
+    asked_of = {action.name: action for action in shard}
     notes: list[Note] = []
     then: dict[str, Mapped] = {}
-    found: dict[str, Action] = {}
+    accepted: dict[str, Action] = {}
     # Its own line says of an action that it stays, unless another line replaces it.
     replaced = {name for proposed in replies for name in proposed.replaced}
     for proposed in replies:
         new = proposed.action
-        if new.name in builtins() or new.variadic or new.name in found:
-            why = "is there twice in a reply" if new.name in found else "cannot be a new action"
+        if new.name in builtins() or new.variadic or new.name in accepted:
+            why = "is there twice in a reply" if new.name in accepted else "cannot be a new action"
             notes.append(Note("twice", f"{new.name} {why}: the line is left out.", (new.name,)))
             continue
-        unknown = [name for name in proposed.replaced if name not in known]
+        unknown = [name for name in proposed.replaced if name not in asked_of]
         # Words between the names are no names.
-        for name in (one for one in unknown if one.isupper() or "_" in one):
+        for name in (text for text in unknown if text.isupper() or "_" in text):
             text = f"{name} is replaced by {new.name}, and was not asked about: it is passed over."
             notes.append(Note("unknown", text, (name,)))
-        names = [name for name in proposed.replaced if name in known]
-        if new.name in known and new.name not in replaced:
+        names = [name for name in proposed.replaced if name in asked_of]
+        if new.name in asked_of and new.name not in replaced:
             names.insert(0, new.name)
-        types = {known[name].returns for name in names}
+        types = {asked_of[name].returns for name in names}
         if new.returns == "text" and len(types) == 1:
             # It says no type, and all that it replaces have one.
             new = replace(new, returns=types.pop())
         covered = []
         for name in names:
-            old = known[name]
+            old = asked_of[name]
             if name in then:
                 text = f"{name} is replaced by {then[name].new} and {new.name}: the first counts."
                 notes.append(Note("twice", text, (name,)))
@@ -209,49 +209,49 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
         if covered:
             doc = new.doc or widened(replace(new, doc=covered[0].doc), covered[1:])
             traits = frozenset.intersection(*(action.traits for action in covered))
-            found[new.name] = replace(new, doc=doc, aliases=(), replaces=(), traits=traits)
+            accepted[new.name] = replace(new, doc=doc, aliases=(), replaces=(), traits=traits)
         elif not names:
             text = f"{new.name} replaces nothing that was asked about: it is left out."
             notes.append(Note("unknown", text, (new.name,)))
-    left = [action for action in shard if action.name not in then]
-    notes += _uncovered(left, notes, some=bool(then))
-    actions, mapping = _without_clashes(known, found, then, left)
-    return Condensed((*actions, *left), mapping, tuple(notes))
+    uncovered = [action for action in shard if action.name not in then]
+    notes += _uncovered(uncovered, notes, some=bool(then))
+    actions, mapping = _without_clashes(asked_of, accepted, then, uncovered)
+    return Condensed((*actions, *uncovered), mapping, tuple(notes))
 
 
 def _without_clashes(
-    known: Mapping[str, Action],
-    found: Mapping[str, Action],
+    older: Mapping[str, Action],
+    new: Mapping[str, Action],
     then: Mapping[str, Mapped],
-    left: Sequence[Action],
+    uncovered: Sequence[Action],
 ) -> tuple[list[Action], tuple[Mapped, ...]]:
     """The new actions and what stands for each older one; a new one that has the name of one which
     stays gets another."""
-    renamed: dict[str, str] = {}
-    for action in left:
-        if action.name in found:
-            taken = {*known, *found, *renamed.values()}
-            renamed[action.name] = free_name(action.name, taken)
-    actions = [replace(one, name=renamed.get(one.name, one.name)) for one in found.values()]
+    names: dict[str, str] = {}
+    for action in uncovered:
+        if action.name in new:
+            used = {*older, *new, *names.values()}
+            names[action.name] = free_name(action.name, used)
+    actions = [replace(action, name=names.get(action.name, action.name)) for action in new.values()]
     mapping = (
-        replace(then[name], new=renamed.get(then[name].new, then[name].new))
+        replace(then[name], new=names.get(then[name].new, then[name].new))
         if name in then
-        else itself(known[name])
-        for name in known
+        else itself(older[name])
+        for name in older
     )
     return actions, tuple(mapping)
 
 
-def _uncovered(left: Sequence[Action], notes: Sequence[Note], *, some: bool) -> list[Note]:
+def _uncovered(uncovered: Sequence[Action], notes: Sequence[Note], *, some: bool) -> list[Note]:
     """What is said of actions that stay: one line each where a reply covers some, else one of all.
 
     Notes of the reply have said already why some were not replaced.
     """
     if not some and not notes:
-        text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
-        return [Note("uncovered", text, tuple(action.name for action in left))]
+        text = f"A reply covers none of the {len(uncovered)} actions it was asked about: they stay."
+        return [Note("uncovered", text, tuple(action.name for action in uncovered))]
     named = {name for note in notes if note.kind == "refused" for name in note.actions}
-    names = [action.name for action in left if some and action.name not in named]
+    names = [action.name for action in uncovered if some and action.name not in named]
     text = "is covered by no action of the reply: it stays."
     return [Note("uncovered", f"{name} {text}", (name,)) for name in names]
 
@@ -318,40 +318,40 @@ async def condense_with(
         ModelError: the model gave no usable answer.
     """
     seeds = seeds or {}
-    state = merged(begin(actions, seeds), target, SURE)
-    made: list[Round] = []
+    state = merge_similar(begin(actions, seeds), target, SURE)
+    record: list[Round] = []
     reports: list[Report] = []
     refused: dict[str, str] = {}
 
     for number in range(1, rounds + 1):
         before = len(state.actions)
-        several = _mergeable(state.actions)
-        if before <= target or not several:
+        mergeable = _mergeable(state.actions)
+        if before <= target or not mergeable:
             break
-        share = (target - (before - len(several))) / len(several)
+        share = (target - (before - len(mergeable))) / len(mergeable)
         calls = [
             CondenseActions(
                 part,
                 max(len(set(map(_kind, part))), math.ceil(len(part) * share)),
                 tuple(refused[action.name] for action in part if action.name in refused),
             )
-            for part in shards(several, number, context)
+            for part in shards(mergeable, number, context)
         ]
         settled, unread = await _round(number, calls, ask)
         reports += unread
-        told = refused
+        refused_before = refused
         notes = (note for part in settled for note in part.notes if note.kind == "refused")
         refused = {name: note.text for note in notes for name in note.actions}
-        alone = [action for action in state.actions if action not in several]
+        alone = [action for action in state.actions if action not in mergeable]
         settled.append(Condensed(tuple(alone), tuple(map(itself, alone)), ()))
-        after = applied(state, settled, seeds)
-        made.append(Round(number, len(calls), before, len(after.actions)))
+        after = combine(state, settled, seeds)
+        record.append(Round(number, len(calls), before, len(after.actions)))
         if len(after.actions) < before:
             state = after
             continue
         text = f"Round {number} brought nothing: what the model wrote is left out."
         state = replace(state, notes=(*after.notes, Note("round", text)))
-        if refused.items() <= told.items():
+        if refused.items() <= refused_before.items():
             # It would be told nothing new.
             break
     if len(state.actions) > target:
@@ -360,9 +360,9 @@ async def condense_with(
             "without it."
         )
         state = replace(state, notes=(*state.notes, Note("round", text)))
-        state = folded(merged(state, target), target)
-    done = finished(state, seeds, target)
-    return replace(done, rounds=tuple(made), reports=tuple(reports))
+        state = generalize(merge_similar(state, target), target)
+    done = finish(state, seeds, target)
+    return replace(done, rounds=tuple(record), reports=tuple(reports))
 
 
 async def _round(
@@ -427,16 +427,16 @@ def shards(
 
     def packed(clusters: Iterable[list[int]]) -> list[list[int]]:
         """As many clusters at a time as fit."""
-        found: list[list[int]] = []
-        left = 0
+        packs: list[list[int]] = []
+        spare = 0
         for cluster in clusters:
             size = sum(sizes[at] for at in cluster)
-            if not found or size > left:
-                found.append([])
-                left = room
-            found[-1] += cluster
-            left -= size
-        return found
+            if not packs or size > spare:
+                packs.append([])
+                spare = room
+            packs[-1] += cluster
+            spare -= size
+        return packs
 
     def clusters(places: list[int], depth: int) -> list[list[int]]:
         if depth and sum(sizes[at] for at in places) <= room:
@@ -450,10 +450,10 @@ def shards(
             for cluster in clusters([places[at] for at in part], depth + 1)
         ]
 
-    found = clusters(list(range(len(actions))), 0)
+    shuffled = clusters(list(range(len(actions))), 0)
     # Not for secrets: the same shuffle every time, so that a run can be gone on with.
-    random.Random(number).shuffle(found)  # noqa: S311
-    return [tuple(actions[at] for at in sorted(part)) for part in packed(found)]
+    random.Random(number).shuffle(shuffled)  # noqa: S311
+    return [tuple(actions[at] for at in sorted(part)) for part in packed(shuffled)]
 
 
 def usual_rounds(model: Model) -> int:

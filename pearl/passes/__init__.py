@@ -19,7 +19,7 @@ PASSES: tuple[Pass, ...] = (
     share_calls.SAMPLES,
 )
 
-DEFAULT_PASSES: tuple[str, ...] = tuple(one.name for one in PASSES if one.safety is Safety.SAFE)
+DEFAULT_PASSES: tuple[str, ...] = tuple(each.name for each in PASSES if each.safety is Safety.SAFE)
 """The passes that can never change an answer: what `rewrite` does unless told."""
 
 # One pass makes room for another; a plan needs two or three rounds.
@@ -40,12 +40,12 @@ def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_
     Raises:
         InputError: there is no pass of a name.
     """
-    chosen = [one if isinstance(one, Pass) else find_pass(one) for one in names]
+    chosen = [name if isinstance(name, Pass) else find_pass(name) for name in names]
     notes: list[str] = []
     for _ in range(_ROUNDS):
         before = len(notes)
-        for one in chosen:
-            applied = one.apply(plan, library)
+        for chosen_pass in chosen:
+            applied = chosen_pass.apply(plan, library)
             plan = applied.plan
             notes += applied.notes
         if len(notes) == before:
@@ -59,7 +59,7 @@ def find_pass(name: str) -> Pass:
     Raises:
         InputError: there is none.
     """
-    passes = {one.name: one for one in PASSES}
+    passes = {each.name: each for each in PASSES}
     if name not in passes:
         raise InputError(f"no pass is named {name}: use {', '.join(passes)}.")
     return passes[name]
@@ -76,5 +76,5 @@ def chosen_passes(names: Sequence[str]) -> tuple[str, ...]:
     """
     if "none" in names:
         return ()
-    wanted = {find_pass(name).name for name in names} | set(DEFAULT_PASSES)
-    return tuple(one.name for one in PASSES if one.name in wanted)
+    chosen = {find_pass(name).name for name in names} | set(DEFAULT_PASSES)
+    return tuple(each.name for each in PASSES if each.name in chosen)

@@ -63,12 +63,12 @@ class Pass:
 
 def sound(plan: ast.Plan) -> bool:
     """Whether names are given once, before they are used, and what is returned exists."""
-    known = {ast.DOCUMENT}
+    defined = {ast.DOCUMENT}
     for step in plan.steps:
-        if step.name in known or any(ref.name not in known for ref in ast.step_refs(step)):
+        if step.name in defined or any(ref.name not in defined for ref in ast.step_refs(step)):
             return False
-        known.add(step.name)
-    return all(ref.name in known and ref.name != ast.DOCUMENT for ref in plan.returns)
+        defined.add(step.name)
+    return all(ref.name in defined and ref.name != ast.DOCUMENT for ref in plan.returns)
 
 
 def pure_builtin(step: ast.Step, library: Library) -> str | None:

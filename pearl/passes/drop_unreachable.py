@@ -33,8 +33,8 @@ from pearl.passes.base import Applied, Pass, without
 def _rewrite(plan: Plan, _: Library) -> Applied:
     if not plan.returns:
         return Applied(plan)
-    wanted = needed((ref.name for ref in plan.returns), plan.steps)
-    gone = [step.name for step in plan.steps if step.name not in wanted]
+    used = needed((ref.name for ref in plan.returns), plan.steps)
+    gone = [step.name for step in plan.steps if step.name not in used]
     if not gone:
         return Applied(plan)
     notes = (f"Took out {name}, which nothing returned needs." for name in gone)

@@ -44,10 +44,10 @@ def _rewrite(plan: Plan, library: Library) -> Applied:
     notes = tuple(_notes(plan, filled, values, gone))
     if not notes:
         return Applied(plan)
-    left = without(plan, gone, {})
+    shorter = without(plan, gone, {})
     # Comments may have moved to another step.
-    steps = tuple(replace(step, args=filled[step.name].args) for step in left.steps)
-    return Applied(replace(left, steps=steps), notes)
+    steps = tuple(replace(step, args=filled[step.name].args) for step in shorter.steps)
+    return Applied(replace(shorter, steps=steps), notes)
 
 
 def _constants(plan: Plan, library: Library) -> dict[str, Value]:
@@ -59,11 +59,11 @@ def _constants(plan: Plan, library: Library) -> dict[str, Value]:
         if action is None or function is None or len(step.args) < len(action.params):
             continue
         args = [(arg, _fill(arg, values)) for arg in step.args]
-        given = [Given(arg, known.value) for arg, known in args if isinstance(known, Literal)]
-        if len(given) == len(args):
+        inputs = [Given(arg, const.value) for arg, const in args if isinstance(const, Literal)]
+        if len(inputs) == len(args):
             # One that fails here fails when it runs, as it did before.
             with suppress(BuiltinError):
-                values[step.name] = function(given)
+                values[step.name] = function(inputs)
     return values
 
 
@@ -76,10 +76,10 @@ def _filled(step: Step, values: Mapping[str, Value], library: Library) -> Step:
     params = [param.name for param in action.params]
     args: list[Arg] = []
     for place, arg in enumerate(step.args):
-        known = _fill(arg, values)
-        quoted = quotes and isinstance(known, Literal) and isinstance(known.value, str)
+        filled = _fill(arg, values)
+        quoted = quotes and isinstance(filled, Literal) and isinstance(filled.value, str)
         document = params[place : place + 1] == [DOCUMENT]
-        args.append(arg if quoted or document else known)
+        args.append(arg if quoted or document else filled)
     return replace(step, args=tuple(args))
 
 
@@ -110,8 +110,8 @@ def _notes(
         put = [step.name for step in using if name in _lost(step, filled[step.name])]
         end = f", and took out {name}" if name in gone else ""
         if put:
-            what = shorten(print_value(value))
-            yield f"Put {what} in place of {name} in {', '.join(put)}{end}."
+            text = shorten(print_value(value))
+            yield f"Put {text} in place of {name} in {', '.join(put)}{end}."
         elif end:
             yield f"Took out {name}, which only went into other values."
     for step in plan.steps:

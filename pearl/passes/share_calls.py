@@ -44,13 +44,13 @@ def _share_calls(plan: Plan, library: Library) -> Applied:
         twice: that is `share-samples`, which is not safe.
     """
 
-    def asked(name: str) -> bool:
+    def asks(name: str) -> bool:
         return any(asks_model(user, library) for user in users(plan, name))
 
     def may(step: Step, action: Action) -> bool:
         using = users(plan, step.name)
-        seen = asked(step.name) or any(not user.note or asked(user.name) for user in using)
-        return not seen and not action.traits.isdisjoint(("pure", "cacheable"))
+        shown = asks(step.name) or any(not user.note or asks(user.name) for user in using)
+        return not shown and not action.traits.isdisjoint(("pure", "cacheable"))
 
     return _share(plan, library, may)
 
@@ -101,18 +101,18 @@ def _share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) ->
         for step, action in zip(plan.steps, actions, strict=True)
     ]
     alike = Counter(called)
-    for step, action, one in zip(plan.steps, actions, called, strict=True):
-        if alike[one] == 1:
+    for step, action, call in zip(plan.steps, actions, called, strict=True):
+        if alike[call] == 1:
             continue
         # As they are written, 1, 1.0 and true are three things.
-        key = (*one, *map(print_arg, renamed(step, stand_ins).args))
+        key = (*call, *map(print_arg, renamed(step, stand_ins).args))
         if key in first and action is not None and may(step, action):
             stand_ins[step.name] = first[key]
         first.setdefault(key, step.name)
     if not stand_ins:
         return Applied(plan)
     same = stand_ins.items()
-    notes = (f"Took out {name}, which is the same call as {kept}." for name, kept in same)
+    notes = (f"Took out {name}, which is the same call as {twin}." for name, twin in same)
     return Applied(without(plan, stand_ins, stand_ins), tuple(notes))
 
 

@@ -63,11 +63,11 @@ _JOIN = "Make one report of them, from which the task can be carried out later."
 _MAPPED = " FINDINGS may hold what was found for other tasks of this kind: it has no part in this."
 
 
-def split_context(wanted: Collection[str], parts: int, groups: Sequence[int] = ()) -> Pass:
+def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()) -> Pass:
     """The pass that runs some steps on parts of the document.
 
     Args:
-        wanted: the steps' names; one that does not read the document where its
+        names: the steps' names; one that does not read the document where its
             action takes it stays as it is.
         parts: how many parts the document is cut into, at least 2.
         groups: where there are too many findings for one prompt, into how many
@@ -75,7 +75,7 @@ def split_context(wanted: Collection[str], parts: int, groups: Sequence[int] = (
     """
 
     def rewrite(plan: ast.Plan, library: Library) -> Applied:
-        return _Split(plan, library, parts, groups).rewrite(wanted)
+        return _Split(plan, library, parts, groups).rewrite(names)
 
     return Pass("split-context", Safety.UNSAFE, rewrite, __doc__)
 
@@ -98,10 +98,10 @@ class _Split:
         self.library = library
         self.parts = parts
         self.groups = groups
-        self.taken = {step.name for step in plan.steps}
+        self.used = {step.name for step in plan.steps}
         self.declares = list(plan.declares)
 
-    def rewrite(self, wanted: Collection[str]) -> Applied:
+    def rewrite(self, names: Collection[str]) -> Applied:
         view = PlanView(ast.Parsed(self.plan), self.library)
         steps: list[ast.Step] = []
         notes: list[str] = []
@@ -111,7 +111,7 @@ class _Split:
             if (step.action, step.args) == (cut.action, cut.args):
                 labels = labels or step.name
             action = self.library.get(step.action)
-            place = reading_place(step, action) if step.name in wanted else None
+            place = reading_place(step, action) if step.name in names else None
             if action is None or place is None:
                 steps.append(step)
                 continue
@@ -128,11 +128,11 @@ class _Split:
         plan = replace(self.plan, steps=tuple(steps), declares=tuple(self.declares))
         return Applied(plan, tuple(notes)) if notes else Applied(self.plan)
 
-    def _fresh(self, wanted: str) -> str:
+    def _fresh(self, stem: str) -> str:
         """A name that no step has."""
-        names = chain([wanted], (f"{wanted}_{at}" for at in count(2)))
-        name = next(name for name in names if name not in self.taken)
-        self.taken.add(name)
+        names = chain([stem], (f"{stem}_{at}" for at in count(2)))
+        name = next(name for name in names if name not in self.used)
+        self.used.add(name)
         return name
 
     def _mapped(
@@ -154,19 +154,19 @@ class _Split:
             first = replace(first, action=self._reporting(action))
         return [first, *self._merged(step, action, place, name)]
 
-    def _merged(self, step: ast.Step, action: ast.Action, place: int, found: str) -> list[ast.Step]:
+    def _merged(self, step: ast.Step, action: ast.Action, place: int, name: str) -> list[ast.Step]:
         steps: list[ast.Step] = []
         final = joining = self._merging(action, "MERGE", action.returns, _ANSWER)
         for number in self.groups:
             if action.returns not in _WORDS:
                 joining = self._merging(action, "JOIN", "text", _JOIN)
             together = self._fresh(f"{step.name}_groups")
-            cut = (ast.Ref(found), ast.Literal(number))
+            cut = (ast.Ref(name), ast.Literal(number))
             steps.append(ast.Step(together, "GROUPS", cut, "Group what the parts gave"))
-            found = self._fresh(f"{step.name}_joined")
+            name = self._fresh(f"{step.name}_joined")
             args = _put(step.args, place, ast.Ref(together, ast.Mode.EACH_VALUES))
-            steps.append(ast.Step(found, joining, args, step.note))
-        args = _put(step.args, place, ast.Ref(found))
+            steps.append(ast.Step(name, joining, args, step.note))
+        args = _put(step.args, place, ast.Ref(name))
         return [*steps, replace(step, action=final, args=args, comments=())]
 
     def _unrolled(
@@ -185,8 +185,8 @@ class _Split:
             step = replace(step, comments=())
         kind = "MERGE_WHERE" if asks else "MERGE_EACH"
         merging = self._merging(action, kind, returns, _ANSWER + _MAPPED)
-        found = ast.Items(tuple(ast.Ref(part.name) for part in steps))
-        return [*steps, replace(step, action=merging, args=_put(step.args, place, found))]
+        pieces = ast.Items(tuple(ast.Ref(part.name) for part in steps))
+        return [*steps, replace(step, action=merging, args=_put(step.args, place, pieces))]
 
     def _reporting(self, action: ast.Action) -> str:
         doc, name = _REPORT.format(task=_task(action)), f"REPORT_{action.name}"

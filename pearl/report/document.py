@@ -145,7 +145,7 @@ class Chart:
         """
         if self.kind == "scatter":
             return [
-                (point_name(one, point), [point]) for one in self.series for point in one.points
+                (point_name(plot, point), [point]) for plot in self.series for point in plot.points
             ]
         by_place = attrgetter("x")
         return [(series.name, sorted(series.points, key=by_place)) for series in self.series]
@@ -308,16 +308,16 @@ def parts(widths: Sequence[int], width: int, gap: int) -> list[list[int]]:
     """
 
     def split(limit: int) -> list[list[int]]:
-        found: list[list[int]] = [[0]]
+        lists: list[list[int]] = [[0]]
         for at in range(1, len(widths)):
-            if len(found[-1]) > 1 and wide([widths[x] for x in (*found[-1], at)], gap) > limit:
-                found.append([0])
-            found[-1].append(at)
-        return found
+            if len(lists[-1]) > 1 and wide([widths[x] for x in (*lists[-1], at)], gap) > limit:
+                lists.append([0])
+            lists[-1].append(at)
+        return lists
 
     widest = split(width)
     tries = map(split, range(max(widths[0] + gap, 20), width))
-    return next((found for found in tries if len(found) == len(widest)), widest)
+    return next((lists for lists in tries if len(lists) == len(widest)), widest)
 
 
 def as_object(report: Report) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def as_object(report: Report) -> dict[str, Any]:
             blocks.append({"table": block.title, "rows": list(map(dict, rows)), "note": block.note})
         elif isinstance(block, Chart):
             axes = {"x": block.x_label, "y": block.y_label}
-            series = [asdict(one) for one in block.series]
+            series = [asdict(series) for series in block.series]
             blocks.append({"chart": block.title, "kind": block.kind, **axes, "series": series})
         else:
             blocks.append({"text": list(block.paragraphs)})

@@ -201,8 +201,8 @@ def _plain(drawing: str, chart: Chart, name: str) -> str:
     # Labels are text between tags: what stands in them is no attribute.
     head, _, rest = re.sub("<[^<>]+>", plain_tag, text).partition(">")
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)
-    said = escape(" ".join(_text(f"{chart.title}. {described(chart)}").split()))
-    return f'{head} role="img" aria-label="{said}">{rest.strip()}'
+    label = escape(" ".join(_text(f"{chart.title}. {described(chart)}").split()))
+    return f'{head} role="img" aria-label="{label}">{rest.strip()}'
 
 
 def _attributes(style: str) -> str:

@@ -36,7 +36,7 @@ def render(report: Report) -> str:
     """The report as LaTeX."""
     parts = [_HEAD, rf"\section*{{{_text(report.title)}}}"]
     if report.about:
-        rows = "\n".join(rf"{_text(name)} & {_text(told)} \\" for name, told in report.about)
+        rows = "\n".join(rf"{_text(name)} & {_text(fact)} \\" for name, fact in report.about)
         parts.append(
             "\\noindent\\begin{tabular}{@{}lp{0.72\\linewidth}@{}}\n" + rows + "\n\\end{tabular}"
         )

@@ -22,7 +22,7 @@ def render(report: Report) -> str:
     if report.about:
         # A list whose points have names; a table without a head is none.
         parts.append(
-            "\n".join(f"- **{_text(name)}:** {_text(told)}" for name, told in report.about)
+            "\n".join(f"- **{_text(name)}:** {_text(fact)}" for name, fact in report.about)
         )
     for block in report.blocks:
         if isinstance(block, Table):
@@ -59,5 +59,5 @@ def _text(text: str) -> str:
 def _paragraph(text: str) -> str:
     """The same where a line begins, so that it opens no list and underlines nothing."""
     return _OPENS.sub(
-        lambda found: f"\\{found[3]}" if found[3] else f"{found[1]}\\{found[2]}", _text(text)
+        lambda match: f"\\{match[3]}" if match[3] else f"{match[1]}\\{match[2]}", _text(text)
     )

@@ -54,8 +54,8 @@ def render(report: Report, width: int = WIDTH, bold: Style = str, dim: Style = s
             lines.append("")
         if isinstance(block, Text):
             # An empty line between two paragraphs.
-            told = [["", *_wrapped(paragraph, width)] for paragraph in block.paragraphs]
-            lines += [line for paragraph in told for line in paragraph][1:]
+            paragraphs = [["", *_wrapped(paragraph, width)] for paragraph in block.paragraphs]
+            lines += [line for paragraph in paragraphs for line in paragraph][1:]
             continue
         title = block.title if isinstance(block, Table) else block.heading
         lines += map(bold, _wrapped(title, width))
