@@ -158,6 +158,17 @@ class QuestionIndex:
                 name, row = question_rows(line, place.name)[place.at]
                 yield place, parse_question(row, name)
 
+    def check_gold(self) -> None:
+        """See that every question can be scored.
+
+        Raises:
+            InputError: some have no question or no gold answer: each is named.
+        """
+        asked = self.questions(self.ids)
+        lacking = [each.id for _, each in asked if not each.question or not each.gold]
+        what = "cannot be scored: give it a question and its gold answer."
+        refuse([InputError(f"{self.path}: question {name} {what}") for name in lacking])
+
     def document(self, question: Question) -> Source:
         """The document of a question.
 

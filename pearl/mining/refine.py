@@ -118,12 +118,7 @@ def refine_job(
     Raises:
         InputError: a question has no right answer to be scored by.
     """
-    for _, question in index.questions(place.id for place in index.places):
-        if not question.gold or not question.question:
-            raise InputError(
-                f"{index.path}: question {question.id} cannot be scored: give each a question and "
-                "its gold answer."
-            )
+    index.check_gold()
     return Job(
         "refine",
         {

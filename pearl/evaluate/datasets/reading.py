@@ -113,13 +113,9 @@ def read_own(path: str, folder: str = "") -> Iterator[Example]:
     One without a question or a gold answer cannot be used.
     """
     index = read_index(path, folder)
+    index.check_gold()
     document: tuple[str, Source] | None = None
     for place, question in index.questions(index.ids):
-        if not question.question or not question.gold:
-            raise InputError(
-                f"{path}: question {question.id} cannot be scored: give each a question and its "
-                "gold answer."
-            )
         if document is None or document[0] != place.document:
             document = (place.document, index.document(question))
         yield Example(question.id, question.question, document[1], question.options, question.gold)
