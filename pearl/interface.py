@@ -86,6 +86,9 @@ class Pearl:
         max_tokens: tokens that a batch may spend.
         restart: whether a batch begins anew where the store has one to go on with.
         quiet: whether no bar is shown.
+
+    Raises:
+        InputError: a number is below 0.
     """
 
     model: Model | str | None = None
@@ -101,6 +104,12 @@ class Pearl:
     max_tokens: int | None = None
     restart: bool = False
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        self._limits()
+
+    def _limits(self) -> EngineLimits:
+        return EngineLimits(self.concurrency, max_cost=self.max_cost, max_tokens=self.max_tokens)
 
     async def ask(
         self,
@@ -442,12 +451,11 @@ class Pearl:
     @contextmanager
     def _settings(self, model: Model) -> Iterator[JobSettings]:
         """What a job is done with; without a store of one's own, one that is gone at the end."""
-        limits = EngineLimits(self.concurrency, max_cost=self.max_cost, max_tokens=self.max_tokens)
         with TemporaryDirectory() as folder:
             yield JobSettings(
                 model,
                 self.store or str(Path(folder, "store.db")),
-                limits=limits,
+                limits=self._limits(),
                 cache=self.cache,
                 restart=self.restart,
                 constrain=choose_mode(self.constrain),

@@ -212,6 +212,12 @@ def test_what_is_missing_is_said_in_one_line(
     assert "hidden" not in repr(pearl.Pearl(store="postgresql+psycopg://me:hidden@host/name"))
 
 
+@pytest.mark.parametrize("name", ["concurrency", "max_cost", "max_tokens"])
+def test_a_limit_below_0_is_said_before_anything_is_done(name: str):
+    with pytest.raises(pearl.InputError, match=f"{name} is -1: give a number that is not below 0"):
+        pearl.Pearl(**{name: -1})
+
+
 def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, tmp_path: Path):
     server = serve(reading)
     questions = write_questions(tmp_path, {})

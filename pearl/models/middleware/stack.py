@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from pearl.lang.source import InputError
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
@@ -54,6 +55,9 @@ class EngineLimits:
         max_cost: dollars that may be spent; None is no limit.
         max_tokens: tokens that may be spent; None is no limit.
         tries: how often a call is tried in all; by default as ``PEARL_TRIES`` says.
+
+    Raises:
+        InputError: one is below 0.
     """
 
     concurrency: int = 0
@@ -64,6 +68,12 @@ class EngineLimits:
     max_cost: float | None = None
     max_tokens: int | None = None
     tries: int = field(default_factory=lambda: env_number("PEARL_TRIES") or TRIES)
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "rpm", "tpm", "max_wait", "max_cost", "max_tokens"):
+            number = getattr(self, name)
+            if number is not None and not number >= 0:
+                raise InputError(f"{name} is {number:g}: give a number that is not below 0.")
 
     @property
     def ceiling(self) -> Ceiling:
