@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,6 +150,17 @@ def test_a_wrong_variable_takes_no_answer(receiver: Receiver, monkeypatch: pytes
     done = process("ask", "story.txt", WHY, "--model", "offline", "--store", "s.db")
     assert (done.code, receiver.came) == (0, []), done.err
     assert "No spans are sent, by an OTEL_ variable: max_queue_size" in done.err
+
+
+def test_a_collector_that_is_not_there_is_one_line_at_the_end(receiver: Receiver):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": dead, "OTEL_EXPORTER_OTLP_TIMEOUT": "0.1"}
+        done = process("ask", "story.txt", WHY, "--model", "offline", "--json", **settings)
+    assert done.json["answer"]
+    [line] = done.err.splitlines()
+    assert re.fullmatch(r"pearl: \d+ spans could not be delivered: check OTEL_.*", line)
 
 
 def test_each_question_of_a_batch_is_a_trace(receiver: Receiver):

@@ -7,6 +7,8 @@ text of a question, a document, a prompt or a reply.
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import sys
 import time
@@ -15,16 +17,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pearl.lang.text import counted
 from pearl.models.base import Model
 from pearl.models.routing import members
 from pearl.runtime.calls import Entry, Journal
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Tracer
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """Variables that say where spans go; where none is set, and the program that imports Pearl has
 configured nothing, there are none."""
+
+TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
+"""Variables that say for how many seconds spans are tried to be sent."""
+
+WAIT = 2.0
+"""That, where they do not: a program that is done waits for no collector that is not there."""
 
 _PROVIDERS = {"openai_client": "openai", "batch_api": "openai", "local": "llama.cpp"}
 """Who a backend's model is asked of, by the backend's module, where that is not its name."""
@@ -144,6 +155,47 @@ def _stages(entries: Sequence[Entry]) -> dict[str, _Stage]:
     return stages
 
 
+def _exporter() -> SpanExporter:
+    """Sends spans where the standard variables say, and tells at the end of those that were lost.
+
+    Raises:
+        ImportError: it is not installed.
+        ValueError: one of the variables cannot be used.
+    """
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    given = any(os.environ.get(name, "").strip() for name in TIMEOUTS)
+
+    class Exporter(OTLPSpanExporter):
+        lost = 0
+        failed_at = -math.inf
+
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            result = SpanExportResult.FAILURE
+            # At the end those behind a batch that was not taken are not waited for.
+            if time.monotonic() - self.failed_at > WAIT:
+                result = super().export(spans)
+                if result is SpanExportResult.FAILURE:
+                    self.failed_at = time.monotonic()
+            if result is SpanExportResult.FAILURE:
+                self.lost += len(spans)
+            return result
+
+        def shutdown(self) -> None:
+            super().shutdown()  # type: ignore[no-untyped-call]
+            if self.lost:
+                said = (
+                    f"pearl: {counted(self.lost, 'span')} could not be delivered: check "
+                    f"{ENDPOINTS[1]}, or give it more seconds with {TIMEOUTS[1]}."
+                )
+                sys.stderr.write(f"{said}\n")
+
+    # Its own lines, one a try, say the same.
+    logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL)
+    return Exporter(timeout=None if given else WAIT)
+
+
 def _tracer() -> Tracer | None:
     """Who makes spans: the program's, where it has configured one, or one that sends them where
     the standard variables say; None where nobody wants them."""
@@ -160,7 +212,6 @@ def _tracer() -> Tracer | None:
         if not wanted:
             return None
         try:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
             from opentelemetry.sdk.resources import Resource
             from opentelemetry.sdk.trace import TracerProvider
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -169,7 +220,7 @@ def _tracer() -> Tracer | None:
         name = os.environ.get("OTEL_SERVICE_NAME") or "pearl"
         provider = TracerProvider(resource=Resource.create({"service.name": name}))
         try:
-            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+            provider.add_span_processor(BatchSpanProcessor(_exporter()))
         except ValueError as error:
             # What was answered stands, whatever the variables are.
             warnings.warn(f"No spans are sent, by an OTEL_ variable: {error}", stacklevel=2)
