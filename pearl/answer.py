@@ -20,7 +20,7 @@ from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
-from pearl.lang.text import shorten
+from pearl.lang.text import printable, shorten
 from pearl.lang.values import as_text
 from pearl.models.base import Measured, Model, ModelError, Usage, env_number
 from pearl.models.constraints import Mode, choose_mode
@@ -284,6 +284,8 @@ class Answer:
         kept: how many of them needed no sending, as their replies were kept.
         usage: the tokens they took when they were made, as far as the
             endpoint says.
+        lacks: words of the question that no passage has, where passages that the offline reader
+            chose are all there is of an answer.
     """
 
     question: str
@@ -299,6 +301,7 @@ class Answer:
     calls: int
     kept: int
     usage: Usage
+    lacks: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         """In a notebook: the answer and what it rests on, and its plan below."""
@@ -373,13 +376,34 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
 def is_guess(model: Model, values: Iterable[object], option: Option | None) -> bool:
     """Whether a model that understands nothing picked one of the answer's values, or its option."""
     bare = any(isinstance(value, int | float) for value in values)
-    offline = any(one.name == "offline" for one in readers_of(model))
-    return offline and (bare or (option is not None and not option.fits))
+    return _by_words(model) and (bare or (option is not None and not option.fits))
+
+
+def _by_words(model: Model) -> bool:
+    return any(one.name == "offline" for one in readers_of(model))
+
+
+def lacked(question: str, text: str, quotes: Sequence[Quote], model: Model) -> tuple[str, ...]:
+    """What `Answer.lacks` is for an answer's text and what it quotes."""
+    if not (quotes and _by_words(model) and only_quotes(text, quotes)):
+        return ()
+    from pearl.retrieval.terms import lacking
+
+    return lacking(question, (quote.text for quote in quotes))
+
+
+def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
+    """Whether an answer says nothing beside what it quotes."""
+    passages = {" ".join(quote.text.split()) for quote in quotes}
+    return passages.issuperset(" ".join(one.split()) for one in without_quotes(text).splitlines())
 
 
 PICKED = (
     "This was picked by words alone: the offline reader understands nothing. Read the passages."
 )
+
+
+LACKS = "The passages come nearest; they lack these words of the question: {}."
 
 
 async def answer(
@@ -411,12 +435,14 @@ async def answer(
         raise
     calls = calls_made(journal.entries)
     guessed = is_guess(model, map(finished.values.get, finished.outputs), option)
-    window = learned_window(model.identity).notice
-    notices = (model.notice, window, prepared.notice, PICKED if guessed else "")
-    if notice := " ".join(filter(None, notices)):
-        journal.decide("notice", notice)
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     quotes = quotes or passages_given(journal.entries, finished.text, document)
+    lacks = lacked(question, finished.text, quotes, model)
+    window = learned_window(model.identity).notice
+    near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""
+    notices = (model.notice, window, prepared.notice, PICKED if guessed else "", near)
+    if notice := " ".join(filter(None, notices)):
+        journal.decide("notice", notice)
     return Answer(
         question=question,
         text=finished.text,
@@ -431,6 +457,7 @@ async def answer(
         calls=len(calls),
         kept=sum(entry.kept for entry in calls),
         usage=sum((entry.usage for entry in calls), Usage()),
+        lacks=lacks,
     )
 
 
@@ -539,6 +566,7 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
         "plan": answer.plan,
         "fallback": answer.fallback,
         "guessed": answer.guessed,
+        "lacks": list(answer.lacks),
         "run": answer.run,
         "model": answer.model,
         "notice": answer.notice,

@@ -17,7 +17,7 @@ from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, on
 ROOT = Path(__file__).parent.parent
 ANSWER = {
     "question", "answer", "words", "option", "evidence", "grounded", "plan", "fallback", "guessed",
-    "run", "model", "notice", "calls", "kept", "usage",
+    "lacks", "run", "model", "notice", "calls", "kept", "usage",
 }  # fmt: skip
 FINDING = {
     "code", "name", "severity", "message", "help", "file", "span", "line", "column", "end_line",

@@ -26,6 +26,7 @@ from pearl.models.offline_planning import names, read_question
 from pearl.prompts.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
 from pearl.retrieval.terms import sentences
 from tests.conftest import ROOT
+from tests.shell import call
 
 EXAMPLES = ROOT / "plans" / "examples"
 QUESTIONS = [
@@ -442,6 +443,9 @@ def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
         ("So ships came for $4,687.50 each.", 4687.5),
         ("So ships came for 17.5 crowns, 3 100-ton ones.", 17.5),
         ("So on 31.03.2035 forty ships came.", 40),
+        ("So on May 12 300 ships came.", 300),
+        ("So May came: 12 300 ships came.", 12300),
+        ("So of 18 600 ships came 2.", 18600),
     ],
 )
 def test_a_number_counts_what_is_asked_for_and_is_no_clauses(text: str, number: int):
@@ -449,10 +453,41 @@ def test_a_number_counts_what_is_asked_for_and_is_no_clauses(text: str, number: 
     assert decode(carried_out("number", "ships came", document), "number") == number
 
 
-@pytest.mark.parametrize("number", ["1.250", "31.03.2035"])
-def test_a_number_that_can_be_read_in_two_ways_is_none(number: str):
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("So ships came for 1.250 Euro.", "1.250"),
+        ("So ships came for 31.03.2035 Euro.", "31.03.2035"),
+        ("So by Quay 12 300 ships came.", "12 300"),
+    ],
+)
+def test_a_number_that_can_be_read_in_two_ways_is_none(text: str, number: str):
     with pytest.raises(ModelError, match=f'^"{number}" can be read in more than one way'):
-        carried_out("number", "ships came", Source("n", f"So ships came for {number} Euro."))
+        carried_out("number", "ships came", Source("n", text))
+
+
+@pytest.mark.parametrize(
+    ("question", "lacks"),
+    [
+        ("How many zebras did the keeper's son feed?", ("zebras", "feed")),
+        ("What did the keeper's son sell?", ()),
+        ("Which zebras sell boats?", ("zebras",)),
+    ],
+)
+def test_passages_that_lack_words_of_the_question_are_not_said_to_be_its_answer(
+    question: str, lacks: tuple[str, ...]
+):
+    Path("s.txt").write_text("The keeper's son had to sell boats in the spring.", encoding="utf-8")
+    done = call("ask", "s.txt", question, "--model", "offline", "--json")
+    assert tuple(done.json["lacks"]) == lacks
+    near = f"they lack these words of the question: {', '.join(lacks)}."
+    assert (near in done.json["notice"]) is bool(lacks)
+    told = call("ask", "s.txt", question, "--model", "offline")
+    alone = "come nearest; none need bear on the question" if lacks else "are the answer"
+    assert f"The passages below {alone}.\n" in told.out
+    assert (near in told.err) is bool(lacks)
+    assert call("runs", "show", "last", "--html", "run.html").code == 0
+    assert (near in Path("run.html").read_text(encoding="utf-8")) is bool(lacks)
 
 
 def test_how_many_is_answered_by_quotes_or_by_nothing():

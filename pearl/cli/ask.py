@@ -196,6 +196,9 @@ def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, given: Opti
         return settle(lambda began: how(began=began))
 
 
+NEAREST = "come nearest; none need bear on the question"
+
+
 def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     """Print an answer for a person, or as JSON."""
     if as_json:
@@ -204,6 +207,8 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         emit_json(as_object(answer, document))
         return
 
+    from pearl.answer import only_quotes
+
     if answer.notice:
         click.echo(answer.notice, err=True)
     if answer.fallback:
@@ -211,9 +216,9 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
             "No plan passed the checker, so the question was asked directly, in one step.", err=True
         )
     _title("Answer")
-    passages = {" ".join(quote.text.split()) for quote in answer.evidence}
-    if passages.issuperset(" ".join(line.split()) for line in answer.words.splitlines()):
-        click.echo("The passages below are the answer." if passages else "None: it is empty.")
+    if only_quotes(answer.text, answer.evidence):
+        told = NEAREST if answer.lacks else "are the answer"
+        click.echo(f"The passages below {told}." if answer.evidence else "None: it is empty.")
     else:
         click.echo(printable_lines(answer.words))
     if answer.option:

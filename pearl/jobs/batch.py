@@ -152,7 +152,9 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
             given = (question.question, document, question.options, session, None, box)
             reply = await answer(prepared, *given)
         # The same answers give the same row, whichever run they come from, whoever paid for them.
-        shown = "answer words option evidence grounded plan fallback guessed calls usage".split()
+        shown = (
+            "answer words option evidence grounded plan fallback guessed lacks calls usage".split()
+        )
         data = as_object(reply, document)
         right = None
         if question.gold and reply.option:

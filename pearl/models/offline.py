@@ -57,7 +57,7 @@ from pearl.prompts.calls import (
     WritePlan,
     letter,
 )
-from pearl.retrieval.terms import CLAUSE, SentenceIndex, index_sentences, stems, words
+from pearl.retrieval.terms import CLAUSE, MONTH, SentenceIndex, index_sentences, stems, words
 from pearl.retrieval.terms import QUESTION_STOP as STOP
 
 NOTICE = (
@@ -152,7 +152,11 @@ _NUMBER = re.compile(
 """Numbers, with the marks between thousands and before decimals that several languages use.
 
 ``unclear`` is one that says different things in two of them, as *1.250* does, or a date.
+A plain space groups thousands but where it may part two numbers: behind a month's name it does, as
+in *May 12 300 ships*; behind another word in capitals (*Room 12 300 guests*) it is unclear.
 """
+
+_DAY = re.compile(rf"\b({MONTH.pattern} \d{{1,2}}) (?=\d{{3}}\b)")
 
 _NEGATION = re.compile(
     r"\b(?:not|no(?!\.\s*\d)|never|none|nobody|nothing|nor|neither|without|cannot|nicht|keine?[mnrs]?|nie"
@@ -283,7 +287,7 @@ def _number(quotes: list[str], call: ExecuteStep) -> str:
     asked = told.union(words(call.step.note))
     first = ""
     for quote in sorted(quotes, key=lambda quote: -len(asked.intersection(words(quote)))):
-        text = _LABEL.sub("", quote)
+        text = _DAY.sub(r"\1, ", _LABEL.sub("", quote))
         for match in _NUMBER.finditer(text):
             number = _digits(match)
             if len(told.intersection(words(quote))) >= HELD * len(told) > 0:
@@ -301,6 +305,9 @@ def _number(quotes: list[str], call: ExecuteStep) -> str:
 def _digits(match: re.Match[str]) -> str:
     """A number with a point before its decimals; as it is written, where that is unclear."""
     if match["foreign"]:
+        *_, before = ["", *match.string[: match.start()].split()]
+        if match[0].count(" ") == 1 and before[:1].isupper() and words(before):
+            return match[0]
         number = re.sub("[ '’]", "", match[0])
         pointed = "," in number or number.count(".") > 1
         return number.replace(".", "").replace(",", ".") if pointed else number
@@ -310,7 +317,7 @@ def _digits(match: re.Match[str]) -> str:
 
 def _clear(number: str) -> str:
     """The number, where it can be read in one way only; else a `ModelError`."""
-    if (match := _NUMBER.fullmatch(number)) and match["unclear"]:
+    if (match := _NUMBER.fullmatch(number)) and (match["unclear"] or " " in number):
         raise ModelError("refusal", UNCLEAR.format(number))
     return number
 

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
@@ -146,11 +146,13 @@ _ABBREVIATED = re.compile(
     r"|vs|cf|viz|ca|[A-HJ-Z])$"
 )
 _NUMBERED = re.compile(r"\b(?:[Nn]os?|pp?|[Ff]igs?|[Vv]ol|[Cc]h)$")
-_MONTH = re.compile(
+MONTH = re.compile(
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember"
     r"|Janvier|Février|Mars|Avril|Juin|Juillet|Août|Septembre|Octobre|Novembre|Décembre)\b"
 )
+"""The months' names in English, German and French."""
+
 _QUOTED = re.compile(
     r"\"[^\"]*(?:\"|$)|“[^”]*(?:”|$)|«[^»]*(?:»|$)|„[^“”]*(?:[“”]|$)|「[^」]*(?:」|$)"
 )
@@ -218,7 +220,7 @@ def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
     word = text[max(start, at - 8) : at]
     if text[start:at].strip().isdigit():
         return True  # The number of a clause belongs to it.
-    if re.search(r"(?<![\w.,])\d{1,2}$", word) and _MONTH.match(text, stop.start("next")):
+    if re.search(r"(?<![\w.,])\d{1,2}$", word) and MONTH.match(text, stop.start("next")):
         return True  # The day of a date, as in "31. März".
     numbered = stop["next"].isdigit() and _NUMBERED.search(word)
     return bool(numbered or _ABBREVIATED.search(word))
@@ -298,6 +300,17 @@ def words(text: str) -> list[str]:
     tokens = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
     plain = [word.removesuffix("'s") for word in tokens]
     return stems([word for word in plain if word not in QUESTION_STOP and len(word) > 1])
+
+
+_HOW = re.compile(r"\bhow (?:many|much|often|long|old|far)\b", re.IGNORECASE)
+
+
+def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
+    """The content words of a question, as they stand there, that no passage has."""
+    held = {stem for passage in passages for stem in words(passage)}
+    left = _WORD.findall(_HOW.sub("", question))
+    asked = (word for word in left if not held.issuperset(words(word)))
+    return tuple(dict.fromkeys(asked))
 
 
 def stems(plain: Sequence[str]) -> list[str]:
