@@ -171,7 +171,7 @@ def blind_plan(question: str) -> Plan:
 
 def choosing_plan(question: str, orders: Sequence[Sequence[str]]) -> Plan:
     """The plan of multiple choice: one step for each order in which the options' texts stand."""
-    shown = [[f"{letter(at)}. {one}" for at, one in enumerate(order)] for order in orders]
+    shown = [[f"{letter(at)}. {text}" for at, text in enumerate(order)] for order in orders]
     names = [f"order_{number}" for number in range(1, len(shown) + 1)] if shown[1:] else [OUTPUT]
     steps = (
         _step(CHOOSE.name, question, list(order), name=name)
@@ -192,8 +192,8 @@ OUTPUT = "answer"
 """The name of the one step."""
 
 
-def _step(action: str, *given: Value, name: str = OUTPUT) -> Step:
-    return Step(name, action, (Ref(DOCUMENT), *map(Literal, given)), "Answer the question")
+def _step(action: str, *values: Value, name: str = OUTPUT) -> Step:
+    return Step(name, action, (Ref(DOCUMENT), *map(Literal, values)), "Answer the question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +218,11 @@ def in_turn(question: str, parts: Sequence[str]) -> Plan:
     """A step for each part of a question, in the order they are to be answered, each given the
     answers to those before it, and one for the question itself."""
     lines = dict.fromkeys(" ".join(part.split()) for part in parts)
-    asked = [part for part in lines if part and part.casefold() != question.casefold()]
-    names = [*(f"part_{number}" for number in range(1, len(asked) + 1)), "answer"]
+    new = [part for part in lines if part and part.casefold() != question.casefold()]
+    names = [*(f"part_{number}" for number in range(1, len(new) + 1)), "answer"]
     steps = []
     before: list[str | Ref] = []
-    for name, part in zip(names, [*asked, question], strict=True):
+    for name, part in zip(names, [*new, question], strict=True):
         earlier = Template(tuple(before)) if before else Literal("Nothing was asked before.")
         steps.append(Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(part), earlier)))
         gap = "\n" if before else ""
@@ -242,9 +242,9 @@ def asking_plan(action: str, question: str) -> Plan:
 def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED) -> Handlers:
     """What a run is handed so that its step can be asked of a document, or of none."""
 
-    async def solve(name: str, path: str, given: Sequence[Given]) -> Value:
+    async def solve(name: str, path: str, args: Sequence[Given]) -> Value:
         schema = load_schema(*name.split("_with_"))
-        whole = caller.shown(FillSchema(schema, (("question", given[0].value),), document))
+        whole = caller.shown(FillSchema(schema, (("question", args[0].value),), document))
         call, left_out = fit_fill(whole, context)
         if left_out:
             caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
@@ -280,9 +280,9 @@ RETRIEVAL_LIBRARY = "open_domain"
 
 def retrieve_read_plan(question: str, passages: int = PASSAGES) -> Plan:
     """Two steps: look so many passages up with the question as the query, and read all at once."""
-    found = Step("found", "RETRIEVE", (Literal(question), Literal(passages)))
+    search = Step("found", "RETRIEVE", (Literal(question), Literal(passages)))
     answer = Step("answer", "MULTI_HOP_READ", (Ref("found"), Literal(question)))
-    return Plan((found, answer), question)
+    return Plan((search, answer), question)
 
 
 def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> Plan:
@@ -291,8 +291,8 @@ def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> P
     They are made of decompositions of other questions, with what their steps gave; those that do
     not say what their answer was are no chains.
     """
-    chains = ((one.question, chain(one, library)) for one in shown)
-    examples = tuple(Shown((Literal(asked),), told) for asked, told in chains if SAID.search(told))
+    chains = ((plan.question, chain(plan, library)) for plan in shown)
+    examples = tuple(Shown((Literal(text),), steps) for text, steps in chains if SAID.search(steps))
     action = Action(
         "REASON_AS_SHOWN",
         (Param(DOCUMENT), Param("X")),
@@ -351,14 +351,14 @@ def _lines(step: Step, action: Action, values: Mapping[str, Value], question: st
     lines: list[str] = []
     for item, result in pairs:
         args = [_in_words(arg, values, item) for arg in step.args]
-        asked = next((arg for arg in args if arg.endswith(("?", "!", "."))), "")
-        if not asked:
+        sentence = next((arg for arg in args if arg.endswith(("?", "!", "."))), "")
+        if not sentence:
             names = [param.name for param in action.params]
-            asked = action.doc.rstrip(".") + ":"
+            sentence = action.doc.rstrip(".") + ":"
             for name, text in zip(names, args, strict=False):
-                asked = text.join(re.split(rf"\b{re.escape(name)}\b", asked))
-        told = _listed(result)
-        lines.append(told if asked == question else f"{asked} {told}".strip())
+                sentence = text.join(re.split(rf"\b{re.escape(name)}\b", sentence))
+        words = _listed(result)
+        lines.append(words if sentence == question else f"{sentence} {words}".strip())
     return lines
 
 

@@ -73,10 +73,10 @@ class Decomp:
         )
         write = NextStep(run.question, self.library, self.demonstrations, done)
         call: Call = write
-        asked: list[Call] = []
+        calls: list[Call] = []
         for attempt in range(1, self.corrections + 2):
-            reply = await self.caller(call, f"next/{number}/{attempt}", asked.count(call))
-            asked.append(call)
+            reply = await self.caller(call, f"next/{number}/{attempt}", calls.count(call))
+            calls.append(call)
             move, findings = _read(reply, run, self.library, number)
             if move is not None:
                 return move
@@ -90,7 +90,7 @@ class Decomp:
         )
 
 
-async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: Frame) -> Output:
+async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Frame) -> Output:
     """Carry out an action whose steps are written one at a time.
 
     The question is the action's arguments, a line each; the examples are the
@@ -101,7 +101,7 @@ async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: F
         SolverError: the decomposition came to no answer.
     """
     assert isinstance(action.body, Decomposed)
-    question = "\n".join(as_text(argument.value) for _, argument in given)
+    question = "\n".join(as_text(argument.value) for _, argument in args)
     shown = tuple(map(as_decomposition, action.body.demonstrations))
     try:
         finished = await run_strategy(Decomp(frame.library, frame.caller, shown), question, frame)

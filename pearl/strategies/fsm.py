@@ -67,7 +67,7 @@ class Hop(NamedTuple):
     """A sub-question that was answered: the step that has the answer, and what was to be answered
     when it was asked."""
 
-    found: str
+    step: str
     question: Arg
 
 
@@ -160,29 +160,29 @@ class Fsm:
 
     async def _decide(self) -> None:
         """Take a decision; where no reply fits, the machine has gone back."""
-        known = self._records()
-        asked = {_plain(_field(record, "question")) for record in known}
-        given = {**self._asked(self._text(self._question)), "solved": _solved(known)}
+        records = self._records()
+        solved = {_plain(_field(record, "question")) for record in records}
+        inputs = {**self._asked(self._text(self._question)), "solved": _solved(records)}
         revised = self._revised or self._question
         if self._at == "judge":
-            answered = field_of(known[-1], "question")
-            given = {"question": self._text(revised), "sub_question": answered}
+            answered = field_of(records[-1], "question")
+            inputs = {"question": self._text(revised), "sub_question": answered}
 
         def check(reply: dict[str, Any]) -> list[str]:
-            tried = {_plain(question) for question in self._tried}
-            again = _plain(reply.get("sub_question", "")) in tried - asked
+            refused_before = {_plain(question) for question in self._tried}
+            again = _plain(reply.get("sub_question", "")) in refused_before - solved
             return ["sub_question: it was tried before: ask for something else."] * again
 
         refused: list[Value] = [*self._refused.get(self._at, ())]
         try:
-            reply = await self._ask(self._at, given, self._path, refused, check=check)
+            reply = await self._ask(self._at, inputs, self._path, refused, check=check)
         except SchemaError as error:
             self._back("misfit", str(error), str(error))
             return
         if self._at == "decompose":
             # Simple or compound, and the first sub-question.
             self._sub = one_line(reply["sub_question"])
-            if _plain(self._sub) in asked:
+            if _plain(self._sub) in solved:
                 # Nothing new is left to ask: to ask again would go on for ever.
                 self._go("repeated", sub_question=self._sub)
                 return
@@ -203,21 +203,21 @@ class Fsm:
     def _work(self) -> tuple[Step, ...]:
         """The steps of a work state; the last of them is the state's own."""
         whole = Literal(self._run.question)
-        found = Items(tuple(Ref(hop.found) for hop in self._hops))
+        answers = Items(tuple(Ref(hop.step) for hop in self._hops))
         before: tuple[Step, ...] = ()
         args: tuple[Arg, ...]
         match self._at:
             case "search":
                 name = f"found_{self.hops + 1}"
-                asked, before = self._woven()
-                args = (Ref(DOCUMENT), asked)
+                sub_question, before = self._woven()
+                args = (Ref(DOCUMENT), sub_question)
             case "revise":
                 name, last = f"question_{self.hops + 1}", self._hops[-1]
-                args = (last.question, Ref(last.found))
+                args = (last.question, Ref(last.step))
             case "summarise":
-                name, args = "summary", (whole, found)
+                name, args = "summary", (whole, answers)
             case _:
-                name, args = "review", (Ref(DOCUMENT), whole, Ref(self._summary), found)
+                name, args = "review", (Ref(DOCUMENT), whole, Ref(self._summary), answers)
         refused = map(Literal, self._refused.get(self._at, ()))
         return (*before, Step(self._free(name), self._state.action, (*args, *refused)))
 
@@ -228,8 +228,8 @@ class Fsm:
         """
         if self._sub == self._text(self._question):
             return self._question, ()
-        found = zip(self._hops, self._records(), strict=True)
-        answers = {_field(record, "answer"): f"{hop.found}_answer" for hop, record in found}
+        pairs = zip(self._hops, self._records(), strict=True)
+        answers = {_field(record, "answer"): f"{hop.step}_answer" for hop, record in pairs}
         answers.pop("", None)
         parts = woven(self._sub, answers)
         # By the answer's step, the search that it is taken from.
@@ -290,8 +290,8 @@ class Fsm:
         """Back to the state that the table has for an outcome, which is told why; False where a
         limit led elsewhere."""
         if self._at == "decompose" and not self.hops:
-            tried = self._tried[0][:120] if self._tried else ""
-            self._stop("start", f"the document does not answer “{tried}”." if tried else cause)
+            first = self._tried[0][:120] if self._tried else ""
+            self._stop("start", f"the document does not answer “{first}”." if first else cause)
             return False
         if self._limited or self.backtracks >= self.limits.backtracks:
             self._stop("backtracks", f"it went back {self.backtracks} times, and then: {cause}")
@@ -334,7 +334,7 @@ class Fsm:
 
     def _records(self) -> list[Value]:
         """The records of the searches that found an answer, in order."""
-        return [self._run.values[hop.found] for hop in self._hops]
+        return [self._run.values[hop.step] for hop in self._hops]
 
     def _text(self, question: Arg) -> str:
         """A question that is written in the plan, or that a step gave."""
@@ -364,7 +364,7 @@ class Fsm:
     async def _ask(
         self,
         state: str,
-        given: Mapping[str, Value],
+        inputs: Mapping[str, Value],
         path: str,
         refused: Sequence[Value] = (),
         reads: Source | None = None,
@@ -374,7 +374,7 @@ class Fsm:
 
         Args:
             state: its name.
-            given: what it is asked of.
+            inputs: what it is asked of.
             path: where in the run.
             refused: what came to nothing before, with the reasons.
             reads: the document, where it is shown.
@@ -385,7 +385,7 @@ class Fsm:
             ModelError: the model gave no usable answer.
             SchemaError: no reply fits.
         """
-        whole = {**given, "refused": list(refused)} if refused else given
+        whole = {**inputs, "refused": list(refused)} if refused else inputs
         schema = load_schema(self.machine.state(state).asks)
         call = self._caller.shown(FillSchema(schema, tuple(whole.items()), reads))
         talks = self._talks and state != "review"
@@ -410,17 +410,17 @@ class Fsm:
         revisions = max(min(self.limits.revisions, self._left() - 1), 0)
         reply = await fill(replace(self._caller, ask=counted), call, path, check, revisions)
         if talks:
-            said = json.dumps(reply, ensure_ascii=False)
-            self._turns = (*call.turns, (replace(call, turns=()), said))
+            text = json.dumps(reply, ensure_ascii=False)
+            self._turns = (*call.turns, (replace(call, turns=()), text))
         return reply
 
     @property
     def handlers(self) -> Handlers:
         """Who carries out the steps of the work states: hand them to the run."""
 
-        async def solve(ask: Callable[..., Any], path: str, given: Sequence[Given]) -> Value:
+        async def solve(ask: Callable[..., Any], path: str, args: Sequence[Given]) -> Value:
             try:
-                value: Value = await ask(path, *(argument.value for argument in given))
+                value: Value = await ask(path, *(argument.value for argument in args))
             except SchemaError as error:
                 raise SolverError("solver", str(error)) from None
             return value
@@ -452,8 +452,8 @@ class Fsm:
                 wrong.append("title: copy that of a paragraph of the document.")
             return wrong
 
-        given = {"sub_question": as_text(question)}
-        reply = await self._ask("search", given, path, refused, self._document, _once(problems))
+        inputs = {"sub_question": as_text(question)}
+        reply = await self._ask("search", inputs, path, refused, self._document, _once(problems))
         answer = one_line(reply["answer"] or "")
         if not answer:
             raise SolverError("no-answer", "the paragraphs do not say")
@@ -464,31 +464,31 @@ class Fsm:
             title=one_line(reply["title"] or ""),
         )
 
-    async def _ask_revise(self, path: str, question: Value, found: Value, *refused: Value) -> Value:
+    async def _ask_revise(self, path: str, question: Value, hop: Value, *refused: Value) -> Value:
         """The question with an answer put in."""
-        given = {
+        inputs = {
             **self._asked(question),
-            "sub_question": field_of(found, "question"),
-            "answer": field_of(found, "answer"),
+            "sub_question": field_of(hop, "question"),
+            "answer": field_of(hop, "answer"),
         }
-        reply = await self._ask("revise", given, path, refused)
+        reply = await self._ask("revise", inputs, path, refused)
         self._type = reply["type"]
         return one_line(reply["question"])
 
     async def _ask_summarise(
-        self, path: str, question: Value, found: Value, *refused: Value
+        self, path: str, question: Value, records: Value, *refused: Value
     ) -> Value:
         """The answer to the whole question of all that was found."""
-        given = {"question": question, "solved": _solved(found)}
-        return one_line((await self._ask("summarise", given, path, refused))["answer"])
+        inputs = {"question": question, "solved": _solved(records)}
+        return one_line((await self._ask("summarise", inputs, path, refused))["answer"])
 
     async def _ask_review(
-        self, path: str, question: Value, answer: Value, found: Value, *refused: Value
+        self, path: str, question: Value, answer: Value, records: Value, *refused: Value
     ) -> Value:
         """The answer held against what was found: supporting facts, triples, an explanation."""
-        given = {"question": question, "solved": _solved(found), "answer": answer}
+        inputs = {"question": question, "solved": _solved(records), "answer": answer}
         check = _once(lambda reply: self._unquoted(reply, "supporting_facts"))
-        reply = await self._ask("review", given, path, refused, self._found(found), check)
+        reply = await self._ask("review", inputs, path, refused, self._paragraphs(records), check)
         return _record(
             answer=one_line(reply["answer"]),
             supporting_facts=self._quotes(reply["supporting_facts"]),
@@ -496,24 +496,24 @@ class Fsm:
             explanation=one_line(reply["explanation"]),
         )
 
-    def _found(self, found: Value) -> Source:
+    def _paragraphs(self, searches: Value) -> Source:
         """The paragraphs that searches found, which a review reads (FSM2's second round).
 
         Those they named, and those that their evidence stands in; where the document has none of
         either, all of it.
         """
-        records = found if isinstance(found, list) else []
+        records = searches if isinstance(searches, list) else []
         named = {_plain(_field(record, "title")) for record in records} - {""}
         quoted = [text for record in records for text in sentences(field_of(record, "evidence"))]
         spans = [quote.span for quote in self._located(quoted) if quote.span]
         retriever = DocumentRetriever(self._document)
-        kept = [
-            retriever.shown(one)
-            for one in retriever.paragraphs
-            if named & _titles(one)
-            or any(one.span.start < span.end and span.start < one.span.end for span in spans)
+        texts = [
+            retriever.shown(block)
+            for block in retriever.paragraphs
+            if named & _titles(block)
+            or any(block.span.start < span.end and span.start < block.span.end for span in spans)
         ]
-        return Source(f"{self._document.name} (found)", "".join(kept)) if kept else self._document
+        return Source(f"{self._document.name} (found)", "".join(texts)) if texts else self._document
 
     def _unquoted(self, reply: dict[str, Any], field: str) -> list[str]:
         """What is wrong with a reply that quotes none of the document's sentences in a field."""
@@ -553,10 +553,10 @@ def _field(record: Value, key: str) -> str:
     return as_text(field_of(record, key))
 
 
-def _solved(found: Value) -> list[Value]:
+def _solved(searches: Value) -> list[Value]:
     """A list of records, as ``sub-question -> answer``."""
-    records = found if isinstance(found, list) else []
-    return [f"{_field(one, 'question')} -> {_field(one, 'answer')}" for one in records]
+    records = searches if isinstance(searches, list) else []
+    return [f"{_field(record, 'question')} -> {_field(record, 'answer')}" for record in records]
 
 
 def sentences(quotes: Value) -> list[str]:

@@ -177,16 +177,16 @@ def svg(machine: Machine) -> str:
     names = [state.name for state in machine.states] + [END]
     at = {name: place for place, name in enumerate(names)}
     lines = list(_lines(machine))
-    beside = [line for line in lines if at[line.end] != at[line.start] + 1]
-    lefts = _lanes([line for line in beside if at[line.end] < at[line.start]], at)
-    rights = _lanes([line for line in beside if at[line.end] > at[line.start]], at)
+    jumps = [line for line in lines if at[line.end] != at[line.start] + 1]
+    lefts = _lanes([line for line in jumps if at[line.end] < at[line.start]], at)
+    rights = _lanes([line for line in jumps if at[line.end] > at[line.start]], at)
     left = _EDGE + _SIDE + _LANE * max(lefts.values(), default=0)
     right, middle = left + _WIDE, left + _WIDE / 2
     tops = {name: _EDGE + place * (_HIGH + _GAP) for name, place in at.items()}
     parts = []
     for line in lines:
         start, end = tops[line.start] + _HIGH, tops[line.end]
-        if line not in beside:
+        if line not in jumps:
             drawn, anchor = f"M{middle:g} {start}L{middle:g} {end}", "start"
             x, y = middle + 8, start + 31.0
         else:
@@ -232,11 +232,11 @@ def _lines(machine: Machine) -> Iterator[_Line]:
 def _lanes(lines: Sequence[_Line], at: Mapping[str, int]) -> dict[_Line, int]:
     """Which lane beside the boxes each line has, so that none lies on another; short ones first."""
     lanes: dict[_Line, int] = {}
-    taken: set[tuple[int, int]] = set()
+    occupied: set[tuple[int, int]] = set()
     for line in sorted(lines, key=lambda line: abs(at[line.end] - at[line.start])):
         first, last = sorted((at[line.start], at[line.end]))
         rows = range(first, last + 1)
-        free = (lane for lane in count(1) if not taken & {(lane, row) for row in rows})
+        free = (lane for lane in count(1) if not occupied & {(lane, row) for row in rows})
         lanes[line] = next(free)
-        taken |= {(lanes[line], row) for row in rows}
+        occupied |= {(lanes[line], row) for row in rows}
     return lanes

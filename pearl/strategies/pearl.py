@@ -67,9 +67,9 @@ class Planned:
         """In a notebook: the plan, drawn, or why there is none."""
         if self.plan:
             return self.plan._repr_html_()
-        told = (escape(f"{one.code} {one.message}") for one in self.diagnostics)
-        found = "".join(f"<li>{one}</li>" for one in told)
-        return f"<p>No plan was accepted ({counted(self.attempts, 'attempt')}).</p><ul>{found}</ul>"
+        lines = (escape(f"{finding.code} {finding.message}") for finding in self.diagnostics)
+        items = "".join(f"<li>{line}</li>" for line in lines)
+        return f"<p>No plan was accepted ({counted(self.attempts, 'attempt')}).</p><ul>{items}</ul>"
 
 
 async def write_plan(
@@ -94,14 +94,14 @@ async def write_plan(
     call: Call = first or write
     if call is write:
         call = write = within_window(write, context, caller.journal)
-    seen: frozenset[str] = frozenset()
-    asked = list(earlier)
+    codes: frozenset[str] = frozenset()
+    calls = list(earlier)
     decide = caller.journal.decide
     stepless = continued = 0
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
         try:
-            reply = await caller(call, f"plan/{attempt}", asked.count(call))
+            reply = await caller(call, f"plan/{attempt}", calls.count(call))
         except ModelError as error:
             # The refusal may have said how long a prompt may be.
             before, write = write, within_window(write, context, caller.journal)
@@ -109,7 +109,7 @@ async def write_plan(
                 raise
             call = write
             continue
-        asked.append(call)
+        calls.append(call)
         source = Source(f"plan/{attempt}", _joined(call, reply.text))
         parsed = parse(source)
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
@@ -138,15 +138,15 @@ async def write_plan(
         from pearl.lint.render import prompt
         from pearl.lint.render.report import Report
 
-        complaint = prompt.render([Report(source, errors)], seen)
+        complaint = prompt.render([Report(source, errors)], codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
-        tried = parsed.plan.steps or any(line.kind == "step" for line in parsed.broken)
-        stepless = 0 if tried else stepless + 1
+        has_step = parsed.plan.steps or any(line.kind == "step" for line in parsed.broken)
+        stepless = 0 if has_step else stepless + 1
         if stepless == STEPLESS:
             decide(f"plan/{attempt}/stopped", f"{STEPLESS} replies in a row have no step.")
             break
         call = CorrectPlan(write, reply.text, complaint)
-        seen = frozenset(error.code for error in errors)
+        codes = frozenset(error.code for error in errors)
     return Planned(None, attempt, source, findings, len(write.demonstrations))
 
 
@@ -178,8 +178,8 @@ def whole(plan: Plan) -> Steps:
 
 def shown_plans(demonstrations: Iterable[Demonstration]) -> tuple[Plan, ...]:
     """Demonstrations, each a question and a plan's text, as plans with their questions."""
-    texts = (f"question: {one.question}\n\n{one.plan}" for one in demonstrations)
-    return tuple(parse(one).plan for one in texts)
+    texts = (f"question: {demo.question}\n\n{demo.plan}" for demo in demonstrations)
+    return tuple(parse(text).plan for text in texts)
 
 
 ANSWER = Action(
@@ -267,11 +267,11 @@ def with_one_answer(plan: Plan) -> Plan:
     The question is the step's note, which its reader sees as what is wanted.
     """
     ends = outputs(plan)
-    taken = {step.name for step in plan.steps} | {action.name for action in plan.declares}
-    if len(ends) < 2 or ANSWER_FROM in taken:
+    used = {step.name for step in plan.steps} | {action.name for action in plan.declares}
+    if len(ends) < 2 or ANSWER_FROM in used:
         return plan
     names = chain(("answer",), (f"answer_{number}" for number in count(2)))
-    name = next(name for name in names if name not in taken)
+    name = next(name for name in names if name not in used)
     last = Step(name, ANSWER_FROM, tuple(map(Ref, ends)), " ".join(plan.question.split()))
     declares = (*plan.declares, load_library("core").actions[ANSWER_FROM])
     returns = (Ref(name),) if plan.returns else ()
@@ -344,11 +344,11 @@ def likely_actions(
 
     names = [action.name for action in library.actions.values() if not action.is_builtin]
     actions = [library.actions[name] for name in names]
-    texts = [words(f"{one.name.replace('_', ' ').lower()} {one.doc}") for one in actions]
-    alike = weigh(texts, 1.5, 0.75).scores(dict.fromkeys(words(question), 1.0)).tolist()
+    texts = [words(f"{item.name.replace('_', ' ').lower()} {item.doc}") for item in actions]
+    similarity = weigh(texts, 1.5, 0.75).scores(dict.fromkeys(words(question), 1.0)).tolist()
     worth = dict.fromkeys(names, 0.0)
     counts = [used.get(name, 0) for name in names]
-    for scores in (dict(zip(names, found, strict=True)) for found in (alike, counts)):
+    for scores in (dict(zip(names, scored, strict=True)) for scored in (similarity, counts)):
         ordered = sorted(scores.values(), reverse=True)
         for name, score in scores.items():
             # Equal scores are one place, and none at all is no place.
@@ -400,10 +400,10 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
             f"{folder} is no folder: name one with demonstrations, make one with pearl refine, or "
             f"name one that ships: {', '.join(plan_folders())}."
         )
-    found = tuple(read_source(str(file), "plan") for file in sorted(Path(folder).glob("*.plan")))
-    if not found:
+    plans = tuple(read_source(str(file), "plan") for file in sorted(Path(folder).glob("*.plan")))
+    if not plans:
         raise InputError(f"{folder} holds no .plan file: make some with pearl refine.")
-    return found
+    return plans
 
 
 def choose_demonstrations(
@@ -446,11 +446,11 @@ def choose_demonstrations(
 def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration]:
     """The demonstrations that a library can run as they are, or migrated."""
 
-    def values(one: Plan | Step) -> tuple[str, ...]:
+    def values(node: Plan | Step) -> tuple[str, ...]:
         # What a step gave; other comments, as a file's head, are for people.
-        return tuple(line for line in one.comments if line.startswith("# value "))
+        return tuple(line for line in node.comments if line.startswith("# value "))
 
-    found: list[Demonstration] = []
+    demonstrations: list[Demonstration] = []
     for source in sources:
         parsed = parse(source)
         if has_errors(check(parsed, library)):
@@ -459,7 +459,7 @@ def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration
                 continue
         if not parsed.plan.question:
             continue
-        steps = tuple(replace(one, comments=values(one)) for one in parsed.plan.steps)
+        steps = tuple(replace(step, comments=values(step)) for step in parsed.plan.steps)
         plan = replace(parsed.plan, steps=steps, question="", comments=values(parsed.plan))
-        found.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
-    return found
+        demonstrations.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
+    return demonstrations

@@ -128,10 +128,10 @@ class React:
             action = f"{step.action.capitalize()}[{_words(step)}]"
             observed = as_text(self._run.values[step.name])
             steps.append(f"Thought: {thought} Action: {action} Observation: {observed}")
-        given: list[tuple[str, Value]] = [("question", self._run.question), ("steps", steps)]
+        inputs: list[tuple[str, Value]] = [("question", self._run.question), ("steps", steps)]
         if refused:
-            given.append(("refused", list(refused)))
-        return await fill(self.caller, FillSchema(self._schema(), tuple(given)), f"react/{turn}")
+            inputs.append(("refused", list(refused)))
+        return await fill(self.caller, FillSchema(self._schema(), tuple(inputs)), f"react/{turn}")
 
     def _schema(self) -> Schema:
         """What a turn is asked for; a reply that is constrained can only do what can be done."""
@@ -170,8 +170,8 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
     """
     searched = DocumentRetriever(document) if retriever is None else retriever
 
-    async def search(_: str, given: Sequence[Given]) -> Value:
-        words = as_text(given[0].value)
+    async def search(_: str, args: Sequence[Given]) -> Value:
+        words = as_text(args[0].value)
         try:
             # Reading an index takes its time, and other steps have theirs.
             passages = await asyncio.to_thread(searched.search, words, 1)
@@ -181,21 +181,21 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
             raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
         return passage_texts(passages)[0]
 
-    async def lookup(_: str, given: Sequence[Given]) -> Value:
+    async def lookup(_: str, args: Sequence[Given]) -> Value:
         # The N-th sentence of a paragraph that has some words.
-        paragraph, words, number = (argument.value for argument in given)
-        text, wanted = as_text(paragraph), as_text(words)
+        paragraph, words, number = (argument.value for argument in args)
+        text, phrase = as_text(paragraph), as_text(words)
         every = [text[span.start : span.end] for span in sentences(text)]
-        matching = [sentence for sentence in every if _folded(wanted) in _folded(sentence)]
+        matching = [sentence for sentence in every if _folded(phrase) in _folded(sentence)]
         if isinstance(number, int) and 1 <= number <= len(matching):
             return matching[number - 1]
         further = "further " if matching else ""
         raise SolverError(
-            "no-answer", f"Lookup[{wanted}]: the paragraph has no {further}sentence with that."
+            "no-answer", f"Lookup[{phrase}]: the paragraph has no {further}sentence with that."
         )
 
-    async def finish(_: str, given: Sequence[Given]) -> Value:
-        return as_text(given[0].value)
+    async def finish(_: str, args: Sequence[Given]) -> Value:
+        return as_text(args[0].value)
 
     solvers = {"react_search": search, "react_lookup": lookup, "react_finish": finish}
     return Handlers(MappingProxyType(solvers))

@@ -169,7 +169,7 @@ class Rebel:
         tools: what can be asked beside the model.
         embedding: tells whether two questions are the same.
         spent: what all frames of the run have taken, with their limits.
-        found: what all frames of the run have found.
+        findings: what all frames of the run have found.
         above: the questions that this one is a part of, the run's own first.
         facts: what is known at the start: a question and its answer each.
         held: calls that the frames around this one keep for themselves.
@@ -180,7 +180,7 @@ class Rebel:
     tools: Tools
     embedding: Embedding
     spent: Spent
-    found: list[Fact] = field(default_factory=list)
+    findings: list[Fact] = field(default_factory=list)
     above: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     held: int = 0
@@ -196,7 +196,7 @@ class Rebel:
     def __post_init__(self) -> None:
         self.limits = self.spent.limits
         # Of what the run has found, this frame knows what was found since it began.
-        self._start = len(self.found)
+        self._start = len(self.findings)
         self._moves = self._algorithm()
 
     async def next(self, run: Run) -> Move:
@@ -240,19 +240,19 @@ class Rebel:
     async def _ask_parts(self) -> AsyncIterator[Move]:
         """Ask the sub-questions in turn, as long as there can be a look-up of each."""
         self._parts.extend(await self._split())
-        asked = 0
+        count = 0
         while self._parts:
             if not self._has(2 * RESERVE):
                 self._parts.clear()
                 return
             part = self._parts.popleft()
-            asked += 1
+            count += 1
             action = "LOOK_UP" if part.again else "SOLVE"
-            step = Step(f"sub_{asked}", action, (Literal(part.question), self._facts))
+            step = Step(f"sub_{count}", action, (Literal(part.question), self._facts))
             yield Attempt((step,))
             if step.name in self._run.values:
                 answer = as_text(self._run.values[step.name])
-                self.found.append(Fact(part.question, answer, step.name, self))
+                self.findings.append(Fact(part.question, answer, step.name, self))
 
     async def _split(self) -> Sequence[Part]:
         """The sub-questions that are asked."""
@@ -263,16 +263,16 @@ class Rebel:
         if not self._has(1 + 2 * RESERVE):
             return ()
         # Splitting sees which questions are answered, and no answer.
-        answered = [fact.question for fact in self.found if fact.step]
+        answered = [fact.question for fact in self.findings if fact.step]
         call = split_of(self._question, self.tools.tools, answered)
         reply = await self._fill_or_none(call, "split", RESERVE)
         written = [part for text in reply["sub_questions"] if (part := flat(text))] if reply else []
         above = (*self.above, self._question)
         embed = self.embedding(self.caller.journal)
-        kept, dropped = await sift(written, above, answered, self.limits.width, embed)
+        parts, dropped = await sift(written, above, answered, self.limits.width, embed)
         pairs = [list(pair) for pair in dropped]
-        decide("split", {"sub_questions": [part.question for part in kept], "dropped": pairs})
-        return kept
+        decide("split", {"sub_questions": [part.question for part in parts], "dropped": pairs})
+        return parts
 
     async def _recall(self) -> AsyncIterator[Move]:
         """Answer from facts and from what the model knows, where that is enough."""
@@ -306,25 +306,25 @@ class Rebel:
                 failures = self._run.failed.failures if self._run.failed else ()
                 if failures and failures[0].reason == "no-answer":
                     # That it was looked for in vain is known from here on.
-                    self.found.append(Fact(self._question, NOTHING, "", self))
+                    self.findings.append(Fact(self._question, NOTHING, "", self))
 
     async def _choose(self) -> Tool | None:
         """The tool that the question is put to next; None for none."""
-        left = {name: tool for name, tool in self.tools.tools.items() if name not in self._tried}
-        if not left or len(self._tried) == TOOLS or not self._has(self._own + LOOKUP):
+        tools = {name: tool for name, tool in self.tools.tools.items() if name not in self._tried}
+        if not tools or len(self._tried) == TOOLS or not self._has(self._own + LOOKUP):
             return None
         if self.spent.tool_calls >= self.limits.tool_calls:
             self.caller.journal.decide("limit", {"tool_calls": self.limits.tool_calls})
             return None
         path = f"tool/{len(self._tried) + 1}"
-        name: str | None = next(iter(left))
+        name: str | None = next(iter(tools))
         # Where all there is is a search for any words, there is nothing to choose.
-        if [*left.values()] not in ([SEARCH], [DOCUMENT_SEARCH]):
-            call = choice_of_tool(self._question, left)
+        if [*tools.values()] not in ([SEARCH], [DOCUMENT_SEARCH]):
+            call = choice_of_tool(self._question, tools)
             reply = await self._fill_or_none(call, path, self._own + LOOKUP - 1)
             name = None if reply is None or reply["tool"] == NO_TOOL else str(reply["tool"])
         self.caller.journal.decide(path, {"tool": name})
-        return left[name] if name else None
+        return tools[name] if name else None
 
     async def _call(self, tool: Tool, reply: str) -> AsyncIterator[Move]:
         """Calls of a tool, until it takes its input, or nothing is left to mend of it."""
@@ -356,14 +356,14 @@ class Rebel:
     @property
     def _learned(self) -> list[Fact]:
         """What was found since this frame began; what has the same answer is one fact."""
-        answered = {fact.question for fact in self.found if fact.step}
+        answered = {fact.question for fact in self.findings if fact.step}
         merged: dict[str, Fact] = {}
-        for fact in self.found[self._start :]:
+        for fact in self.findings[self._start :]:
             if not fact.step and fact.question in answered:
                 continue
             same = merged.get(fact.answer)
-            asked = dict.fromkeys([*([same.question] if same else []), fact.question])
-            merged[fact.answer] = replace(fact, question=" ".join(asked))
+            questions = dict.fromkeys([*([same.question] if same else []), fact.question])
+            merged[fact.answer] = replace(fact, question=" ".join(questions))
         return list(merged.values())
 
     @property
@@ -431,10 +431,10 @@ class Rebel:
         return Handlers(MappingProxyType(solvers), self._solve, self.limits.depth)
 
     async def _solve(
-        self, action: Action, given: Sequence[tuple[str, Given]], frame: Frame
+        self, action: Action, args: Sequence[tuple[str, Given]], frame: Frame
     ) -> Output:
         """Carry out ``SOLVE``, or ``LOOK_UP``: the same for a sub-question, knowing the facts."""
-        question, facts = (argument.value for _, argument in given)
+        question, facts = (argument.value for _, argument in args)
         # A question holds calls back for itself and for its parts after the one that is asked,
         # for as many of them as there can be a look-up of: so more calls never mean fewer
         # answered parts.
@@ -456,7 +456,7 @@ class Rebel:
             raise SolverError(reason, str(error)) from None
         return Output(finished.text)
 
-    async def _call_tool(self, path: str, given: Sequence[Given]) -> Value:
+    async def _call_tool(self, path: str, args: Sequence[Given]) -> Value:
         if self.spent.tool_calls >= self.limits.tool_calls:
             raise SolverError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
         self.spent.tool_calls += 1
@@ -465,20 +465,20 @@ class Rebel:
             if reply.cut:
                 self.caller.journal.decide(f"{path}/cut", {"characters": reply.cut})
 
-        return await solver(self.tools, note)(path, given)
+        return await solver(self.tools, note)(path, args)
 
-    async def _read(self, path: str, given: Sequence[Given]) -> Value:
-        question, reply, facts = (argument.value for argument in given)
+    async def _read(self, path: str, args: Sequence[Given]) -> Value:
+        question, reply, facts = (argument.value for argument in args)
         # Facts name what the question only describes, and a reply may say more than it asks for.
-        known: dict[str, Value] = {"facts": list(lines)} if (lines := _lines(facts)) else {}
+        extra: dict[str, Value] = {"facts": list(lines)} if (lines := _lines(facts)) else {}
         if self.above:
-            known["whole_question"] = self.above[0]
-        call = filled_from("rebel_read", question=as_text(question), **known, reply=as_text(reply))
+            extra["whole_question"] = self.above[0]
+        call = filled_from("rebel_read", question=as_text(question), **extra, reply=as_text(reply))
         otherwise = "The tool's reply does not answer the question."
         return await self._answered(call, path, self._own, otherwise)
 
-    async def _answer(self, path: str, given: Sequence[Given]) -> Value:
-        question, facts = (argument.value for argument in given)
+    async def _answer(self, path: str, args: Sequence[Given]) -> Value:
+        question, facts = (argument.value for argument in args)
         call = filled_from("rebel_answer", question=as_text(question), facts=list(_lines(facts)))
         # Where memory does not answer it and a tool is left, there is to be a look-up still.
         keep = LOOKUP if len(self._tried) < TOOLS else 0

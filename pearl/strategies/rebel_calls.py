@@ -33,15 +33,15 @@ INPUT = "rebel_input"
 """The name of every schema that is made from a tool's parameters."""
 
 
-def filled_from(schema: str, **given: Value) -> FillSchema:
+def filled_from(schema: str, **fields: Value) -> FillSchema:
     """A call that fills a schema of ``prompts/schemas`` from what is given, in order."""
-    return FillSchema(load_schema(schema), tuple(given.items()))
+    return FillSchema(load_schema(schema), tuple(fields.items()))
 
 
 def split_of(question: str, tools: Mapping[str, Tool], answered: Sequence[str]) -> FillSchema:
     """Asks for the parts of a question that these tools, or what is known, can answer."""
-    known: list[Value] = list(answered)
-    return filled_from("rebel_split", question=question, tools=_listing(tools), answered=known)
+    statements: list[Value] = list(answered)
+    return filled_from("rebel_split", question=question, tools=_listing(tools), answered=statements)
 
 
 def choice_of_tool(question: str, tools: Mapping[str, Tool]) -> FillSchema:
@@ -70,15 +70,15 @@ def tool_input(
         facts: name what the question only describes.
         refused: inputs that it did not take, each with what is wrong.
     """
-    given: dict[str, Value] = {"question": question}
+    values: dict[str, Value] = {"question": question}
     if facts:
-        given["facts"] = list(facts)
-    given["tool"] = f"{tool.name}: {flat(tool.about)}"
+        values["facts"] = list(facts)
+    values["tool"] = f"{tool.name}: {flat(tool.about)}"
     if tool.examples:
-        given["examples"] = [f"{flat(asked)} -> {filled}" for asked, filled in tool.examples]
+        values["examples"] = [f"{flat(example)} -> {filled}" for example, filled in tool.examples]
     if refused:
-        given["refused"] = [f"{canonical_json(dict(wrong))} {flat(why)}" for wrong, why in refused]
-    return FillSchema(input_schema(tool), tuple(given.items()))
+        values["refused"] = [f"{canonical_json(dict(wrong))} {flat(why)}" for wrong, why in refused]
+    return FillSchema(input_schema(tool), tuple(values.items()))
 
 
 _TOLD = (
@@ -113,10 +113,10 @@ def input_schema(tool: Tool) -> Schema:
 
 def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with a call's arguments beside their schemas, a sentence each."""
-    known = {parameter.name for parameter in tool.parameters}
-    unknown = [name for name in arguments if name not in known]
+    parameters = {parameter.name for parameter in tool.parameters}
+    unknown = [name for name in arguments if name not in parameters]
     wrong = [f"{name}: the tool has no such parameter." for name in unknown]
-    for name in (name for name in arguments if name in known):
+    for name in (name for name in arguments if name in parameters):
         try:
             json.dumps(arguments[name], ensure_ascii=False, allow_nan=False).encode()
         except ValueError:
@@ -132,7 +132,7 @@ def flat(text: str) -> str:
 # --- a tool's input, as a plan writes it ---
 
 
-def written_input(arguments: Mapping[str, Any], known: Mapping[str, str]) -> Arg:
+def written_input(arguments: Mapping[str, Any], answers: Mapping[str, str]) -> Arg:
     """A call's arguments as a plan writes them: a list of names and values.
 
     An answer that occurs in a text is a reference to the step that gave it, so that the plan
@@ -141,21 +141,21 @@ def written_input(arguments: Mapping[str, Any], known: Mapping[str, str]) -> Arg
 
     Args:
         arguments: JSON values by name.
-        known: the answers that may occur in them, by the step's name.
+        answers: the answers that may occur in them, by the step's name.
     """
     if not all(map(_plain, arguments.values())):
         return Literal(canonical_json(dict(arguments)))
     return listed(
-        [listed([Literal(name), _written(value, known)]) for name, value in arguments.items()]
+        [listed([Literal(name), _written(value, answers)]) for name, value in arguments.items()]
     )
 
 
-def _written(value: Any, known: Mapping[str, str]) -> Arg:  # noqa: ANN401 - any JSON
+def _written(value: Any, answers: Mapping[str, str]) -> Arg:  # noqa: ANN401 - any JSON
     if isinstance(value, list):
-        return listed([_written(item, known) for item in value])
+        return listed([_written(item, answers) for item in value])
     if not isinstance(value, str):
         return Literal(from_json(value))
-    parts = woven(value, {answer: step for step, answer in known.items() if len(answer) > 1})
+    parts = woven(value, {answer: step for step, answer in answers.items() if len(answer) > 1})
     if not any(isinstance(part, Ref) for part in parts):
         return Literal(value)
     return parts[0] if isinstance(parts[0], Ref) and len(parts) == 1 else Template(parts)
@@ -211,27 +211,27 @@ async def sift(
     if not written:
         return [], []
     vectors = await embed([*above, *answered, *written])
-    known, found = vectors[len(above) : -len(written)], vectors[-len(written) :]
+    earlier, fresh = vectors[len(above) : -len(written)], vectors[-len(written) :]
 
     def near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
         return any(cosine(vector, other) > NEAR for other in others)
 
-    again = [near(vector, vectors[: len(above)]) for vector in found]
-    kept: list[int] = []
+    again = [near(vector, vectors[: len(above)]) for vector in fresh]
+    chosen: list[int] = []
     dropped: dict[int, Why] = {}
     for at in sorted(range(len(written)), key=again.__getitem__):
-        if near(found[at], known):
+        if near(fresh[at], earlier):
             dropped[at] = "answered"
-        elif len(kept) == width:
+        elif len(chosen) == width:
             dropped[at] = "width"
         else:
-            kept.append(at)
-            known.append(found[at])
-    if all(again[at] for at in kept):
-        dropped.update(dict.fromkeys(kept, "parent"))
-        kept = []
-    asked = [Part(written[at], again[at]) for at in sorted(kept)]
-    return asked, [(written[at], dropped[at]) for at in sorted(dropped)]
+            chosen.append(at)
+            earlier.append(fresh[at])
+    if all(again[at] for at in chosen):
+        dropped.update(dict.fromkeys(chosen, "parent"))
+        chosen = []
+    parts = [Part(written[at], again[at]) for at in sorted(chosen)]
+    return parts, [(written[at], dropped[at]) for at in sorted(dropped)]
 
 
 # --- an endpoint's vectors as calls like any other: journaled, cached, and tried again ---

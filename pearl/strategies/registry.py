@@ -276,7 +276,7 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
     Raises:
         RunError: it has errors.
     """
-    errors = [one for one in check(plan, library) if one.severity is Severity.ERROR]
+    errors = [finding for finding in check(plan, library) if finding.severity is Severity.ERROR]
     if errors:
         raise RunError(
             f"The plan has {counted(len(errors), 'error')}: {errors[0].message} "
@@ -284,10 +284,10 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
             diagnostics=tuple(errors),
         )
 
-    def given(caller: Caller) -> Strategy:
+    def make(caller: Caller) -> Strategy:
         return GivenPlan(rewritten(plan.plan, library, passes, caller.journal))
 
-    return prepare_own(given, library)
+    return prepare_own(make, library)
 
 
 def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepared:
@@ -326,20 +326,20 @@ def with_retriever(
     """
     searched = DocumentRetriever(document) if retriever is None else retriever
 
-    async def solve(path: str, given: Sequence[Given]) -> Value:
+    async def solve(path: str, args: Sequence[Given]) -> Value:
         del path
-        query = as_text(given[0].value)
-        most = passages or (given[1].value if len(given) > 1 else PASSAGES)
+        query = as_text(args[0].value)
+        most = passages or (args[1].value if len(args) > 1 else PASSAGES)
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise SolverError(
                 "solver", f"A retriever gives a whole number of passages, not {most!r}."
             )
         try:
             # Reading an index takes its time, and other steps have theirs.
-            found = await asyncio.to_thread(searched.search, query, min(most, MOST))
+            matches = await asyncio.to_thread(searched.search, query, min(most, MOST))
         except InputError as error:
             raise SolverError("solver", str(error)) from None
-        return list(passage_texts(found))
+        return list(passage_texts(matches))
 
     solvers = {**handlers.solvers, RETRIEVE: solve}
     return replace(handlers, solvers=MappingProxyType(solvers))
@@ -358,8 +358,8 @@ def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
     """Where a run begins, within the prepared limits."""
     limits = prepared.settings.limits
     handlers = replace(handlers, depth=limits.depth, width=limits.width)
-    given = (prepared.library, inputs.caller, inputs.context, handlers)
-    return Frame(inputs.document, *given, kept=inputs.keep)
+    parts = (prepared.library, inputs.caller, inputs.context, handlers)
+    return Frame(inputs.document, *parts, kept=inputs.keep)
 
 
 def _pearl_calls(_: Limits) -> int:
@@ -368,9 +368,9 @@ def _pearl_calls(_: Limits) -> int:
 
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Started:
     inputs, settings = _within(prepared, inputs), prepared.settings
-    given = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
+    options = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
     windows = (inputs.context, inputs.planning)
-    strategy = Pearl(prepared.library, inputs.caller, *given, inputs.document, *windows)
+    strategy = Pearl(prepared.library, inputs.caller, *options, inputs.document, *windows)
     return strategy, _frame(prepared, inputs, _retrieving(prepared, inputs))
 
 
@@ -412,8 +412,8 @@ def _rebel(prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.rebel import RebelLimits, rebel
     from pearl.tools.toolbox import SearchTool, document_tools
 
-    usual, given, settings = RebelLimits(), prepared.settings.limits, prepared.settings
-    limits = RebelLimits(depth=min(usual.depth, given.depth), calls=prepared.calls)
+    usual, own, settings = RebelLimits(), prepared.settings.limits, prepared.settings
+    limits = RebelLimits(depth=min(usual.depth, own.depth), calls=prepared.calls)
     inputs, index = _within(prepared, inputs), settings.retriever
     tools = inputs.tools or (SearchTool(index) if index else document_tools(inputs.document))
     strategy = rebel(inputs.caller, tools, settings.embed, limits, inputs.replies)
@@ -494,8 +494,8 @@ def find_strategy(name: str) -> StrategySpec:
             return spec
     if own := extension("strategies", name):
         return own_strategy(own, name)
-    known = ", ".join(spec.name for spec in STRATEGIES)
-    raise InputError(f"There is no strategy {name}: use one of {known}.")
+    names = ", ".join(spec.name for spec in STRATEGIES)
+    raise InputError(f"There is no strategy {name}: use one of {names}.")
 
 
 def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - whatever is offered
@@ -519,9 +519,9 @@ def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - w
 
     def start(prepared: Prepared, inputs: RunInputs) -> Started:
         inputs = _within(prepared, inputs)
-        with _as_told(name):
-            made = make(inputs)
-        return _Own(name, made), _frame(prepared, inputs, _retrieving(prepared, inputs))
+        with _failing_as(name):
+            strategy = make(inputs)
+        return _Own(name, strategy), _frame(prepared, inputs, _retrieving(prepared, inputs))
 
     about = (getattr(make, "__doc__", "") or "A strategy of one's own.").strip().split("\n")[0]
     version = source_digest(make)
@@ -533,15 +533,15 @@ class _Own:
     """A strategy of a person's own, whose mistakes are no mistakes of Pearl's."""
 
     name: str
-    made: Strategy
+    strategy: Strategy
 
     async def next(self, run: Run) -> Move:
-        with _as_told(self.name):
-            return await self.made.next(run)
+        with _failing_as(self.name):
+            return await self.strategy.next(run)
 
 
 @contextmanager
-def _as_told(name: str) -> Iterator[None]:
+def _failing_as(name: str) -> Iterator[None]:
     try:
         yield
     except (InputError, ModelError, RunError, SchemaError):
