@@ -24,7 +24,7 @@ from pearl.lang.ast import Arg, Literal, Mode, Plan, Ref, Step, Template
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.graph import outputs
 from pearl.lang.values import Value
-from pearl.runtime.binding import BindError, Item, items_of, together
+from pearl.runtime.binding import BindError, Item, items_of, join_answers
 
 MODES: Mapping[str, Mode] = MappingProxyType(
     {
@@ -145,7 +145,7 @@ def run_operation(
                 if answer is None:
                     return None
                 answers.append(answer)
-            value = together(mode, items, answers)
+            value = join_answers(mode, items, answers)
         return None if value is None else transformed(value, operation.then)
     except (BindError, BuiltinError):
         return None

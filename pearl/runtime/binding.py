@@ -95,7 +95,7 @@ def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:
     return [Item(item, item) for item in value]
 
 
-def together(mode: Mode, items: Sequence[Item], answers: Sequence[Value]) -> Value:
+def join_answers(mode: Mode, items: Sequence[Item], answers: Sequence[Value]) -> Value:
     """The answers to the items as one value.
 
     ``each`` gives pairs of key and answer; ``where`` keeps the items, and
@@ -110,10 +110,10 @@ def together(mode: Mode, items: Sequence[Item], answers: Sequence[Value]) -> Val
     wrong = next((answer for answer in answers if not isinstance(answer, bool)), None)
     if wrong is not None:
         raise BindError(f"A filter needs yes or no, and was given {type_of(wrong)}.")
-    kept = [item for item, answer in both if answer is True]
+    passing = [item for item, answer in both if answer is True]
     if mode is Mode.WHERE_VALUES:
-        return Pairs(tuple((item.key, item.value) for item in kept))
-    return [item.value for item in kept]
+        return Pairs(tuple((item.key, item.value) for item in passing))
+    return [item.value for item in passing]
 
 
 def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:

@@ -181,21 +181,21 @@ class Caller:
             ModelError: no usable answer; that is in the journal too.
         """
         if self.models and not self.model:
-            one = model_for(self.models, call)
-            own = forms_taken(one) if self.forms else None
-            caller = replace(self, model=one, identity=one.identity, forms=own)
+            model = model_for(self.models, call)
+            own = forms_taken(model) if self.forms else None
+            caller = replace(self, model=model, identity=model.identity, forms=own)
             return await caller(call, path, sample)
         forms = self.forms
         constraint = await self._constraint(call, forms) if forms else None
         if forms is None or constraint is None:
-            return await self._asked(call, path, sample)
+            return await self._ask_model(call, path, sample)
         self.journal.decide(f"{path}/{CONSTRAINED}", constraint.form)
         try:
-            return await self._asked(call, path, sample, constraint)
+            return await self._ask_model(call, path, sample, constraint)
         except ModelError as error:
             if self.always or error.reason not in REFUSING:
                 raise
-            reply = await self._asked(call, path, sample)
+            reply = await self._ask_model(call, path, sample)
             # Not the call was at fault, but what it was held to.
             self.journal.decide(f"{path}/{UNCONSTRAINED}", str(error))
             forms.refuse(constraint.kind)
@@ -231,7 +231,7 @@ class Caller:
     async def _prove(self, call: ProveForm) -> str | None:
         [proof] = constraints_of(call)
         try:
-            return (await self._asked(call, f"{PROVE}/{call.form}", 0, proof)).text
+            return (await self._ask_model(call, f"{PROVE}/{call.form}", 0, proof)).text
         except ModelError as error:
             if error.reason in ("reply", "refusal", "context") or error.status in (400, 422):
                 return ""
@@ -240,7 +240,7 @@ class Caller:
                 return None
             raise
 
-    async def _asked(
+    async def _ask_model(
         self, call: Call, path: str, sample: int, constraint: Constraint | None = None
     ) -> Reply:
         messages = render(call)
@@ -254,8 +254,8 @@ class Caller:
             key = call_key(self.identity, messages, sample, stable, constraint)
         digest = document.digest if document else ""
         name = self.model.name if self.model else ""
-        how = (sample, constraint, plain, self.model)
-        request = Request(call, messages, path, key, stable, digest, *how)
+        settings = (sample, constraint, plain, self.model)
+        request = Request(call, messages, path, key, stable, digest, *settings)
         began, started = time.time(), time.monotonic()
         if self.watch:
             self.watch(path, False)
@@ -271,18 +271,18 @@ class Caller:
                 self.watch(path, True)
         self._record_failed(request, reply.attempts, name)
         spent = round(time.monotonic() - started, 3)
-        told = (path, reply.text, reply.key or key, len(reply.attempts) + 1)
-        took: dict[str, Any] = {"usage": reply.usage, "seconds": spent, "kept": reply.kept}
-        self.journal.record(Entry("call", *told, **took, started=began, model=name))
+        fields = (path, reply.text, reply.key or key, len(reply.attempts) + 1)
+        costs: dict[str, Any] = {"usage": reply.usage, "seconds": spent, "kept": reply.kept}
+        self.journal.record(Entry("call", *fields, **costs, started=began, model=name))
         await self.journal.flush()
         return reply
 
     def _record_failed(self, request: Request, attempts: Sequence[Attempt], model: str) -> None:
-        for number, one in enumerate(attempts, 1):
-            cause, seconds = f"{one.reason}: {one.cause}", round(one.seconds, 3)
-            told, took = (request.path, None, request.key, number), (one.usage, seconds)
+        for number, attempt in enumerate(attempts, 1):
+            cause, seconds = f"{attempt.reason}: {attempt.cause}", round(attempt.seconds, 3)
+            fields, costs = (request.path, None, request.key, number), (attempt.usage, seconds)
             self.journal.record(
-                Entry("call", *told, "failed", cause, *took, False, one.started, model)
+                Entry("call", *fields, "failed", cause, *costs, False, attempt.started, model)
             )
 
 
@@ -322,13 +322,13 @@ def at_most(caller: Caller, calls: int = CALLS) -> Caller:
     A kept reply counts as any other: what a run comes to does not hang on what
     was asked before it.
     """
-    asked = 0
+    spent = 0
 
     def count() -> None:
-        nonlocal asked
-        if asked == calls:
+        nonlocal spent
+        if spent == calls:
             raise ModelError("calls", f"The question has taken its {calls} calls: allow more.")
-        asked += 1
+        spent += 1
 
     return replace(caller, ask=counting(caller.ask, count))
 
@@ -381,24 +381,24 @@ async def fill(
         ModelError: the model gave no usable answer.
         SchemaError: the last reply does not fit either.
     """
-    asked: list[Call] = []
+    calls: list[Call] = []
     call = caller.shown(call)
     current: Call = call
     problems: tuple[str, ...] = ()
     for attempt in range(1, revisions + 2):
         try:
-            reply = await caller(current, f"{path}/{attempt}", asked.count(current))
+            reply = await caller(current, f"{path}/{attempt}", calls.count(current))
         except Exception:
-            if asked:
+            if calls:
                 caller.journal.decide(f"{path}/{FITTED}", 0)
             raise
-        asked.append(current)
-        found, problems = read_object(reply.text, call.schema)
-        if found is not None:
-            problems = tuple(check(found))
+        calls.append(current)
+        reply_object, problems = read_object(reply.text, call.schema)
+        if reply_object is not None:
+            problems = tuple(check(reply_object))
             if not problems:
                 caller.journal.decide(f"{path}/{FITTED}", attempt)
-                return found
+                return reply_object
         elif not reply.complete:
             problems = ("It was cut at its token limit: write a shorter one.",)
         caller.journal.decide(f"{path}/{attempt}/{REJECTED}", list(problems))
@@ -416,26 +416,26 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
 
     A fence around the object, and words before and after it, are passed over.
     """
-    found: dict[str, Any] | None = None
+    value: dict[str, Any] | None = None
     # A number that JSON does not have, as NaN, is a text: so its field is told what it wants.
     decoder = json.JSONDecoder(parse_constant=str)
     start = text.find("{")
-    while found is None and start >= 0:
+    while value is None and start >= 0:
         try:
-            found = decoder.raw_decode(text, start)[0]
+            value = decoder.raw_decode(text, start)[0]
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
-    if found is None:
+    if value is None:
         return None, ("It holds no JSON object.",)
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(as_json_schema(schema)).iter_errors(found)
+    errors = Draft202012Validator(as_json_schema(schema)).iter_errors(value)
     problems: list[str] = []
     for error in sorted(errors, key=lambda error: [str(at) for at in error.path])[:8]:
         place, message = ".".join(map(str, error.path)), error.message
         short = message if len(message) <= 200 else f"{message[:200]}…"
         problems.append(f"{place}: {short}" if place else f"{short}.")
-    return (None if problems else found), tuple(problems)
+    return (None if problems else value), tuple(problems)
 
 
 def as_json_schema(schema: Schema) -> dict[str, Any]:

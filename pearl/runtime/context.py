@@ -86,7 +86,7 @@ class LearnedWindow:
 
     tokens: int | None = None
 
-    def learn(self, said: int, messages: Sequence[Message], context: Context) -> bool:
+    def learn(self, stated: int, messages: Sequence[Message], context: Context) -> bool:
         """Take in what a refusal says; whether the limit is smaller now.
 
         A number that the refused prompt cannot exceed is none of a window. Where the prompt should
@@ -94,17 +94,17 @@ class LearnedWindow:
         limit goes down by a fifth, to half of what was said at the least.
 
         Args:
-            said: tokens, as the endpoint has it.
+            stated: tokens, as the endpoint has it.
             messages: of the prompt that it refused.
             context: the window as it was known so far.
         """
         texts = [message["content"] for message in messages]
         most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.free
-        if said < SMALLEST or said > most or not context.holds(messages):
+        if stated < SMALLEST or stated > most or not context.holds(messages):
             return False
         limit = context.limit
-        smaller = said if limit is None or said < limit else limit * 4 // 5
-        if smaller < said // 2:
+        smaller = stated if limit is None or stated < limit else limit * 4 // 5
+        if smaller < stated // 2:
             return False
         self.tokens = smaller
         return True
@@ -154,11 +154,11 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
                     raise
                 return await ask(request)
         except ModelError as error:
-            said, learned = error.window, context.learned
+            stated, learned = error.window, context.learned
             # Of several models, those that are shown documents say how long these may be.
             reads = request.model is None or bool(request.document)
-            if said and reads and learned and learned.learn(said, request.messages, context):
-                journal.decide("window", {"said": said, "tokens": learned.tokens})
+            if stated and reads and learned and learned.learn(stated, request.messages, context):
+                journal.decide("window", {"said": stated, "tokens": learned.tokens})
             raise
 
     return listening
@@ -202,8 +202,8 @@ class Context:
     @property
     def limit(self) -> int | None:
         """Tokens that fit a prompt and its reply, as far as is known by now."""
-        said = self.learned.tokens if self.learned else None
-        return min(filter(None, (self.window, said)), default=None)
+        learned = self.learned.tokens if self.learned else None
+        return min(filter(None, (self.window, learned)), default=None)
 
     @property
     def free(self) -> int:
@@ -226,7 +226,7 @@ class Context:
         if self.limit is None:
             return True
         # A token has a byte or more, so that most prompts need not be counted.
-        most = sum(len(one["content"].encode("utf-8", "replace")) for one in messages)
+        most = sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
         return most + _MARGIN <= self.room or self.size(messages) <= self.room
 
 
@@ -287,15 +287,15 @@ class _Draft:
 
     Args:
         call: the call, without its document and without their outputs.
-        given: tokens allowed for those outputs.
+        extra: tokens allowed for those outputs.
     """
 
     call: ExecuteStep
-    given: int
+    extra: int
 
     def size(self, context: Context) -> int:
         """Tokens of the prompt beside the document."""
-        return size_without_document(self.call, context) + self.given
+        return size_without_document(self.call, context) + self.extra
 
 
 def _draft(
@@ -364,15 +364,15 @@ def fit_plan(
     if context.limit is None or context.policy == "retrieve":
         return plan, None
     total = size_of(document, context.count)
-    known = library.with_declared(plan.declares)
+    actions = library.with_declared(plan.declares)
     drafts: dict[str, _Draft] = {}
     for step in plan.steps[start:]:
-        action = known.get(step.action)
+        action = actions.get(step.action)
         place = reading_place(step, action)
         if action is not None and place is not None:
             drafts[step.name] = _draft(step, action, place, context)
-    fitting = {name: _fits(one.call, total + one.given, context) for name, one in drafts.items()}
-    long = [name for name, fits in fitting.items() if not fits]
+    fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
+    long = [name for name, fit in fits.items() if not fit]
     if not long:
         return plan, None
     if context.policy == "full":
@@ -401,10 +401,10 @@ def _parts(
 ) -> tuple[int, list[int]]:
     """How many parts the document needs, and in how many groups findings are merged."""
     trial = split_context(split, 2, (2,)).apply(plan, library).plan
-    known = library.with_declared(trial.declares)
+    actions = library.with_declared(trial.declares)
     reading, merging = 0, 0
     for step in trial.steps[start:]:
-        action = known.get(step.action)
+        action = actions.get(step.action)
         if action is None or action.is_builtin:
             continue
         for place, param in enumerate(action.params):
@@ -431,10 +431,10 @@ def _parts(
     enough = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
     number = min(enough, default=number)
     groups: list[int] = []
-    left = number if merging else 0
-    while left > merged_at_once:
-        left = ceil(left / merged_at_once)
-        groups.append(left)
+    count = number if merging else 0
+    while count > merged_at_once:
+        count = ceil(count / merged_at_once)
+        groups.append(count)
     return number, groups
 
 
@@ -461,10 +461,10 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
     if document is not None and context.policy == "retrieve":
         # A step looks for its arguments' terms most, for its action's least.
         query: dict[str, float] = {}
-        asked = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
-        asked += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
-        asked += ((0.3, as_text(value)) for _, value, _ in call.outputs)
-        for weight, text in asked:
+        weighted = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
+        weighted += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
+        weighted += ((0.3, as_text(value)) for _, value, _ in call.outputs)
+        for weight, text in weighted:
             query |= {term: max(weight, query.get(term, 0.0)) for term in passage_terms(text)}
         room = context.room - size_without_document(replace(call, omitted=0.5), context)
         chosen = choose_passages(document.text, query, room, context.count)
@@ -509,12 +509,12 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
 
 def _left_out(document: Source, chosen: Chosen, omitted: float = 0.0) -> tuple[Source, Decision]:
     """What is read in place of a document of which a share was omitted already."""
-    left = (1 - omitted) * chosen.characters / len(document.text)
+    share = (1 - omitted) * chosen.characters / len(document.text)
     decision = {
         "passages": chosen.passages,
         "of": chosen.of,
         "characters": chosen.characters,
-        "omitted": max(round(1 - left, 4), 0.0001),
+        "omitted": max(round(1 - share, 4), 0.0001),
     }
     return Source(f"{document.name} (passages)", chosen.text), decision
 
@@ -526,13 +526,13 @@ def _too_long(total: int | None, size: int, context: Context) -> str:
     policy = policies.get(context.policy, "--context retrieve")
     use = f"Use {policy} or a" if policy else "Use a"
     window, reply = context.limit or 0, context.free
-    told = f"Its prompt has {size:,} tokens, and {context.room:,} fit"
+    sizes = f"Its prompt has {size:,} tokens, and {context.room:,} fit"
     itself = ""
     if total is not None:
-        left = max(context.room - size, 0)
-        told = f"It is to read {total:,} tokens of the document, and {left:,} fit"
+        room = max(context.room - size, 0)
+        sizes = f"It is to read {total:,} tokens of the document, and {room:,} fit"
         itself = f" the step itself takes {size:,} and"
     return (
-        f"{told}: the window has {window:,}, of which{itself} {reply:,} are kept free for the "
+        f"{sizes}: the window has {window:,}, of which{itself} {reply:,} are kept free for the "
         f"reply. {use} model with a longer window."
     )

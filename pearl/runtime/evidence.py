@@ -61,11 +61,11 @@ def quoted(
     """
     needs = dependencies(plan.steps)
     quotes: list[tuple[str, str]] = []
-    wanted = list(ends)
-    seen: set[str] = set()
+    names = list(ends)
+    visited: set[str] = set()
     spoken: list[tuple[str, str]] = []
-    while wanted:
-        for name in wanted:
+    while names:
+        for name in names:
             text = as_text(values.get(name, ""))
             lines = as_text(values.get(evidence_key(name), [])).splitlines()
             lines += [match[1].strip() for match in _LINE.finditer(text)]
@@ -76,12 +76,12 @@ def quoted(
                     spoken.append((name, words))
         if quotes:
             break
-        seen.update(wanted)
-        inputs = dict.fromkeys(one for name in wanted for one in needs.get(name, ()))
-        wanted = [name for name in inputs if name not in seen]
+        visited.update(names)
+        inputs = dict.fromkeys(source for name in names for source in needs.get(name, ()))
+        names = [name for name in inputs if name not in visited]
     # Words in quotation marks add to what is quoted, and never stand for it.
-    told = "\n".join(line for _, line in quotes)
-    return quotes + [one for one in spoken if one[1] not in told]
+    quoted_text = "\n".join(line for _, line in quotes)
+    return quotes + [pair for pair in spoken if pair[1] not in quoted_text]
 
 
 def evidence(
@@ -121,8 +121,8 @@ def _located(text: str, step: str, document: Source, read: Span | None = None) -
     for start, end in (read, (0, None)) if read else ((0, None),):
         within = Source("", document.text[start:end]) if read else document
         for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
-            if found := within.find(candidate):
-                span = Span(start + found.start, start + found.end)
+            if match := within.find(candidate):
+                span = Span(start + match.start, start + match.end)
                 return Quote(document.at(span), span, step)
     return Quote(text, None, step)
 
@@ -141,11 +141,11 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     why the model gave the answer is not known. Of an answer's several lines each
     stands by itself; of a yes or a no there are no sentences.
     """
-    wanted = [_spaced(line) for line in answer.splitlines()]
-    wanted = [one for one in wanted if one.strip() and one.strip() not in _SAYS_NOTHING]
-    if not wanted:
+    lines = [_spaced(line) for line in answer.splitlines()]
+    lines = [line for line in lines if line.strip() and line.strip() not in _SAYS_NOTHING]
+    if not lines:
         return []
-    spans = [one.span for one in DocumentRetriever(document).paragraphs]
+    spans = [paragraph.span for paragraph in DocumentRetriever(document).paragraphs]
     paragraphs = [(span, document.at(span)) for span in spans]
     for entry in reversed(entries):
         path = _VALUE.fullmatch(entry.path)
@@ -158,9 +158,9 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
             for span, paragraph in paragraphs
             if len(paragraph) <= longest and any(paragraph in text for text in texts)
             for start, end in sentences(paragraph)
-            for said in [_spaced(paragraph[start:end])]
+            for sentence in [_spaced(paragraph[start:end])]
             # A heading that is the answer says nothing of it.
-            if any(one in said and said.replace(one[:-1], "").strip() for one in wanted)
+            if any(line in sentence and sentence.replace(line[:-1], "").strip() for line in lines)
         ]
         if quotes:
             return quotes
@@ -177,5 +177,5 @@ def _texts(value: Any) -> Iterable[str]:  # noqa: ANN401 - any JSON
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)

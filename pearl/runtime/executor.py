@@ -60,8 +60,8 @@ from pearl.runtime.binding import (
     as_written,
     brief,
     items_of,
+    join_answers,
     mapped,
-    together,
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
@@ -83,7 +83,7 @@ class Bound(NamedTuple):
     document: str | None
 
 
-def bound(
+def bind_call(
     step: Step, action: Action, values: Mapping[str, Value], item: Item | None, room: Room
 ) -> Bound:
     """What a call is given: for the whole step, or for one item of its list.
@@ -102,8 +102,8 @@ def bound(
             continue
         value = value_of(arg, values, item)
         param = action.params[place].name if place < len(action.params) else ""
-        said = isinstance(arg, Literal) and is_label(value)
-        if param == DOCUMENT and (said or isinstance(value, Label)):
+        in_plan = isinstance(arg, Literal) and is_label(value)
+        if param == DOCUMENT and (in_plan or isinstance(value, Label)):
             document = as_text(value)
             continue
         arguments.append((param or f"S{len(arguments) + 1}", Given(arg, value)))
@@ -201,7 +201,7 @@ class Frame:
         within: what the frames around it were called with, the outermost first.
         plan: the steps so far, for what is said of an output's origin.
         room: what the steps of the question may still take, in all frames.
-        kept: what stands in a store in place of calling a function again; None for nothing.
+        cache: what stands in a store in place of calling a function again; None for nothing.
     """
 
     document: Source
@@ -212,16 +212,16 @@ class Frame:
     within: tuple[str, ...] = ()
     plan: Plan = field(default_factory=lambda: Plan(()))
     room: Room = field(default_factory=Room)
-    kept: Keep | None = None
+    cache: Keep | None = None
 
-    def enter(self, action: Action, given: Sequence[tuple[str, Given]], path: str) -> Frame:
+    def enter(self, action: Action, args: Sequence[tuple[str, Given]], path: str) -> Frame:
         """The frame of a call.
 
         Raises:
             StepError: there are too many frames, or the call is that of a
                 frame around it, which would never end.
         """
-        called = canonical_json([action.name, [to_json(argument.value) for _, argument in given]])
+        called = canonical_json([action.name, [to_json(argument.value) for _, argument in args]])
         if called in self.within:
             raise StepError(
                 "depth", f"{action.name} is asked what it is already at: it would never end."
@@ -280,7 +280,7 @@ async def execute(
     Returns:
         All values, old and new, and what failed.
     """
-    known = dict(values)
+    results = dict(values)
     failures: dict[str, StepFailure] = {}
     needs = dependencies(steps)
     tasks: dict[str, asyncio.Task[None]] = {}
@@ -296,11 +296,11 @@ async def execute(
             frame.caller.journal.record(Entry("decision", path, status="skipped", cause=cause))
             return
         try:
-            value, quotes = await _output(step, known, frame)
-            known[step.name] = value
+            value, quotes = await _output(step, results, frame)
+            results[step.name] = value
             frame.caller.journal.decide(f"value/{step.name}", to_json(value))
             if quotes:
-                known[evidence_key(step.name)] = list(quotes)
+                results[evidence_key(step.name)] = list(quotes)
                 frame.caller.journal.decide(f"evidence/{step.name}", list(quotes))
         except (ModelError, StepError) as error:
             failures[step.name] = StepFailure(step.name, error.reason, str(error))
@@ -310,7 +310,7 @@ async def execute(
     async with asyncio.TaskGroup() as group:
         for step in steps:
             tasks[step.name] = group.create_task(run(step))
-    return known, [failures[step.name] for step in steps if step.name in failures]
+    return results, [failures[step.name] for step in steps if step.name in failures]
 
 
 async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Output:
@@ -319,14 +319,14 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     if action is None:
         raise BindError(f"{step.action} is not in the library.")
     path = f"step/{step.name}"
-    asked = {ref.name for ref in step_refs(step) if ref.mode is Mode.EVIDENCE}
-    for name in asked:
+    quoted_steps = {ref.name for ref in step_refs(step) if ref.mode is Mode.EVIDENCE}
+    for name in quoted_steps:
         # What quotes nothing itself, as a merge, rests on what its inputs quote.
         lines: list[Value] = [quote for _, quote in quoted(frame.plan, values, [name])]
         values = {**values, evidence_key(name): lines}
 
     async def call(item: Item | None, path: str) -> Output:
-        output = await _called(step, action, values, item, path, frame)
+        output = await _run_call(step, action, values, item, path, frame)
         frame.room.take(output.value)
         return output
 
@@ -352,10 +352,10 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
             raise answer
         sound.append(answer)
     quotes = dict.fromkeys(chain.from_iterable(answer.evidence for answer in sound))
-    return Output(together(ref.mode, items, [answer.value for answer in sound]), tuple(quotes))
+    return Output(join_answers(ref.mode, items, [answer.value for answer in sound]), tuple(quotes))
 
 
-async def _called(
+async def _run_call(
     step: Step,
     action: Action,
     values: Mapping[str, Value],
@@ -364,34 +364,34 @@ async def _called(
     frame: Frame,
 ) -> Output:
     """The output of one call: for the whole step, or for one item of its list."""
-    given, handlers = bound(step, action, values, item, frame.room), frame.handlers
+    call, handlers = bind_call(step, action, values, item, frame.room), frame.handlers
     match action.body:
         case Prompt():
             ref = mapped(step)
             if item is not None and ref is not None and ref.mode.startswith("where"):
                 # A filter asks yes or no, whatever its action tells elsewhere.
                 action = replace(action, returns="bool")
-            return await _prompted(step, action, given, values, item, path, frame)
+            return await _run_prompt(step, action, call, values, item, path, frame)
         case Builtin(function=name):
             function = FUNCTIONS.get(name)
             if function is None:
                 raise BindError(f"There is no builtin {name}: use {', '.join(FUNCTIONS)}.")
-            told = [argument for _, argument in given.arguments]
+            inputs = [argument for _, argument in call.arguments]
             if name == "documents":
-                told = [Given(Ref(DOCUMENT), [*frame.document.documents])]
-            return Output(function(told))
+                inputs = [Given(Ref(DOCUMENT), [*frame.document.documents])]
+            return Output(function(inputs))
         case Solver(name=name):
             solve = handlers.solvers.get(name)
             if solve is None:
-                known = ", ".join(handlers.solvers) or "none"
-                raise BindError(f"{action.name} needs the solver {name}; there is {known}.")
-            output = Output(await solve(path, [argument for _, argument in given.arguments]))
+                solvers = ", ".join(handlers.solvers) or "none"
+                raise BindError(f"{action.name} needs the solver {name}; there is {solvers}.")
+            output = Output(await solve(path, [argument for _, argument in call.arguments]))
         case Function():
-            told = [argument for _, argument in given.arguments]
-            output = await carry_out(action, told, _read_by(given, frame), frame.kept)
+            inputs = [argument for _, argument in call.arguments]
+            output = await carry_out(action, inputs, _read_by(call, frame), frame.cache)
         case SubPlan(plan=plan):
-            inner = frame.enter(action, given.arguments, path)
-            start = {name: argument.value for name, argument in given.arguments}
+            inner = frame.enter(action, call.arguments, path)
+            start = {name: argument.value for name, argument in call.arguments}
             values, failures = await execute(replace(inner, plan=plan), plan.steps, start)
             if failures:
                 first = failures[0]
@@ -403,24 +403,24 @@ async def _called(
         case Decomposed():
             if handlers.decompose is None:
                 raise BindError(f"{action.name} needs a decomposer: run it with one.")
-            inner = frame.enter(action, given.arguments, path)
-            output = await handlers.decompose(action, given.arguments, inner)
+            inner = frame.enter(action, call.arguments, path)
+            output = await handlers.decompose(action, call.arguments, inner)
     frame.caller.journal.decide(path, to_json(output.value))
     return output
 
 
-def _read_by(given: Bound, frame: Frame) -> Source | None:
+def _read_by(call: Bound, frame: Frame) -> Source | None:
     """What a call reads: the document, a part of it, or nothing."""
-    if given.document in (None, DOCUMENT):
-        return frame.document if given.document else None
-    # Only the plan's own labels come here: see `bound`.
-    return part(frame.document, given.document)
+    if call.document in (None, DOCUMENT):
+        return frame.document if call.document else None
+    # Only the plan's own labels come here: see `bind_call`.
+    return part(frame.document, call.document)
 
 
-async def _prompted(
+async def _run_prompt(
     step: Step,
     action: Action,
-    given: Bound,
+    inputs: Bound,
     values: Mapping[str, Value],
     item: Item | None,
     path: str,
@@ -428,16 +428,16 @@ async def _prompted(
 ) -> Output:
     """The output of an action that the model carries out; a reply of the wrong kind is asked for
     again."""
-    document, omitted = _read_by(given, frame), 0.0
+    document, omitted = _read_by(inputs, frame), 0.0
     if document is not None and document is not frame.document:
         share = len(document.text) / max(len(frame.document.text), 1)
         omitted = round(1 - share, 4)
-    arguments = tuple((name, argument.value) for name, argument in given.arguments)
+    arguments = tuple((name, argument.value) for name, argument in inputs.arguments)
     long: dict[str, Value] = {}
-    written = tuple(as_written(one.arg, values, item, long) for _, one in given.arguments)
+    written = tuple(as_written(own.arg, values, item, long) for _, own in inputs.arguments)
     steps = {step.name: step for step in frame.plan.steps} if long else {}
     named = tuple(
-        (name, value, _origin(steps[made]) if (made := name.split()[-1]) in steps else "")
+        (name, value, _origin(steps[maker]) if (maker := name.split()[-1]) in steps else "")
         for name, value in long.items()
     )
     call, left_out = fit_call(

@@ -24,43 +24,43 @@ _T = TypeVar("_T")
 
 
 async def carry_out(
-    action: Action, given: Sequence[Given], document: Source | None, kept: Keep | None
+    action: Action, args: Sequence[Given], document: Source | None, cache: Keep | None
 ) -> Output:
     """Call an action's function.
 
     Args:
         action: with a `Function` for its body.
-        given: the arguments in order, without the document.
+        args: the arguments in order, without the document.
         document: what stands for it; None where the call names none.
-        kept: has what an action with the trait ``cacheable`` or ``pure`` gave before; others are
+        cache: has what an action with the trait ``cacheable`` or ``pure`` gave before; others are
             called each time.
 
     Raises:
         StepError: an argument or the result has the wrong type, or the function failed.
     """
     assert isinstance(action.body, Function)
-    arguments, function = _arguments(action, [one.value for one in given], document), action.body
+    arguments, function = _arguments(action, [arg.value for arg in args], document), action.body
 
-    async def called() -> Any:  # noqa: ANN401 - JSON
+    async def run() -> Any:  # noqa: ANN401 - JSON
         try:
-            made = await call(function.call, *arguments)
+            result = await call(function.call, *arguments)
         except Exception as error:
             raise StepError("solver", f"{action.name} failed: {told(error)}") from error
         try:
-            value = as_value(made)
+            value = as_value(result)
         except DecodeError as error:
             raise StepError("value", f"{action.name}: {error}") from None
         if action.returns not in ("any", kind := type_of(value)):
-            said = f"{action.name} is to give {action.returns}, and gave {kind}."
-            raise StepError("value", said)
+            message = f"{action.name} is to give {action.returns}, and gave {kind}."
+            raise StepError("value", message)
         return to_json(value)
 
-    if kept and not action.traits.isdisjoint(("cacheable", "pure")):
-        asked = [to_json(one.value) for one in given], document and document.digest
-        key = digest(["function", function.name, function.digest, *asked])
-        value = from_json(await kept(key, f"function {action.name}", called))
+    if cache and not action.traits.isdisjoint(("cacheable", "pure")):
+        inputs = [to_json(arg.value) for arg in args], document and document.digest
+        key = digest(["function", function.name, function.digest, *inputs])
+        value = from_json(await cache(key, f"function {action.name}", run))
     else:
-        value = from_json(await called())
+        value = from_json(await run())
     if not document or "verbatim" not in action.traits:
         return Output(value)
     return Output(value, [line for line in as_text(value).splitlines() if document.find(line)])
@@ -81,24 +81,24 @@ async def call(function: Callable[..., object], *arguments: object) -> Any:  # n
     return await asyncio.to_thread(called)
 
 
-def _arguments(action: Action, given: list[Value], document: Source | None) -> list[object]:
+def _arguments(action: Action, values: list[Value], document: Source | None) -> list[object]:
     """What the function is called with."""
-    made: list[object] = []
+    arguments: list[object] = []
     for at, param in enumerate(action.params):
         if param.name == DOCUMENT:
             if document is None:
                 raise StepError("value", f"{action.name} reads the document: give it {DOCUMENT}.")
-            made.append(document.text)
+            arguments.append(document.text)
             continue
-        several = action.variadic and at == len(action.params) - 1
-        for _ in range(len(given) if several else 1):
-            if not given:
+        rest = action.variadic and at == len(action.params) - 1
+        for _ in range(len(values) if rest else 1):
+            if not values:
                 raise StepError("value", f"{action.name} is given nothing for {param.name}.")
-            made.append(_taken(param, given.pop(0)))
-    return made
+            arguments.append(_as_python(param, values.pop(0)))
+    return arguments
 
 
-def _taken(param: Param, value: Value) -> object:
+def _as_python(param: Param, value: Value) -> object:
     if param.type == "text":
         return as_text(value)
     if param.type not in ("any", kind := type_of(value)):

@@ -182,10 +182,10 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
 
 async def _append(run: Run, move: Steps, frame: Frame) -> Run:
     library, journal = frame.library, frame.caller.journal
-    kept = tuple(step for step in run.plan.steps if step.name not in move.aside)
+    past = tuple(step for step in run.plan.steps if step.name not in move.aside)
     plan = replace(
         run.plan,
-        steps=kept + move.steps,
+        steps=past + move.steps,
         declares=run.plan.declares + move.declares,
         returns=move.returns or run.plan.returns,
     )
@@ -194,7 +194,7 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
     while True:
         limit = frame.context.limit
         try:
-            fitted, decision = fit_plan(plan, len(kept), frame.document, library, frame.context)
+            fitted, decision = fit_plan(plan, len(past), frame.document, library, frame.context)
         except ContextError as error:
             failure = StepFailure(error.step, "context", str(error))
             raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
@@ -202,18 +202,18 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
             journal.decide("context", decision)
         journal.decide("plan", printed if fitted is plan else _checked(fitted, library))
         # Of what ran before the window was known, what would run again as it did stays.
-        known = dict(run.values)
-        for step in fitted.steps[len(kept) :]:
+        results = dict(run.values)
+        for step in fitted.steps[len(past) :]:
             same = step in ran.steps and step.name in values
-            if same and all(ref.name in known or ref.name == DOCUMENT for ref in step_refs(step)):
+            if same and all(ref.name in results or ref.name == DOCUMENT for ref in step_refs(step)):
                 for key in (step.name, evidence_key(step.name)):
-                    known |= {key: values[key]} if key in values else {}
+                    results |= {key: values[key]} if key in values else {}
         inner = replace(frame, library=library.with_declared(fitted.declares), plan=fitted)
-        left = [step for step in fitted.steps[len(kept) :] if step.name not in known]
-        values, failures = await execute(inner, left, known)
+        pending = [step for step in fitted.steps[len(past) :] if step.name not in results]
+        values, failures = await execute(inner, pending, results)
         if not failures:
             return Run(run.question, fitted, MappingProxyType(values))
-        if frame.context.limit == limit or all(one.reason != "context" for one in failures):
+        if frame.context.limit == limit or all(failure.reason != "context" for failure in failures):
             first = failures[0]
             raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
         # The endpoint has said meanwhile how much fits it.

@@ -99,7 +99,7 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
             continue
         result.executed += 1
         try:
-            answer = await _executed(parsed.plan, record, library)
+            answer = await _execute(parsed.plan, record, library)
         except (ModelError, InputError) as error:
             result.failed[record.source.name] = str(error)
             continue
@@ -110,14 +110,14 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
     return result
 
 
-async def _executed(plan: Plan, record: Trace, library: Library) -> str:
+async def _execute(plan: Plan, record: Trace, library: Library) -> str:
     journal = Journal()
     model = Recorded(record.replies, record.source.name)
     caller = Caller(model.answer, model.identity, journal)
 
-    async def solve(path: str, given: Sequence[Given]) -> Value:
+    async def solve(path: str, args: Sequence[Given]) -> Value:
         """What an agent, a retriever or an action's own steps gave."""
-        del given
+        del args
         if path not in record.values:
             raise SolverError("recording", f"{record.source.name} has no value for {path}.")
         return from_json(record.values[path])

@@ -64,13 +64,13 @@ def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
         return
     from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
-    providers = {one.name: type(one).__module__.rpartition(".")[2] for one in members(model)}
+    providers = {item.name: type(item).__module__.rpartition(".")[2] for item in members(model)}
     usual = next(iter(providers))
     ends: list[tuple[Any, float]] = []
     begun = min((entry.started for entry in entries if entry.started), default=time.time())
 
     def span(name: str, start: float, end: float, error: str, within: Any, **more: Any) -> Any:  # noqa: ANN401
-        made = tracer.start_span(
+        begun_span = tracer.start_span(
             name,
             set_span_in_context(within) if within else None,
             more.pop("kind", SpanKind.INTERNAL),
@@ -78,12 +78,12 @@ def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
             start_time=round(start * 1e9),
         )
         if error:
-            made.set_attribute("error.type", error)
-            made.set_status(Status(StatusCode.ERROR))
-        ends.append((made, end))
-        return made
+            begun_span.set_attribute("error.type", error)
+            begun_span.set_status(Status(StatusCode.ERROR))
+        ends.append((begun_span, end))
+        return begun_span
 
-    failed = entries[-1].status == "failed" or any(one.path == "failed" for one in entries)
+    failed = entries[-1].status == "failed" or any(entry.path == "failed" for entry in entries)
     root = span(
         f"invoke_workflow {kind}", begun, max(map(_end, entries), default=begun),
         "_OTHER" if failed else "", None,
@@ -107,8 +107,8 @@ def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
                 kind=SpanKind.INTERNAL if entry.kept else SpanKind.CLIENT,
                 about=_about_call(entry, named, _PROVIDERS.get(backend, backend)),
             )  # fmt: skip
-    for made, end in reversed(ends):
-        made.end(round(end * 1e9))
+    for ended, end in reversed(ends):
+        ended.end(round(end * 1e9))
 
 
 def _about_call(entry: Entry, model: str, provider: str) -> dict[str, Any]:
@@ -201,15 +201,15 @@ def _tracer() -> Tracer | None:
     the standard variables say; None where nobody wants them."""
     from importlib.metadata import version
 
-    wanted = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
-    if not wanted and "opentelemetry.trace" not in sys.modules:
+    configured = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
+    if not configured and "opentelemetry.trace" not in sys.modules:
         return None
     try:
         from opentelemetry import trace
     except ImportError:
         return None
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        if not wanted:
+        if not configured:
             return None
         try:
             from opentelemetry.sdk.resources import Resource

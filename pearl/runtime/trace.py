@@ -43,9 +43,9 @@ def read_tree(entries: Iterable[Entry]) -> Branch | None:
     """The tree of a run's frames; what was tried in vain is not part of it. None without a plan."""
     plans: dict[tuple[str, ...], str] = {}
     for entry in entries:
-        found = _FRAME.match(entry.path) if entry.kind == "decision" else None
-        if found and entry.status == "done" and isinstance(entry.value, str):
-            plans[tuple(re.findall(r"step/([^/]+)/", found[1]))] = entry.value
+        frame = _FRAME.match(entry.path) if entry.kind == "decision" else None
+        if frame and entry.status == "done" and isinstance(entry.value, str):
+            plans[tuple(re.findall(r"step/([^/]+)/", frame[1]))] = entry.value
     return _branch((), plans) if () in plans else None
 
 
@@ -89,8 +89,8 @@ def _flat(tree: Branch, prefix: str) -> Iterator[Step]:
                 ends += [Ref(f"{inner}{name}") for name in outputs(branch.plan)]
         text = ""
         match step.args:
-            case (Literal(value=str(said)), *_):
-                text = " ".join(said.split())
+            case (Literal(value=str(words)), *_):
+                text = " ".join(words.split())
                 text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
         def inside(ref: Ref) -> Ref:
@@ -146,7 +146,7 @@ class Trace:
 
 def last_try(entries: Sequence[Entry]) -> list[Entry]:
     """The entries of the last try, where a run is several tries at one plan; else all of them."""
-    frames = [found[0] for entry in entries if (found := _TRY.match(entry.path))]
+    frames = [match[0] for entry in entries if (match := _TRY.match(entry.path))]
     if not frames:
         return list(entries)
     last = max(frames, key=lambda frame: int(frame.split("/")[1]))
@@ -188,8 +188,8 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
         if tree:
             lines += [f"# within {line}" for line in branch_lines(tree, step.name)]
         for at, value in sorted(items.get(step.name, []), key=lambda item: item[0]):
-            said = split_evidence(value)[0] if isinstance(value, str) else value
-            lines.append(f"# value {step.name}[{at}] = {one_line_json(said)}")
+            shown = split_evidence(value)[0] if isinstance(value, str) else value
+            lines.append(f"# value {step.name}[{at}] = {one_line_json(shown)}")
         if f"value/{step.name}" in done:
             lines.append(f"# value {step.name} = {one_line_json(done[f'value/{step.name}'])}")
         if f"evidence/{step.name}" in done:
@@ -209,8 +209,8 @@ def json_as_text(value: Any) -> str:  # noqa: ANN401 - any JSON
 
 def is_trace(source: Source) -> bool:
     """Whether a plan's text carries values."""
-    found = map(_TOLD.match, source.text.split("\n"))
-    return any(one and one[1] == "value" for one in found)
+    matches = map(_TOLD.match, source.text.split("\n"))
+    return any(match and match[1] == "value" for match in matches)
 
 
 def read_trace(source: Source) -> Trace:
@@ -224,12 +224,12 @@ def read_trace(source: Source) -> Trace:
     evidence: dict[str, list[str]] = {}
     answer: str | None = None
     for number, line in enumerate(source.text.split("\n"), 1):
-        found = _TOLD.match(line)
-        if not found:
+        match = _TOLD.match(line)
+        if not match:
             continue
-        kind, name, told = found.groups()
+        kind, name, text = match.groups()
         try:
-            value = json.loads(told)
+            value = json.loads(text)
         except ValueError:
             raise InputError(f"{source.name}:{number}: the value is not JSON.") from None
         if kind == "value":

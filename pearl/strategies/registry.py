@@ -359,7 +359,7 @@ def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
     limits = prepared.settings.limits
     handlers = replace(handlers, depth=limits.depth, width=limits.width)
     parts = (prepared.library, inputs.caller, inputs.context, handlers)
-    return Frame(inputs.document, *parts, kept=inputs.keep)
+    return Frame(inputs.document, *parts, cache=inputs.keep)
 
 
 def _pearl_calls(_: Limits) -> int:
