@@ -8,6 +8,7 @@ wording, and is written anew by ``UPDATE_CASES=1 pytest tests/test_cases.py``.
 import ast
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.formatter import format_plan
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import Source
+from pearl.lang.source import InputError, Source
 from pearl.lint.checker import check
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.md"))
@@ -94,6 +96,27 @@ def test_case(path: Path) -> None:
         update(path, wording(found))
     else:
         assert wording(found) == case.messages, "run with UPDATE_CASES=1 if the wording is meant"
+
+
+FENCE = re.compile(r"^\s*[`~]{3,}.*$|</?\w+>|\[/?THINK\]|\\(?=_)", re.MULTILINE)
+MARKS = {
+    "new", "actions", "action", "question", "return", "step", "plan", "line", "the", "one", "two",
+    "first", "second", "ii", "none", "my", "needed", "no", "end", "if", "any", "additional", "im",
+    "steps", "think", "im_end", "are", "st", "nd", "rd",
+}  # fmt: skip
+"""What a number, a header or a heading is made of, which is not a word of the plan's."""
+
+
+def test_no_word_is_lost_where_a_plan_is_formatted() -> None:
+    written = 0
+    for text in (load(path).text for path in FILES):
+        with suppress(InputError):  # nothing is written then
+            formatted = format_plan(Source("x", text))
+            assert format_plan(Source("x", formatted)) == formatted
+            words = re.findall(r"[^\W\d_]{2,}", FENCE.sub("", text).casefold())
+            assert not {*words} - MARKS - {one for one in words if one in formatted.casefold()}
+            written += 1
+    assert written > 200
 
 
 def test_there_are_enough_cases() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from pearl.cli import COMMANDS
 from pearl.lang.parser import parse
-from pearl.lang.source import Source
 from tests.runs import runs
 from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, one_line, process
 
@@ -448,32 +447,6 @@ class TestFmt:
         for words in ("# head", "# between", "# tail", "aliases: LIST_Y", "FIND_X(CTX, X)"):
             assert words in result.out
         assert call("fmt", "-", stdin=result.out).out == result.out
-
-    @pytest.mark.parametrize(
-        "path", sorted((ROOT / "tests" / "cases").glob("*.md")), ids=lambda path: path.stem
-    )
-    def test_no_word_is_lost(self, path: Path) -> None:
-        from test_cases import load
-
-        from pearl.lang.formatter import format_plan
-        from pearl.lang.source import InputError
-
-        text = load(path).text
-        try:
-            formatted = format_plan(Source("x", text))
-        except InputError:
-            return  # nothing is written then
-        assert format_plan(Source("x", formatted)) == formatted
-        fences = re.compile(r"^\s*[`~]{3,}.*$|</?\w+>|\[/?THINK\]|\\(?=_)", re.MULTILINE)
-        before = re.findall(r"[^\W\d_]{2,}", fences.sub("", text).casefold())
-        after = formatted.casefold()
-        # What a number, a header or a heading is made of is not a word of the plan's.
-        marks = {"new", "actions", "action", "question", "return", "step", "plan", "line", "the",
-                 "one", "two", "first", "second", "ii", "none", "my", "needed", "no", "end",
-                 "if", "any", "additional", "im", "steps", "think", "im_end", "are",
-                 "st", "nd", "rd"}  # fmt: skip
-        lost = [word for word in before if word not in after and word not in marks]
-        assert lost == [], formatted
 
 
 class TestRules:

@@ -364,22 +364,19 @@ def test_an_action_of_the_plan_itself_is_split_too():
     replays(journal, finished.text)
 
 
-READING = [
-    one for one in LIBRARY.actions.values() if not one.is_builtin and one.params[0].name == DOCUMENT
-]
-
-
-@pytest.mark.parametrize("action", READING, ids=lambda one: one.name)
-def test_every_shipped_action_can_be_split_and_checks(action: Action):
+def test_every_shipped_action_can_be_split_and_checks():
     from pearl.passes.split_context import split_context
 
-    args = ", ".join("CTX" if param.name == DOCUMENT else '"x"' for param in action.params)
-    plan = parse(f"question: who?\n\na = {action.name}({args}) : what").plan
-    split = split_context(["a"], 3, (2,)).apply(plan, LIBRARY)
-    assert len(split.notes) == 1
-    parsed = parse(print_plan(split.plan))
-    assert parsed.plan == split.plan
-    assert check(parsed, LIBRARY) == []
+    for action in LIBRARY.actions.values():
+        if action.is_builtin or action.params[0].name != DOCUMENT:
+            continue
+        args = ", ".join("CTX" if param.name == DOCUMENT else '"x"' for param in action.params)
+        plan = parse(f"question: who?\n\na = {action.name}({args}) : what").plan
+        split = split_context(["a"], 3, (2,)).apply(plan, LIBRARY)
+        assert len(split.notes) == 1, action.name
+        parsed = parse(print_plan(split.plan))
+        assert parsed.plan == split.plan, action.name
+        assert check(parsed, LIBRARY) == [], action.name
 
 
 def test_a_strategy_that_goes_on_reads_the_same_parts():

@@ -6,11 +6,16 @@ Nothing is looked up for a name that is Pearl's own, and only what is named is l
 from __future__ import annotations
 
 import os
+import sys
+from functools import lru_cache
 from types import CellType, CodeType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.source import InputError
 from pearl.lang.text import pattern
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 Group: TypeAlias = Literal["actions", "metrics", "strategies", "tools"]
 
@@ -37,10 +42,9 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
     Raises:
         InputError: it cannot be loaded.
     """
-    # Reading what is installed takes its time.
-    from importlib.metadata import entry_points
-
-    for entry in entry_points(group=f"pearl.{group}", name=name):
+    folders = filter(os.path.isdir, sys.path)
+    installed = _installed(tuple((folder, os.stat(folder).st_mtime_ns) for folder in folders))
+    for entry in installed.select(group=f"pearl.{group}", name=name):
         try:
             return entry.load()
         except Exception as error:  # noqa: BLE001 - whatever a package's code raises
@@ -49,6 +53,14 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
                 f"{name} of the package {package} cannot be loaded ({told(error)})."
             ) from None
     return None
+
+
+@lru_cache(maxsize=1)
+def _installed(folders: tuple[tuple[str, int], ...]) -> EntryPoints:
+    """All entry points, read anew where something was installed: reading them takes its time."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
 
 
 def source_digest(code: object) -> str:
