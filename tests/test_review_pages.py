@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pearl.review.verdicts import read_verdicts
-from tests import conftest
 from tests.reviewing import GOOD, Review, plans, reviewing
 from tests.shell import STORY
 from tests.shell import process as pearl
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
+pytest_plugins = ["tests.browser"]
 
 PAYLOADS = (
     "<script>window.pwned=1</script>",
@@ -31,15 +24,6 @@ PAYLOADS = (
     "<a href='javascript:window.pwned=1' autofocus onfocus='window.pwned=1'>x</a>",
     "{{ 7*7 }}<style>*{display:none}</style>",
 )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser for all tests of this module."""
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=conftest.CHROMIUM)
-        yield browser
-        browser.close()
 
 
 class Watched:
@@ -67,19 +51,27 @@ class Watched:
         return self.page
 
 
-@pytest.fixture
-def watched(chromium: Any) -> Iterator[Any]:
-    """Opens pages; whatever goes wrong on one of them fails the test."""
-    opened: list[Watched] = []
+def on_pages(test: Callable[[Callable[..., Watched], Path], None]) -> Callable[..., None]:
+    """A test that opens pages in Chromium; whatever goes wrong on one of them fails it."""
 
-    def look(**how: Any) -> Watched:
-        opened.append(Watched(chromium, **how))
-        return opened[-1]
+    def run(in_chromium: Callable[..., Any], tmp_path: Path) -> None:
+        def look(browser: Any) -> None:
+            opened: list[Watched] = []
 
-    yield look
-    for one in opened:
-        one.context.close()
-        assert one.wrong == []
+            def watched(**how: Any) -> Watched:
+                opened.append(Watched(browser, **how))
+                return opened[-1]
+
+            try:
+                test(watched, tmp_path)
+            finally:
+                for one in opened:
+                    one.context.close()
+            assert [one.wrong for one in opened if one.wrong] == []
+
+        in_chromium(look)
+
+    return run
 
 
 def judge(page: Any, correct: str, confidence: int, *categories: str, words: str = "") -> None:
@@ -101,7 +93,8 @@ def fits(page: Any) -> bool:
     return found
 
 
-def test_two_annotators_judge_plans_and_edit_one(watched: Any, tmp_path: Path):
+@on_pages
+def test_two_annotators_judge_plans_and_edit_one(watched: Callable[..., Watched], tmp_path: Path):
     folder = plans(tmp_path / "plans", 2)
     demos = tmp_path / "demos"
     demos.mkdir()
@@ -147,7 +140,8 @@ def test_two_annotators_judge_plans_and_edit_one(watched: Any, tmp_path: Path):
         assert len(read_verdicts(review.session.engine)) == 4
 
 
-def test_nothing_that_others_wrote_runs(watched: Any, tmp_path: Path):
+@on_pages
+def test_nothing_that_others_wrote_runs(watched: Callable[..., Watched], tmp_path: Path):
     folder = tmp_path / "plans"
     folder.mkdir()
     for at in range(0, len(PAYLOADS), 4):
@@ -193,7 +187,8 @@ def test_nothing_that_others_wrote_runs(watched: Any, tmp_path: Path):
             assert page.locator("img").count() == 0
 
 
-def test_by_keys_alone(watched: Any, tmp_path: Path):
+@on_pages
+def test_by_keys_alone(watched: Callable[..., Watched], tmp_path: Path):
     folder = plans(tmp_path / "plans", 2)
     with reviewing(folder, annotators=("Anna",)) as review:
         page = watched().page
@@ -248,7 +243,8 @@ def test_by_keys_alone(watched: Any, tmp_path: Path):
         assert page.get_by_role("heading", name="Why does Mara 0 leave?").is_visible()
 
 
-def test_on_a_phone_in_the_dark(watched: Any, tmp_path: Path):
+@on_pages
+def test_on_a_phone_in_the_dark(watched: Callable[..., Watched], tmp_path: Path):
     folder = plans(tmp_path / "plans", 0)
     long = "x" * 400
     text = f'question: {long}\n\n1. {long} = FIND_REASON(CTX, "{long}") : {long}\n2. b {long}\n'
@@ -282,7 +278,8 @@ def test_on_a_phone_in_the_dark(watched: Any, tmp_path: Path):
         assert page.locator(".wide[tabindex='0']").count() == page.locator("table").count()
 
 
-def test_readable_aloud(watched: Any, tmp_path: Path):
+@on_pages
+def test_readable_aloud(watched: Callable[..., Watched], tmp_path: Path):
     with reviewing(plans(tmp_path / "plans", 2)) as review:
         page = watched().enter(review)
         for path in ("/", f"/plan/{review.ids[0]}", "/agreement"):
@@ -331,7 +328,10 @@ CONTRAST = """() => {
 }"""
 
 
-def test_what_was_written_stays_where_the_server_is_gone(watched: Any, tmp_path: Path):
+@on_pages
+def test_what_was_written_stays_where_the_server_is_gone(
+    watched: Callable[..., Watched], tmp_path: Path
+):
     one = watched()
     with reviewing(plans(tmp_path / "plans", 1)) as review:
         page = one.enter(review)
