@@ -274,7 +274,7 @@ def forms(made: Iterable[dict[str, Any]]) -> dict[tuple[str, str], int]:
 
 
 def test_parts_have_the_same_kinds_and_worlds_of_their_own():
-    made = [rows("numeric", "iid", part) for part in PARTS]
+    made = [rows("numeric", "iid", part, 60) for part in PARTS]
     kinds = [{question["theory"] for row in part for question in asked(row)} for part in made]
     assert kinds[0] == kinds[1] == kinds[2]
     assert len({row["context"] for part in made for row in part}) == sum(map(len, made))
