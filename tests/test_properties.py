@@ -63,7 +63,7 @@ QUOTED = st.text("ab 9{}#\"'“”\\\n:,()each", max_size=12).map(lambda text: f
 NOTES = st.sampled_from(["", " : ", " : find # noqa: PRL201", " : # it  is ", " : **a", ": a", " "])
 
 
-@settings(MODEST, max_examples=300)
+@settings(MODEST, max_examples=100)
 @given(NAMES, NAMES, st.lists(st.one_of(NAMES, QUOTED), max_size=3), NOTES)
 @example("a", "F", ["{b}"], "")
 def test_a_step_in_canonical_form_is_read_as_the_table_reads_it(

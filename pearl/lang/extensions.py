@@ -43,8 +43,8 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
         InputError: it cannot be loaded.
     """
     folders = filter(os.path.isdir, sys.path)
-    installed = _installed(tuple((folder, os.stat(folder).st_mtime_ns) for folder in folders))
-    for entry in installed.select(group=f"pearl.{group}", name=name):
+    known = tuple((folder, os.stat(folder).st_mtime_ns) for folder in folders)
+    for entry in _offered(group, known).select(name=name):
         try:
             return entry.load()
         except Exception as error:  # noqa: BLE001 - whatever a package's code raises
@@ -55,12 +55,12 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
     return None
 
 
-@lru_cache(maxsize=1)
-def _installed(folders: tuple[tuple[str, int], ...]) -> EntryPoints:
-    """All entry points, read anew where something was installed: reading them takes its time."""
+@lru_cache(maxsize=8)
+def _offered(group: Group, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
+    """A group's entry points, read anew where something was installed: reading takes its time."""
     from importlib.metadata import entry_points
 
-    return entry_points()
+    return entry_points(group=f"pearl.{group}")
 
 
 def source_digest(code: object) -> str:
