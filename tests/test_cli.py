@@ -142,6 +142,15 @@ class TestAsk:
         assert "None: it is empty." in shown
         assert "passages below" not in shown
 
+    def test_passages_stand_best_first(self) -> None:
+        asked = "How much may the old crane lift from the deck of the ship?"
+        lines = ("The deck of the ship is new.", "The old crane of the ship may lift 2.6 tonnes.")
+        Path("crane.txt").write_text("\n".join(lines), encoding="utf-8")
+        shown = call("ask", "crane.txt", asked).out
+        assert shown.index(lines[1]) < shown.index(lines[0])
+        found = call("ask", "crane.txt", asked, "--json").json["evidence"]
+        assert [quote["text"] for quote in found] == [*lines]
+
     def test_a_recorded_run_answers_again(self, story: str, tmp_path: Path) -> None:
         first = call("ask", story, "Why does Mara leave?", "--json").json
         assert call("cache", "export", first["run"], "-o", "r.jsonl").code == 0

@@ -216,7 +216,8 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
             "No plan passed the checker, so the question was asked directly, in one step.", err=True
         )
     _title("Answer")
-    if only_quotes(answer.text, answer.evidence):
+    passages_only = only_quotes(answer.text, answer.evidence)
+    if passages_only:
         told = NEAREST if answer.lacks else "are the answer"
         click.echo(f"The passages below {told}." if answer.evidence else "None: it is empty.")
     else:
@@ -226,6 +227,11 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         chosen = f"{answer.option.letter}. {printable(answer.option.text)}"
         click.echo(chosen if answer.option.fits else f"None fits what was found. If any:\n{chosen}")
     found = [quote for quote in answer.evidence if quote.span]
+    if passages_only:
+        # Evidence stands in the order of the document; the answer has the best first.
+        lines = [" ".join(line.split()) for line in answer.text.splitlines()]
+        rank = {line: place for place, line in reversed(list(enumerate(lines)))}
+        found.sort(key=lambda quote: rank.get(" ".join(quote.text.split()), len(rank)))
     _title("Evidence")
     if found:
         for quote in found:
