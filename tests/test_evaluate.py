@@ -29,7 +29,7 @@ from pearl.evaluate.context import (
     make_context,
     without_evaluated,
 )
-from pearl.evaluate.datasets import DATASETS, choose_examples, drawn, find_dataset
+from pearl.evaluate.datasets import DATASETS, choose_examples, draw_sample, find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
@@ -531,7 +531,7 @@ def test_what_a_world_s_agents_know_is_part_of_what_is_asked():
 def test_the_search_and_its_budget_are_part_of_what_is_asked():
     example = Example("1", "When?", Source("d", STORY), gold="1900")
     shared = make_context(load_library(), Demonstrations(()))
-    found = [HopSearch(), HopSearch(budget=Budget(width=3)), HopSearch(way="greedy")]
+    found = [HopSearch(), HopSearch(budget=Budget(width=3)), HopSearch(mode="greedy")]
     keys = [key(example, shared), *(key(example, replace(shared, search=one)) for one in found)]
     limits = (Limits(calls=7), Limits(depth=2), Limits(steps=3), Limits(width=4))
     keys += [key(example, replace(shared, limits=one)) for one in limits]
@@ -744,14 +744,14 @@ def test_a_draw_gives_each_split_and_kind_its_share():
         Example(str(at), "?", Source("d", "x"), gold="A", split=split, labels={"kind": (kind,)})
         for at, (split, kind) in enumerate(kinds)
     ]
-    ten = drawn(every, 10, 1)
+    ten = draw_sample(every, 10, 1)
     assert [(one.split, *one.labels["kind"]) for one in ten] == (
         [("long", "a")] * 5 + [("long", "b")] * 3 + [("short", "a")] * 2
     )
     assert [one.id for one in ten] == sorted((one.id for one in ten), key=int)
-    assert drawn(every, 10, 1) == ten != drawn(every, 10, 2)
-    assert len(drawn(every, 7, 1)) == 7
-    assert drawn(every, 500, 3) == every
+    assert draw_sample(every, 10, 1) == ten != draw_sample(every, 10, 2)
+    assert len(draw_sample(every, 7, 1)) == 7
+    assert draw_sample(every, 500, 3) == every
 
 
 def test_a_draw_of_several_splits_is_told(tmp_path: Path):

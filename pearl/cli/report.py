@@ -70,7 +70,7 @@ def report_command(
     reads (docs/integrations.md); these take a batch without gold answers too.
     """
     from pearl.evaluate.errors import error_table, read_labelled
-    from pearl.evaluate.exports import graded, write_dataset, write_inspect
+    from pearl.evaluate.exports import with_gold, write_dataset, write_inspect
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side
     from pearl.report.document import Report
@@ -94,7 +94,7 @@ def report_command(
         whole = side_by_side(loaded)
         write_inspect(whole, method, given.output) if log else write_dataset(whole, given.output)
         return
-    loaded = [graded(one) for one in loaded]
+    loaded = [with_gold(one) for one in loaded]
     if errors:
         _draw(side_by_side(loaded), errors, method, given.output, as_json=given.as_json)
         return

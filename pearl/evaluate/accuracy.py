@@ -59,9 +59,9 @@ def method_table(
     return build(title, [words("called", "method"), *columns], rows, note) if rows else None
 
 
-def shares(name: str, found: Interval | None) -> Row:
+def shares(name: str, share: Interval | None) -> Row:
     """A share and the ends of its interval, as keys of a row."""
-    mean, low, high = (found.mean, found.low, found.high) if found else (None, None, None)
+    mean, low, high = (share.mean, share.low, share.high) if share else (None, None, None)
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
@@ -75,7 +75,7 @@ def share_fields(name: str, title: str) -> tuple[Column, Column]:
 
 def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]:
     """Each method's accuracy on a split, or on all, counted in three ways, as numbers."""
-    asked = evaluation.count(split)
+    count = evaluation.count(split)
 
     def row(method: str) -> Row:
         results = evaluation.results_of(method, split)
@@ -87,10 +87,10 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
             "rows": len(scores) + len(strays),
             "right_questions": scores.count(1),
             "answered": len(answered),
-            "asked": asked,
+            "asked": count,
             **shares("of_rows", interval([*scores, *strays])),
             **shares("of_answered", interval(answered)),
-            **shares("of_asked", interval([*scores, *[0.0] * (asked - len(scores))])),
+            **shares("of_asked", interval([*scores, *[0.0] * (count - len(scores))])),
         }
 
     return method_rows(evaluation, row)
@@ -112,7 +112,7 @@ def accuracy_tables(evaluation: Evaluation) -> list[Table]:
         note += " Some scores are in parts: right counts the full ones, the shares are means."
     tables = []
     for split in (None, *(evaluation.asked if len(evaluation.asked) > 1 else ())):
-        asked = evaluation.count(split)
+        count = evaluation.count(split)
         where = "in total" if split is None else f"on {split or 'no split'}"
         fields = [
             words("called", "method"),
@@ -120,9 +120,9 @@ def accuracy_tables(evaluation: Evaluation) -> list[Table]:
             *share_fields("of_rows", "% of rows"),
             *counts(answered="answered"),
             *share_fields("of_answered", "% of those"),
-            *share_fields("of_asked", f"% of all {asked:,}"),
+            *share_fields("of_asked", f"% of all {count:,}"),
         ]
-        title = f"Accuracy {where} ({counted(asked, 'question')})"
+        title = f"Accuracy {where} ({counted(count, 'question')})"
         rows = accuracy_rows(evaluation, split)
         tables.append(build(title, fields, rows, note if split is None else ""))
     return tables
@@ -236,16 +236,16 @@ def spread_table(evaluation: Evaluation) -> Table | None:
     rows = []
     for group in evaluation.groups:
         for measure in ("accuracy", "exact_match", "f1"):
-            known: list[float] = []
+            means: list[float] = []
             for results in map(evaluation.results_of, group):
-                measured = [{"accuracy": one.score, **one.measures} for one in results]
-                values = [one[measure] for one in measured if measure in one]
-                known += [sum(values) / evaluation.count()] if values else []
-            if len(known) == len(group):
+                measured = [{"accuracy": result.score, **result.measures} for result in results]
+                values = [row[measure] for row in measured if measure in row]
+                means += [sum(values) / evaluation.count()] if values else []
+            if len(means) == len(group):
                 name = group[0].partition(", ")[0]
-                spread = stdev(known) if len(known) > 1 else None
-                figures = {"mean": fmean(known), "spread": spread, "sets": len(known)}
-                ends = {"lowest": min(known), "highest": max(known)}
+                spread = stdev(means) if len(means) > 1 else None
+                figures = {"mean": fmean(means), "spread": spread, "sets": len(means)}
+                ends = {"lowest": min(means), "highest": max(means)}
                 rows.append({"method": name, "measure": measure, **figures, **ends})
     fields = [
         words("method", "method"),
@@ -312,23 +312,23 @@ def label_rows(evaluation: Evaluation, kind: str) -> list[Row]:
             labels.setdefault((result.split, result.id), result.labels[kind])
     sizes = Counter(label for names in labels.values() for label in dict.fromkeys(names))
     few = {label for label in sizes if sizes[label] < FEWEST}
-    large = sorted((label for label in sizes if label not in few), key=lambda one: -sizes[one])
+    large = sorted((label for label in sizes if label not in few), key=lambda label: -sizes[label])
     groups = [(label, {label}) for label in large]
     if few:
         groups.append((f"other ({len(few)} with fewer than {FEWEST} each)", few))
     scores = {
-        method: {(one.split, one.id): one.score for one in evaluation.results_of(method)}
+        method: {(item.split, item.id): item.score for item in evaluation.results_of(method)}
         for method in evaluation.methods
     }
     rows = []
     for title, group in groups:
         keys = [key for key, names in labels.items() if group.intersection(names)]
         intervals = {
-            method: interval([known.get(key, 0.0) for key in keys])
-            for method, known in scores.items()
+            method: interval([by_question.get(key, 0.0) for key in keys])
+            for method, by_question in scores.items()
         }
-        found = {method: asdict(one) for method, one in intervals.items() if one}
-        rows.append({"label": title, "questions": len(keys), "methods": found})
+        cells = {method: asdict(own) for method, own in intervals.items() if own}
+        rows.append({"label": title, "questions": len(keys), "methods": cells})
     return rows
 
 
@@ -339,26 +339,26 @@ def order_table(evaluation: Evaluation) -> Table | None:
     """
 
     def row(method: str) -> Row:
-        tried = [result for result in evaluation.results_of(method) if result.orders]
-        if not tried:
+        results = [result for result in evaluation.results_of(method) if result.orders]
+        if not results:
             return {}
-        right = [
-            sum(result.orders[at : at + 1] == (result.gold,) for result in tried) / len(tried)
-            for at in range(max(len(result.orders) for result in tried))
+        accuracies = [
+            sum(result.orders[at : at + 1] == (result.gold,) for result in results) / len(results)
+            for at in range(max(len(result.orders) for result in results))
         ]
-        same = sum({*one.orders} == {one.orders[0]} != {None} for one in tried)
-        votes = interval([float(majority(result.orders) == result.gold) for result in tried])
+        same = sum({*result.orders} == {result.orders[0]} != {None} for result in results)
+        votes = interval([float(majority(result.orders) == result.gold) for result in results])
         return {
-            "questions": len(tried),
-            "orders": right,
-            "mean": fmean(right),
+            "questions": len(results),
+            "orders": accuracies,
+            "mean": fmean(accuracies),
             **shares("vote", votes),
-            "same": same / len(tried),
-            "right": sum({*result.orders} == {result.gold} for result in tried) / len(tried),
+            "same": same / len(results),
+            "right": sum({*result.orders} == {result.gold} for result in results) / len(results),
         }
 
-    def share_of(at: int, found: Sequence[float]) -> str:
-        return percent(found[at]) if at < len(found) else NONE
+    def share_of(at: int, accuracies: Sequence[float]) -> str:
+        return percent(accuracies[at]) if at < len(accuracies) else NONE
 
     rows = method_rows(evaluation, row)
     most = max((len(row["orders"]) for row in rows), default=0)

@@ -59,13 +59,13 @@ class HopSearch:
     """
 
     model: Model | None = None
-    way: SearchMode = "best-first"
+    mode: SearchMode = "best-first"
     budget: Budget = field(default_factory=Budget)
     learned: str = ""
 
     async def by(self, proposer: Scorer, question: str, agents: Agents) -> SearchResult:
         """Search for a decomposition of one question, with somebody's proposals."""
-        return await search(self.way, question, agents, proposer, self.budget)
+        return await search(self.mode, question, agents, proposer, self.budget)
 
     @cached_property
     def scorer(self) -> AnalogyScorer:
@@ -75,22 +75,22 @@ class HopSearch:
 
     def __str__(self) -> str:
         width, depth, calls = self.budget.width, self.budget.depth, self.budget.calls
-        return f"{self.way}, {width:,} wide, {depth:,} deep, {calls:,} calls at most"
+        return f"{self.mode}, {width:,} wide, {depth:,} deep, {calls:,} calls at most"
 
     @cached_property
     def digest(self) -> str:
         """The hash of all that decides which decomposition is found."""
         learned = write_model(self.model) if self.model else ""
-        return digest([learned, self.way, repr(self.budget)])
+        return digest([learned, self.mode, repr(self.budget)])
 
 
-def load_search(path: str, way: SearchMode, budget: Budget | None = None) -> HopSearch:
+def load_search(path: str, mode: SearchMode, budget: Budget | None = None) -> HopSearch:
     """The search, with a file that ``pearl learn`` wrote where one is named.
 
     Raises:
         InputError: the file cannot be used.
     """
-    return HopSearch(read_model(path) if path else None, way, budget or Budget(), path)
+    return HopSearch(read_model(path) if path else None, mode, budget or Budget(), path)
 
 
 @dataclass(eq=False)
@@ -176,9 +176,9 @@ class PlanningSetup:
         """
         common, actions = builtins(), self.library.actions.values()
         kinds = {
-            "builtin": any(one.is_builtin and one.name not in common for one in actions),
+            "builtin": any(action.is_builtin and action.name not in common for action in actions),
             "by example": any(
-                isinstance(one.body, Prompt) and one.body.examples for one in actions
+                isinstance(action.body, Prompt) and action.body.examples for action in actions
             ),
         }
         handled_by = " and ".join(kind for kind, there in kinds.items() if there) or "model"
@@ -219,8 +219,8 @@ class EvaluationContext(Settings):
     def digest(self, method: str) -> str:
         """The hash of what decides the answers of the method of a name, beside the question."""
         shown = {
-            name: [setup.library.digest, [[one.question, one.plan] for one in setup.demonstrations]]
-            for name, setup in self.setups.items()
+            name: [own.library.digest, [[demo.question, demo.plan] for demo in own.demonstrations]]
+            for name, own in self.setups.items()
         }
         searched = self.search.digest if self.search else ""
         retrieved = [type(self.retriever).__name__] if self.retriever else []
@@ -285,12 +285,12 @@ def without_evaluated(
     A plan that was refined until its answer was right would otherwise be shown to the planner
     beside the very question it answers.
     """
-    asked = {comparable(example.question) for example in examples}
+    evaluated = {comparable(example.question) for example in examples}
 
     def split(sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[str, ...]]:
         questions = [(source, parse(source).plan.question) for source in sources]
-        others = tuple(source for source, text in questions if comparable(text) not in asked)
-        return others, tuple(text for _, text in questions if comparable(text) in asked)
+        others = tuple(source for source, text in questions if comparable(text) not in evaluated)
+        return others, tuple(text for _, text in questions if comparable(text) in evaluated)
 
     refined, left_out = split(demonstrations.refined)
     others = (demonstrations.unrefined, demonstrations.seed, demonstrations.execute)
@@ -327,18 +327,18 @@ def make_context(
         EXECUTE: setup(load_library(EXECUTE), demonstrations.execute),
     }
     # What repeats its last parameter cannot be written anew: every size has it, as the builtins.
-    kept = {name: one for name, one in library.actions.items() if one.is_builtin or one.variadic}
-    others = [action for name, action in library.actions.items() if name not in kept]
+    fixed = {name: own for name, own in library.actions.items() if own.is_builtin or own.variadic}
+    others = [action for name, action in library.actions.items() if name not in fixed]
     for size in sizes:
         small = {action.name: action for action in condense(others, size).actions}
         names = (*library.names, f"condensed to {size:,}")
-        setups[f"@{size}"] = setup(Library(names, {**kept, **small}), demonstrations.refined)
+        setups[f"@{size}"] = setup(Library(names, {**fixed, **small}), demonstrations.refined)
     sized = [setups[name] for name in (LIBRARY, *(f"@{size}" for size in sizes))]
-    asked = [{shown.question for shown in one.demonstrations} for one in sized]
-    if common := set.intersection(*asked):
+    questions = [{shown.question for shown in each_setup.demonstrations} for each_setup in sized]
+    if common := set.intersection(*questions):
         for name in (LIBRARY, *(f"@{size}" for size in sizes)):
             shown = setups[name].demonstrations
-            same = tuple(one for one in shown if one.question in common)
+            same = tuple(demo for demo in shown if demo.question in common)
             setups[name] = replace(setups[name], demonstrations=same)
     if stepwise is not None:
         setups[STEPWISE] = setup(load_library("open_domain"), stepwise.refined)

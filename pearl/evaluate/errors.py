@@ -64,14 +64,14 @@ def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[di
     Raises:
         InputError: there is no such method, or it has no wrong answer.
     """
-    planned = {one.method for one in evaluation.results if one.plan}
+    planned = {result.method for result in evaluation.results if result.plan}
     first = next((name for name in evaluation.methods if name in planned), evaluation.methods[0])
     chosen = method or first
     if chosen not in evaluation.methods:
         raise InputError(
             f"The evaluation has no method {chosen}: name one of {', '.join(evaluation.methods)}."
         )
-    wrong = [one for one in evaluation.results_of(chosen) if one.score < 1 and not one.error]
+    wrong = [item for item in evaluation.results_of(chosen) if item.score < 1 and not item.error]
     if not wrong:
         raise InputError(f"{chosen} has no wrong answer to draw.")
     return [
@@ -94,8 +94,8 @@ def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[di
 def evenly(results: Iterable[Result], evaluation: Evaluation, count: int) -> list[Result]:
     """Results drawn at random, as evenly over the splits as their sizes allow, the same ones each
     time."""
-    found = list(results)
-    groups = [[one for one in found if one.split == split] for split in evaluation.asked]
+    every = list(results)
+    groups = [[result for result in every if result.split == split] for split in evaluation.asked]
     random = Random(SEED)  # noqa: S311 - the same draw each time is what is wanted
     for group in groups:
         random.shuffle(group)
@@ -111,15 +111,15 @@ def read_labelled(path: str) -> list[Labelled]:
     Raises:
         InputError: it is no such file.
     """
-    found = []
+    rows = []
     for where, row in read_rows(path, "file of labelled answers"):
         category, split = row.get("category"), row.get("split", "")
         if not isinstance(category, str) or not isinstance(split, str):
             raise InputError(
                 f'{where} has no "category": fill in a file that pearl report --errors wrote.'
             )
-        found.append(Labelled(where, split, " ".join(category.split()).lower()))
-    return found
+        rows.append(Labelled(where, split, " ".join(category.split()).lower()))
+    return rows
 
 
 def error_table(labelled: Sequence[Labelled]) -> Table:
@@ -128,18 +128,18 @@ def error_table(labelled: Sequence[Labelled]) -> Table:
     Raises:
         InputError: no row has a category.
     """
-    known = [one for one in labelled if one.category in CATEGORIES]
-    left = [one for one in labelled if one.category not in CATEGORIES]
-    if not known:
+    valid = [row for row in labelled if row.category in CATEGORIES]
+    invalid = [row for row in labelled if row.category not in CATEGORIES]
+    if not valid:
         raise InputError(
             f"{labelled[0].where}: no row has a category yet that is one of "
             f"{', '.join(CATEGORIES)}: write one into each."
         )
-    splits = dict.fromkeys(one.split for one in known)
+    splits = dict.fromkeys(row.split for row in valid)
     rows = []
     for category, meaning in CATEGORIES.items():
-        by_split = Counter(one.split for one in known if one.category == category)
-        share = shares("share", interval([float(one.category == category) for one in known]))
+        by_split = Counter(row.split for row in valid if row.category == category)
+        share = shares("share", interval([float(row.category == category) for row in valid]))
         rows.append(
             {
                 "category": category,
@@ -159,9 +159,9 @@ def error_table(labelled: Sequence[Labelled]) -> Table:
     if len(splits) > 1:
         fields += [figure(f"in {split}", split or "no split", number) for split in splits]
     named = [
-        one.where + (f' ("{one.category[:30]}" is no category)' if one.category else " (empty)")
-        for one in left[:NAMED]
+        row.where + (f' ("{row.category[:30]}" is no category)' if row.category else " (empty)")
+        for row in invalid[:NAMED]
     ]
-    more = f" and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
-    note = f"Not counted: {', '.join(named)}{more}." if left else ""
-    return build(f"Where {len(known):,} wrong answers went wrong", fields, rows, note)
+    more = f" and {len(invalid) - NAMED:,} more" if len(invalid) > NAMED else ""
+    note = f"Not counted: {', '.join(named)}{more}." if invalid else ""
+    return build(f"Where {len(valid):,} wrong answers went wrong", fields, rows, note)

@@ -26,24 +26,24 @@ ROWS, CARD = "test.jsonl", "README.md"
 """The files of a folder."""
 
 
-def graded(evaluation: Evaluation) -> Evaluation:
+def with_gold(evaluation: Evaluation) -> Evaluation:
     """What can be counted of an evaluation: the results that have a gold answer.
 
     Raises:
         InputError: none has.
     """
-    kept = tuple(result for result in evaluation.results if result.gold)
-    left = len(evaluation.results) - len(kept)
-    if not left:
+    results = tuple(result for result in evaluation.results if result.gold)
+    missing = len(evaluation.results) - len(results)
+    if not missing:
         return evaluation
-    if not kept:
+    if not results:
         raise InputError(
             "No row has a gold answer, so there is nothing to count: -o FILE.eval or -o FOLDER/ "
             "writes the answers themselves."
         )
-    asked = Counter(split for split, _ in {(result.split, result.id) for result in kept})
-    note = f"{counted(left, 'row')} without a gold answer left out."
-    return replace(evaluation, results=kept, asked=asked, notes=(*evaluation.notes, note))
+    questions = Counter(split for split, _ in {(result.split, result.id) for result in results})
+    note = f"{counted(missing, 'row')} without a gold answer left out."
+    return replace(evaluation, results=results, asked=questions, notes=(*evaluation.notes, note))
 
 
 def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
@@ -75,7 +75,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
     # When it was run is not told; what its questions took is.
     took = sum(result.measures.get("seconds", 0.0) for result in results)
     stats = log.EvalStats(started_at=_moment(now - took), completed_at=_moment(now))
-    made = log.EvalLog(
+    document = log.EvalLog(
         status="success",
         eval=log.EvalSpec(
             created=_moment(now),
@@ -95,7 +95,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
     )
     try:
         with TemporaryDirectory(dir=Path(path).parent) as folder:
-            log.write_eval_log(made, str(Path(folder) / "whole.eval"))
+            log.write_eval_log(document, str(Path(folder) / "whole.eval"))
             os.replace(Path(folder) / "whole.eval", path)
     except OSError as wrong:
         raise InputError(f"{path} cannot be written: {wrong.strerror}.") from None
@@ -136,7 +136,7 @@ def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of I
     from inspect_ai.scorer import Score
 
     spent = result.models or {model: result.usage}
-    said = result.words or result.answer or ""
+    text = result.words or result.answer or ""
     score = Score(value=result.score, answer=result.answer, explanation=result.words or None)
     return log.EvalSample(
         id=f"{result.split}/{result.id}" if result.split else result.id,
@@ -144,8 +144,8 @@ def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of I
         input=result.question,
         choices=list(result.options) or None,
         target=result.gold,
-        messages=[ChatMessageUser(content=result.question), ChatMessageAssistant(content=said)],
-        output=ModelOutput.from_content(model, said),
+        messages=[ChatMessageUser(content=result.question), ChatMessageAssistant(content=text)],
+        output=ModelOutput.from_content(model, text),
         scores={"pearl": score} if result.gold else None,
         metadata={
             "plan": result.plan,
@@ -188,7 +188,7 @@ def write_dataset(evaluation: Evaluation, folder: str) -> None:
     place = Path(folder)
     try:
         place.mkdir(exist_ok=True)
-        other = sorted(one.name for one in place.iterdir() if one.name not in (ROWS, CARD))
+        other = sorted(file.name for file in place.iterdir() if file.name not in (ROWS, CARD))
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
     if other:
@@ -207,8 +207,8 @@ def write_dataset(evaluation: Evaluation, folder: str) -> None:
     ]
     lines = []
     for row in rows:
-        had, kinds = row.pop("measures"), row.pop("labels")
-        row |= {f"measure_{name}": had.get(name) for name in measures}
+        measured, kinds = row.pop("measures"), row.pop("labels")
+        row |= {f"measure_{name}": measured.get(name) for name in measures}
         row |= {f"label_{name}": list(kinds.get(name, ())) for name in labels}
         lines.append(json.dumps({name: row[name] for name, _ in features}, ensure_ascii=False))
     write(str(place / ROWS), "".join(f"{line}\n" for line in lines))
@@ -245,12 +245,12 @@ def _card(evaluation: Evaluation, features: Sequence[tuple[str, str]]) -> str:
         "",
     ]
     try:
-        report = summarise(graded(evaluation))
+        report = summarise(with_gold(evaluation))
     except InputError:
         report = Report(evaluation.title, evaluation.about)
     counts = ", ".join(f"{name} {count}" for name, count in methods.items())
-    told = (
+    lines = (
         f"Rows, one a method and question: {counts}.",
         "Where there is no gold answer, the score is null. Costs are in millionths of a dollar.",
     )
-    return "\n".join(head) + markdown.render(replace(report, blocks=(*report.blocks, Text(told))))
+    return "\n".join(head) + markdown.render(replace(report, blocks=(*report.blocks, Text(lines))))

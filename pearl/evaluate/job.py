@@ -17,7 +17,7 @@ from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Method, Outcome, describe, planned_with
-from pearl.evaluate.methods.tmn import searched
+from pearl.evaluate.methods.tmn import search_measures
 from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, from_row, read_head
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
@@ -123,7 +123,7 @@ class Trials:
                 labels = list(read_labels((await session.caller()(question, "label")).text))
                 journal.decide("labels", labels)
                 return {**row, "labels": labels}
-            outcome, score, measures = await self._tried(method, example, session)
+            outcome, score, measures = await self._try(method, example, session)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
             foreseen = isinstance(raised, RunError | ModelError | InputError)
             error = raised if foreseen else unforeseen(raised)
@@ -136,9 +136,9 @@ class Trials:
                 return row
         # What the journal and the clock say, whether there is an answer or not.
         measures |= form(journal.entries) if find_dataset(self.dataset).short else {}
-        measures |= searched(journal.entries)
+        measures |= search_measures(journal.entries)
         # What grading takes is no part of what the method took.
-        own = [one for one in journal.entries if not one.path.startswith(f"{GRADING}/")]
+        own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
         result = Result(
@@ -164,7 +164,7 @@ class Trials:
         correct = score == 1.0 if example.gold else None
         return {**row, "correct": correct, "result": asdict(result)}
 
-    async def _tried(
+    async def _try(
         self, method: Method, example: Example, session: Session
     ) -> tuple[Outcome, float, dict[str, float]]:
         """What a method came to, its score, and its measures.
@@ -174,10 +174,10 @@ class Trials:
         """
         dataset = find_dataset(self.dataset)
         outcome = await method.answer(example, self.shared, session)
-        told = outcome.answer if dataset.short and method.prose else None
-        if told is not None and not re.fullmatch(SHORT, told.strip()):
-            given = (("question", example.question), ("answer", told))
-            call = FillSchema(load_schema("short_answer"), given)
+        text = outcome.answer if dataset.short and method.prose else None
+        if text is not None and not re.fullmatch(SHORT, text.strip()):
+            inputs = (("question", example.question), ("answer", text))
+            call = FillSchema(load_schema("short_answer"), inputs)
             try:
                 reply = await fill(session.caller(), call, "short")
             except SchemaError as error:
@@ -188,8 +188,8 @@ class Trials:
             return outcome, 0.0, {**outcome.measures}
         measures = dataset.measures(example, outcome.answer)
         if metric := self.shared.metric:
-            asked = (example.question, example.options, example.gold)
-            score = await metric.score(*asked, outcome.answer, session)
+            question = (example.question, example.options, example.gold)
+            score = await metric.score(*question, outcome.answer, session)
         else:
             score = dataset.score(example, outcome.answer)
         return outcome, score, {**measures, **outcome.measures}
@@ -210,22 +210,22 @@ def trial_tasks(
     digests = {name: shared.digest(name) for name in methods}
     position = 0
     # The questions of a world share it, and stand together.
-    data, known = None, ""
+    data, data_digest = None, ""
     for example in examples:
         document = example.document.digest
-        if not known or example.data is not data:
+        if not data_digest or example.data is not data:
             data = example.data
             # Of a world, what its agents know and what its answers rest on: its questions are
             # examples of their own, and its facts in words are the document.
             if isinstance(data, World):
-                used = [one.facts for one in data.questions]
-                known = digest([repr((data.facts, data.language.templates, used))])
+                used = [question.facts for question in data.questions]
+                data_digest = digest([repr((data.facts, data.language.templates, used))])
             else:
-                known = digest([repr(data)])
+                data_digest = digest([repr(data)])
         labels = {kind: list(names) for kind, names in example.labels.items()}
-        given = [example.question, example.options, example.gold, example.split, labels, document]
+        parts = [example.question, example.options, example.gold, example.split, labels, document]
         for name in methods:
-            key = digest([dataset, *given, known, digests[name]])
+            key = digest([dataset, *parts, data_digest, digests[name]])
             yield Task(f"{name}/{example.id}", position, key, document, Trial(name, example))
             position += 1
 
@@ -268,11 +268,11 @@ class Sample:
             InputError: one lacks what it needs.
         """
         for method in methods:
-            lacking = next(filter(None, (method.lacks(shared, one) for one in self.examples)), "")
+            lacking = next(filter(None, (method.lacks(shared, item) for item in self.examples)), "")
             # An answer in sentences is brought to a short one by the reader.
-            asked = [planner_of(model)] if method.needs_model else []
-            asked += readers_of(model)[:1] if self.dataset.short and method.prose else ()
-            if any(one.name == OFFLINE for one in asked):
+            models = [planner_of(model)] if method.needs_model else []
+            models += readers_of(model)[:1] if self.dataset.short and method.prose else ()
+            if any(item.name == OFFLINE for item in models):
                 lacking = NEEDS_MODEL
             if lacking:
                 raise InputError(f"{method.name} {lacking}")
@@ -304,18 +304,18 @@ def evaluation_job(
     Raises:
         InputError: there is no such method, or it lacks what it needs.
     """
-    found = [find_method(name, shared.own) for name in methods]
-    sample.check(found, shared, model)
+    chosen = [find_method(name, shared.own) for name in methods]
+    sample.check(chosen, shared, model)
     every = (*methods, *((REASON_LABELS,) if reasoning else ()))
     library, path, examples = shared.setups[LIBRARY].library, sample.path, sample.examples
     set_shown = [[PROMPT_SET, prompt_set]] if prompt_set else []
     evaluation: dict[str, Any] = {
         "title": sample.title,
-        "about": [*set_shown, ["data", f"{path}, {sample.counts}"], *describe(found, shared)],
+        "about": [*set_shown, ["data", f"{path}, {sample.counts}"], *describe(chosen, shared)],
         "methods": list(methods),
         "asked": dict(Counter(example.split for example in examples)),
         "notes": list(notes),
-        "planned_with": planned_with(found, shared),
+        "planned_with": planned_with(chosen, shared),
     }
     head = {
         "questions": path,
@@ -325,7 +325,7 @@ def evaluation_job(
         "library": ", ".join(library.names),
         "evaluation": evaluation,
     }
-    known = {
+    fingerprint = {
         "data": str(Path(path).resolve()),
         "examples": digest([example.id for example in examples]),
         "methods": every,
@@ -336,7 +336,7 @@ def evaluation_job(
     }
     name = sample.dataset.name
     tasks = Listed(tuple(trial_tasks(examples, every, shared, name)))
-    return Job("eval", head, known, tasks, Trials(name, shared), context)
+    return Job("eval", head, fingerprint, tasks, Trials(name, shared), context)
 
 
 def evaluation_of(
@@ -403,8 +403,8 @@ def answers_of(
         )
     questions = str(head.get("questions", ""))
     about = tuple((key, str(head[key])) for key in ("questions", "library") if head.get(key))
-    asked = {"": len(results)}
-    return Evaluation(f"Batch: {questions}", about, ("batch",), asked, tuple(results))
+    counts = {"": len(results)}
+    return Evaluation(f"Batch: {questions}", about, ("batch",), counts, tuple(results))
 
 
 def load_run(name: str, place: str, prices: Prices) -> Evaluation:
@@ -427,7 +427,7 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
             if not last:
                 batches = list_runs(engine, now, 1, RunFilter(kind="batch"))
                 of_batch = "".join(
-                    f" The last batch's report is pearl report {one.name}." for one in batches
+                    f" The last batch's report is pearl report {batch.name}." for batch in batches
                 )
                 raise InputError(
                     f"There is no evaluation in {place}: make one with pearl eval.{of_batch}"
@@ -446,9 +446,9 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
     else:
         evaluation = evaluation_of(rows, run.head["evaluation"], prices, model)
     began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
-    made = (
+    facts = (
         ("model", model),
         *((key, str(run.head[key])) for key in ("sampling", "constrain") if run.head.get(key)),
         ("run", f"{run.name}, begun {began} UTC"),
     )
-    return replace(evaluation, about=(*made, *evaluation.about))
+    return replace(evaluation, about=(*facts, *evaluation.about))

@@ -150,7 +150,7 @@ def prepare_methods(
     sizes: Sequence[int] = (),
     folder: str = "",
     named: Sequence[str] = (),
-    equip: Callable[[EvaluationContext], EvaluationContext] = lambda made: made,
+    equip: Callable[[EvaluationContext], EvaluationContext] = lambda context: context,
 ) -> Preparation:
     """Put together what methods work with.
 
@@ -178,7 +178,7 @@ def prepare_methods(
 
 
 def equipped(
-    made: EvaluationContext,
+    context: EvaluationContext,
     *,
     metric: Metric = "",
     own: Mapping[str, OwnStrategy] = MappingProxyType({}),
@@ -199,14 +199,14 @@ def equipped(
     Raises:
         InputError: one of them cannot be used.
     """
-    budget = _given(Budget, width=width, depth=depth, calls=calls)
+    budget = _with_set(Budget, width=width, depth=depth, calls=calls)
     return replace(
-        made,
+        context,
         metric=find_metric(metric),
         own=own,
         search=load_search(learned, search, budget),
         retriever=open_index(index) if index else None,
-        limits=_given(Limits, depth=depth, calls=calls),
+        limits=_with_set(Limits, depth=depth, calls=calls),
         tools=load_tool_file(tools),
         embed=choose_embedding(),
         shown=shown,
@@ -216,9 +216,9 @@ def equipped(
     )
 
 
-def _given(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them
+def _with_set(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them
     """What is made with those options that were given."""
-    return make(**{name: one for name, one in options.items() if one is not None})
+    return make(**{name: value for name, value in options.items() if value is not None})
 
 
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
@@ -236,19 +236,19 @@ def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demo
     return Demonstrations(refined, unrefined, seed=seed, execute=execute)
 
 
-def _left_out(given: Demonstrations, of: str) -> Iterator[str]:
-    if given.left_out:
+def _left_out(sets: Demonstrations, of: str) -> Iterator[str]:
+    if sets.left_out:
         yield (
-            f"{counted(len(given.left_out), 'demonstration')}{of} left out, as the questions are "
+            f"{counted(len(sets.left_out), 'demonstration')}{of} left out, as the questions are "
             "evaluated."
         )
 
 
-def _unused(given: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
-    shown = {one.question for one in shared.setups[setup].demonstrations}
+def _unused(sets: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
+    shown = {demo.question for demo in shared.setups[setup].demonstrations}
     if not shown:
         yield NONE_SHOWN
-    elif unused := sum(parse(one).plan.question not in shown for one in given.refined):
+    elif unused := sum(parse(plan).plan.question not in shown for plan in sets.refined):
         yield (
             f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "
             "or they do not fit the prompt."

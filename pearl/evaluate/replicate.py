@@ -72,10 +72,10 @@ def read_outcomes(path: str) -> Evaluation:
                 f"{where} has the method and the question of {results[key][0]}: keep one of them."
             )
         results[key] = (where, _scored(row, golds.get(key[1:], ("", ""))[0], last))
-    found = dict.fromkeys(row.method for _, row in rows)
-    called = {method: name for method, name in CALLED.items() if method in found}
-    asked = dict(Counter(split for split, _ in golds))
-    splits = ", ".join(f"{split or 'no split'} {count:,}" for split, count in asked.items())
+    methods = dict.fromkeys(row.method for _, row in rows)
+    called = {method: name for method, name in CALLED.items() if method in methods}
+    sizes = dict(Counter(split for split, _ in golds))
+    splits = ", ".join(f"{split or 'no split'} {count:,}" for split, count in sizes.items())
     about = [("file", path), ("questions", f"{len(golds):,}: {splits}")]
     if called:
         names = ", ".join(f"{name} = {method}" for method, name in called.items())
@@ -83,8 +83,8 @@ def read_outcomes(path: str) -> Evaluation:
     evaluation = Evaluation(
         title=f"Recorded outcomes: {Path(path).name}",
         about=tuple(about),
-        methods=tuple(dict.fromkeys([*called, *found])),
-        asked=asked,
+        methods=tuple(dict.fromkeys([*called, *methods])),
+        asked=sizes,
         results=tuple(result for key, (_, result) in results.items() if key[1:] in golds),
         strays=tuple(result for key, (_, result) in results.items() if key[1:] not in golds),
         called=called,
@@ -132,10 +132,10 @@ def _notes(evaluation: Evaluation, last: str) -> Iterator[str]:
             for method in evaluation.methods
             if counts[method]
         )
-        what = "row is a fragment" if len(strays) == 1 else "rows are fragments"
+        noun = "row is a fragment" if len(strays) == 1 else "rows are fragments"
         gaps = sum(stray.score == 1 for stray in strays)
         yield (
-            f"{len(strays):,} recorded {what} of a broken file ({owners}) and no question, without "
+            f"{len(strays):,} recorded {noun} of a broken file ({owners}) and no question, without "
             "a gold option: counted among the rows, as in the published figures, and nowhere else."
         ) + (
             f" In {gaps:,} of them both the answer and the gold option are missing, which the "

@@ -101,7 +101,7 @@ def failures(evaluation: Evaluation) -> Text | None:
     """How many questions of each method failed, and what of most; None where none did."""
     lines = []
     for method in evaluation.methods:
-        errors = [one.error for one in evaluation.results_of(method) if one.answer is None]
+        errors = [result.error for result in evaluation.results_of(method) if result.answer is None]
         causes = Counter(" ".join(error.split()) for error in errors if error)
         if causes:
             (cause, most), *others = causes.most_common()
@@ -148,20 +148,20 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         {**row, **{key: spent[key] for key in (*_SPENT, *_MARKS)}}
         for row, spent in zip(accuracy_rows(evaluation), spending_rows(evaluation), strict=True)
     ]
-    known = {key for key in ("cost", "seconds") if any(row[key] is not None for row in rows)}
+    spent_on = {key for key in ("cost", "seconds") if any(row[key] is not None for row in rows)}
     # A reader that counts no tokens reports 0, and costs nothing that could be told.
-    known |= {key for key in ("calls", "tokens") if any(row[key] for row in rows)}
-    if "calls" not in known:
+    spent_on |= {key for key in ("calls", "tokens") if any(row[key] for row in rows)}
+    if "calls" not in spent_on:
         return [total, *by_split]
-    if "tokens" not in known:
-        known.discard("cost")
-    asked = evaluation.count()
+    if "tokens" not in spent_on:
+        spent_on.discard("cost")
+    count = evaluation.count()
     fields = [
         words("called", "method"),
         *counts(right="right", answered="answered"),
-        *share_fields("of_asked", f"% of all {asked:,}"),
-        *counts(**{key: said for key, said in _MARKS.items() if any(row[key] for row in rows)}),
-        *(field for key, field in _SPENT.items() if key in known),
+        *share_fields("of_asked", f"% of all {count:,}"),
+        *counts(**{key: name for key, name in _MARKS.items() if any(row[key] for row in rows)}),
+        *(field for key, field in _SPENT.items() if key in spent_on),
     ]
     note = (
         "A question without a result, or whose answer failed, is wrong. Intervals: bootstrap, "
@@ -173,15 +173,15 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
     first = build(total.title, fields, rows, note)
     if all(row["rows"] == row["answered"] == row["asked"] for row in rows):
         return [first, *by_split]
-    title = f"Accuracy counted in three ways ({counted(asked, 'question')})"
+    title = f"Accuracy counted in three ways ({counted(count, 'question')})"
     return [first, replace(total, title=title), *by_split]
 
 
 def planning_table(evaluation: Evaluation) -> Table | None:
     """The library and the demonstrations of each method that plans; None where none does."""
     keys = ("library", "actions", "demonstrations", "handlers")
-    planned = evaluation.planned_with
-    rows = method_rows(evaluation, lambda one: dict(zip(keys, planned.get(one, ()), strict=False)))
+    texts = evaluation.planned_with
+    rows = method_rows(evaluation, lambda name: dict(zip(keys, texts.get(name, ()), strict=False)))
     note = "Actions: those that are no builtins. Demonstrations: as shown."
     return method_table("What methods plan with", [words(key, key) for key in keys], rows, note)
 
@@ -193,12 +193,12 @@ def agents_table(evaluation: Evaluation) -> Table | None:
     """
 
     def row(method: str) -> Row:
-        asked = [one for one in evaluation.results_of(method) if "agent_calls" in one.measures]
+        results = [item for item in evaluation.results_of(method) if "agent_calls" in item.measures]
         names = ("agent_calls", "agent_calls_unread", "hops_tried")
-        told = {name: sum(one.measures.get(name, 0) for one in asked) for name in names}
-        met = [one for one in asked if one.measures.get("agent_calls_unread")]
-        wrong = {"met": len(met), "met_wrong": sum(one.score < 1 for one in met)}
-        return told | wrong if asked else {}
+        sums = {name: sum(item.measures.get(name, 0) for item in results) for name in names}
+        met = [item for item in results if item.measures.get("agent_calls_unread")]
+        wrong = {"met": len(met), "met_wrong": sum(item.score < 1 for item in met)}
+        return sums | wrong if results else {}
 
     fields = [
         *counts(agent_calls="asked of agents", agent_calls_unread="outside their language"),
@@ -217,7 +217,7 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
     first, *others = evaluation.methods
     if not others:
         return
-    asked, name = evaluation.count(), evaluation.name_of(first)
+    count, name = evaluation.count(), evaluation.name_of(first)
     fields = [
         words("called", "method"),
         *counts(questions="pairs", both_right="both right", only_first_right=f"only {name}"),
@@ -239,8 +239,8 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
     sentences.append("Pairs: the questions compared.")
     sentences.append("Points: the difference in hundredths, with its bootstrap interval.")
     yield build(f"Compared with {name}, {both}", fields, rows, " ".join(sentences))
-    if any(len(evaluation.results_of(method)) < asked for method in evaluation.methods):
-        every = counted(asked, "question")
+    if any(len(evaluation.results_of(method)) < count for method in evaluation.methods):
+        every = counted(count, "question")
         title = f"Compared with {name}, over all {every}, one without a result wrong"
         yield build(title, fields, comparison_rows(evaluation, fill=True))
     for split in evaluation.asked if len(evaluation.asked) > 1 else ():
@@ -257,10 +257,10 @@ def comparison_rows(
     """
     empty: dict[Any, float] = {}
     if fill:
-        known = {(one.split, one.id) for one in evaluation.results if split in (None, one.split)}
-        empty = dict.fromkeys(sorted(known), 0.0)
+        keys = {(item.split, item.id) for item in evaluation.results if split in (None, item.split)}
+        empty = dict.fromkeys(sorted(keys), 0.0)
         # Questions that no method has a result for are asked all the same.
-        empty.update(((None, at), 0.0) for at in range(evaluation.count(split) - len(known)))
+        empty.update(((None, at), 0.0) for at in range(evaluation.count(split) - len(keys)))
 
     def scores(method: str) -> dict[Any, float]:
         results = evaluation.results_of(method, split)
@@ -330,9 +330,9 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
 
     def row(method: str) -> Row:
         results = evaluation.results_of(method)
-        found = plan_statistics(result.plan for result in results if result.plan)
+        statistics = plan_statistics(result.plan for result in results if result.plan)
         fallback = sum(result.fallback for result in results) / max(1, len(results))
-        return {**found, "fallback": fallback} if found["plans"] else {}
+        return {**statistics, "fallback": fallback} if statistics["plans"] else {}
 
     rows = method_rows(evaluation, row)
     if not rows:
@@ -436,10 +436,10 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
         count = len(results) or 1
         usage = sum((result.usage for result in results), Usage())
         costs = [result.cost for result in results if result.cost is not None]
-        seconds = [one.measures["seconds"] for one in results if "seconds" in one.measures]
+        seconds = [item.measures["seconds"] for item in results if "seconds" in item.measures]
         return {
             "questions": len(results),
-            **{key: sum(one.measures.get(key, 0) for one in results) for key in _MARKS},
+            **{key: sum(item.measures.get(key, 0) for item in results) for key in _MARKS},
             "calls": sum(result.calls for result in results) / count,
             "tokens_read": usage.prompt_tokens / count,
             "tokens_cached": usage.cached_tokens / count,
@@ -452,10 +452,10 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
     rows = method_rows(evaluation, row)
     multiples = ("calls", "tokens", "cost")
     first = {key: rows[0][key] for key in multiples}
-    for one in rows:
+    for other in rows:
         for key in multiples:
-            known = first[key] and one[key] is not None
-            one[f"{key}_multiple"] = one[key] / first[key] if known else None
+            has_both = first[key] and other[key] is not None
+            other[f"{key}_multiple"] = other[key] / first[key] if has_both else None
     return rows
 
 
@@ -478,9 +478,9 @@ def means_of(evaluation: Evaluation) -> dict[str, float]:
             # Beside a run's own seconds it would be taken for those.
             name = "seconds_a_question" if name == "seconds" else name
             values.setdefault(name, []).append(value)
-    asked = evaluation.count()
+    count = evaluation.count()
     counts = {
-        name: asked if _SCORES.fullmatch(name) else len(found) for name, found in values.items()
+        name: count if _SCORES.fullmatch(name) else len(known) for name, known in values.items()
     }
     counts["agent_calls"] = 1
-    return {name: sum(found) / counts[name] for name, found in values.items()}
+    return {name: sum(known) / counts[name] for name, known in values.items()}

@@ -139,32 +139,30 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
     """
     if len(evaluations) == 1:
         return evaluations[0]
-    sets = {dict(one.about).get(PROMPT_SET, "") for one in evaluations}
+    sets = {dict(evaluation.about).get(PROMPT_SET, "") for evaluation in evaluations}
     varied = PROMPT_SET if len(sets) > 1 else "model"
     by_model: dict[str, Evaluation] = {}
-    for one in evaluations:
-        model = dict(one.about).get(varied, "")
+    for evaluation in evaluations:
+        model = dict(evaluation.about).get(varied, "")
         if not model or model in by_model:
             raise InputError(
                 f"Two of the evaluations are of {model}: name one of each {varied}."
                 if model
                 else f"An evaluation names no {varied}, so it cannot stand beside another."
             )
-        if one.asked != evaluations[0].asked or one.title != evaluations[0].title:
+        if evaluation.asked != evaluations[0].asked or evaluation.title != evaluations[0].title:
             raise InputError("The evaluations are not of the same questions: evaluate them anew.")
-        by_model[model] = one
-    every = dict.fromkeys(method for one in evaluations for method in one.methods)
+        by_model[model] = evaluation
+    every = dict.fromkeys(method for evaluation in evaluations for method in evaluation.methods)
     groups = tuple(
-        tuple(f"{method}, {model}" for model, one in by_model.items() if method in one.methods)
+        tuple(f"{method}, {model}" for model, own in by_model.items() if method in own.methods)
         for method in every
     )
+    common = set.intersection(*(set(evaluation.about) for evaluation in evaluations))
     facts = [
-        (
-            name if all((name, text) in one.about for one in evaluations) else f"{name} of {model}",
-            text,
-        )
-        for model, one in by_model.items()
-        for name, text in one.about
+        (name if (name, text) in common else f"{name} of {model}", text)
+        for model, own in by_model.items()
+        for name, text in own.about
         if name != varied
     ]
     return replace(
@@ -173,21 +171,21 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
         methods=tuple(name for group in groups for name in group),
         results=tuple(
             replace(result, method=f"{result.method}, {model}")
-            for model, one in by_model.items()
-            for result in one.results
+            for model, own in by_model.items()
+            for result in own.results
         ),
-        notes=tuple(dict.fromkeys(note for one in evaluations for note in one.notes)),
+        notes=tuple(dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes)),
         strays=(),
         called={
             f"{method}, {model}": f"{words}, {model}"
-            for model, one in by_model.items()
-            for method, words in one.called.items()
+            for model, own in by_model.items()
+            for method, words in own.called.items()
         },
         groups=groups,
         planned_with={
             f"{method}, {model}": texts
-            for model, one in by_model.items()
-            for method, texts in one.planned_with.items()
+            for model, own in by_model.items()
+            for method, texts in own.planned_with.items()
         },
     )
 
@@ -272,30 +270,30 @@ def read_evaluation(path: str) -> Evaluation:
             )
         else:
             results[key] = (where, result)
-    found = tuple(result for _, result in results.values())
-    return replace(evaluation, results=found, strays=tuple(strays))
+    recorded = tuple(result for _, result in results.values())
+    return replace(evaluation, results=recorded, strays=tuple(strays))
 
 
-_HEAD = tuple(one.name for one in fields(Evaluation) if one.name not in ("results", "strays"))
+_HEAD = tuple(item.name for item in fields(Evaluation) if item.name not in ("results", "strays"))
 
 
-def read_head(given: Any, where: str) -> Evaluation:  # noqa: ANN401 - any JSON
+def read_head(data: Any, where: str) -> Evaluation:  # noqa: ANN401 - any JSON
     """An evaluation without its results, from what `write_lines` writes first.
 
     Raises:
         InputError: it is none; the message begins with the place, ``where``.
     """
-    if not isinstance(given, dict):
+    if not isinstance(data, dict):
         raise InputError(
             f'{where} has no "evaluation": the first line says what was evaluated, '
             "as pearl eval writes it."
         )
     try:
-        arguments = _arguments(Evaluation, {key: given[key] for key in _HEAD if key in given})
+        arguments = _arguments(Evaluation, {key: data[key] for key in _HEAD if key in data})
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     for key in _HEAD:
-        if key not in given and key not in ("called", "groups", "planned_with"):
+        if key not in data and key not in ("called", "groups", "planned_with"):
             raise InputError(f"{where}: {key} is missing in the evaluation: give it.")
     if len(set(arguments["methods"])) < len(arguments["methods"]):
         raise InputError(f"{where}: methods names one twice: give each once.")
@@ -346,13 +344,13 @@ def _arguments(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: the data of a field are of another type; the message begins with its name.
     """
-    types, found = _TYPES[kind], {}
+    types, arguments = _TYPES[kind], {}
     for key, value in data.items():
         try:
-            found[key] = _read(types[key], value)
+            arguments[key] = _read(types[key], value)
         except (TypeError, ValueError):
             raise InputError(f"{key} is to be {_WORDS[kind.__annotations__[key]]}.") from None
-    return found
+    return arguments
 
 
 def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
@@ -377,7 +375,7 @@ def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
         return {name: _read(of[1], value) for name, value in data.items()}
     if kind is Usage:
         return Usage(**_read(Mapping[str, int], data))
-    known = type(data) is kind or (kind is float and type(data) is int)
-    if not known or (kind is int and data < 0) or (kind is float and not math.isfinite(data)):
+    fits = type(data) is kind or (kind is float and type(data) is int)
+    if not fits or (kind is int and data < 0) or (kind is float and not math.isfinite(data)):
         raise TypeError
     return data

@@ -128,11 +128,11 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
     pairs = [(score, second[key]) for key, score in first.items() if key in second]
     if not pairs:
         return None
-    right = Counter((one == 1, two == 1) for one, two in pairs)
+    outcomes = Counter((a == 1, b == 1) for a, b in pairs)
     both, only_first, only_second, neither = (
-        right[one, two] for one in (True, False) for two in (True, False)
+        outcomes[a, b] for a in (True, False) for b in (True, False)
     )
-    differences = [two - one for one, two in pairs]
+    differences = [b - a for a, b in pairs]
     if {score for pair in pairs for score in pair} <= {0, 1}:
         p, test = mcnemar(only_first, only_second), MCNEMAR
     else:
@@ -161,7 +161,7 @@ def sign_flip(differences: Sequence[float]) -> float:
     """
     import numpy as np
 
-    sizes = Counter(round(abs(one), 12) for one in differences if abs(one) > 1e-12)
+    sizes = Counter(round(abs(each), 12) for each in differences if abs(each) > 1e-12)
     if not sizes:
         return 1.0
     random = np.random.default_rng(SEED)

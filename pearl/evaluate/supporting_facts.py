@@ -72,7 +72,7 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
             Fact(paragraph.title, paragraph.number if by_paragraph else number)
             for number in range(len(paragraph.sentences))
         ]
-        sentences = list(zip(facts, (one.text for one in paragraph.sentences), strict=True))
+        sentences = list(zip(facts, (part.text for part in paragraph.sentences), strict=True))
         for fact, sentence in sentences:
             if sentence:
                 places.append(_Place(fact, sentence, len(text), len(text + sentence)))
@@ -83,14 +83,14 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
             if sentence and following
         ]
     choices = [*(([place.fact], place.text) for place in places), *choices]
-    found: set[Fact] = set()
+    cited: set[Fact] = set()
     for quote in quotes:
         # Without the marks that say it is a quote, and without a document's escapes.
         bare = one_line(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
         if bare:
-            here = _exact(bare, text, places) or _close(bare, choices)
-            found.update(here or (Fact(bare, NOWHERE),))
-    return frozenset(found)
+            matches = _exact(bare, text, places) or _close(bare, choices)
+            cited.update(matches or (Fact(bare, NOWHERE),))
+    return frozenset(cited)
 
 
 def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
@@ -113,7 +113,7 @@ def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
         length = sum(len(place.text) for _, place in stretch)
         return sum(shared for shared, _ in stretch) / length if length else 0.0
 
-    starts = (found.start() for found in re.finditer(re.escape(quote), text))
+    starts = (match.start() for match in re.finditer(re.escape(quote), text))
     parts = max(map(covered, starts), key=share, default=[])
     most = [place.fact for shared, place in parts if 2 * shared >= len(place.text)]
     if most or not parts or len(quote.split()) < SHORTEST:
@@ -128,11 +128,11 @@ def _close(quote: str, choices: Sequence[tuple[list[Fact], str]]) -> list[Fact]:
     """
     from rapidfuzz import fuzz, process
 
-    said = quote.casefold()
+    folded = quote.casefold()
     texts = [text.casefold() for _, text in choices]
-    denials, numbers = len(_TURNING.findall(said)), Counter(_NUMBER.findall(said))
+    denials, numbers = len(_TURNING.findall(folded)), Counter(_NUMBER.findall(folded))
     for text, _, at in process.extract(
-        said, texts, scorer=fuzz.ratio, score_cutoff=CLOSE, limit=None
+        folded, texts, scorer=fuzz.ratio, score_cutoff=CLOSE, limit=None
     ):
         agrees = denials == len(_TURNING.findall(text))
         if agrees and numbers <= Counter(_NUMBER.findall(text)):
@@ -140,7 +140,7 @@ def _close(quote: str, choices: Sequence[tuple[list[Fact], str]]) -> list[Fact]:
     return []
 
 
-def supported(
+def support_measures(
     example: Example,
     answer: str,
     sentences: Iterable[str],
@@ -171,7 +171,7 @@ def supported(
         return form(entries)
     facts = compare_sets(facts_of(data, sentences), frozenset(data.facts))
     joint = best(example, answer).jointly(facts)
-    found = {
+    measures = {
         "sp_em": facts.exact_match,
         "sp_f1": facts.f1,
         "sp_precision": facts.precision,
@@ -179,10 +179,10 @@ def supported(
     }
     if data.triples and triples is not None:
         # Articles count here: 2WikiMultihopQA's script leaves them in.
-        told = compare_sets(_bare(triples), _bare(data.triples))
-        joint = joint.jointly(told)
-        found |= {"triples_em": told.exact_match, "triples_f1": told.f1}
-    return {**found, "joint_em": joint.exact_match, "joint_f1": joint.f1, **form(entries)}
+        scores = compare_sets(_bare(triples), _bare(data.triples))
+        joint = joint.jointly(scores)
+        measures |= {"triples_em": scores.exact_match, "triples_f1": scores.f1}
+    return {**measures, "joint_em": joint.exact_match, "joint_f1": joint.f1, **form(entries)}
 
 
 def form(entries: Iterable[Entry]) -> Mapping[str, float]:
@@ -197,23 +197,23 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
             had the form (`pearl.runtime.calls.fill`).
     """
     entries = list(entries)
-    first = {one.path for one in entries if one.kind == "call"}
+    first = {entry.path for entry in entries if entry.kind == "call"}
     # A step of a plan may be called as such a decision is; it was never asked for in tries.
     fitted = [
-        one.value
-        for one in entries
-        if one.kind == "decision"
-        and one.path.endswith(f"/{FITTED}")
-        and f"{one.path.removesuffix(FITTED)}1" in first
+        entry.value
+        for entry in entries
+        if entry.kind == "decision"
+        and entry.path.endswith(f"/{FITTED}")
+        and f"{entry.path.removesuffix(FITTED)}1" in first
     ]
     if not fitted:
         return {}
-    first_fits, some_fits = (sum(map(fits, fitted)) for fits in (lambda one: one == 1, bool))
+    first_fits, some_fits = (sum(map(fits, fitted)) for fits in (lambda at: at == 1, bool))
     return {"format": first_fits / len(fitted), "format_final": some_fits / len(fitted)}
 
 
 def _bare(triples: Iterable[Sequence[str]]) -> frozenset[tuple[str, ...]]:
-    return frozenset(tuple(map(bare, one)) for one in triples)
+    return frozenset(tuple(map(bare, triple)) for triple in triples)
 
 
 _EVIDENCE_TITLES = {

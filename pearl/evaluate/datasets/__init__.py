@@ -35,8 +35,8 @@ def find_dataset(name: str) -> Dataset:
     for dataset in DATASETS:
         if dataset.name == name:
             return dataset
-    known = ", ".join(dataset.name for dataset in DATASETS)
-    raise InputError(f"There is no data set {name}: use one of {known}.")
+    names = ", ".join(dataset.name for dataset in DATASETS)
+    raise InputError(f"There is no data set {name}: use one of {names}.")
 
 
 def choose_examples(
@@ -56,7 +56,7 @@ def choose_examples(
         split: its splits, with commas; ``all`` for every one.
         limit: how many at most, the first of the file; 0 for all.
         folder: where documents are; empty for the file's own.
-        sample: how many are drawn of those, as `drawn` draws; 0 for all.
+        sample: how many are drawn of those, as `draw_sample` draws; 0 for all.
         seed: of the draw.
 
     Raises:
@@ -66,14 +66,14 @@ def choose_examples(
     splits = split.split(",")
     for name in splits:
         if name not in (*dataset.splits, "all"):
-            known = ", ".join((*dataset.splits, "all"))
-            raise InputError(f"{dataset.title} has no split {name}: use one of {known}.")
+            names = ", ".join((*dataset.splits, "all"))
+            raise InputError(f"{dataset.title} has no split {name}: use one of {names}.")
     every = "all" in splits
-    examples = [one for one in dataset.read(path, folder) if every or one.split in splits]
+    examples = [item for item in dataset.read(path, folder) if every or item.split in splits]
     if not examples:
         raise InputError(f"{path} has no question in the split {split}: name another.")
     examples = examples[:limit] if limit else examples
-    examples = drawn(examples, sample, seed) if sample else examples
+    examples = draw_sample(examples, sample, seed) if sample else examples
     unknown = next((example for example in examples if not example.gold), None)
     if unknown is not None:
         raise InputError(
@@ -83,7 +83,7 @@ def choose_examples(
     return examples
 
 
-def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+def draw_sample(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
     """Questions drawn at random, in their order; the same ones for the same seed.
 
     All of them where there are no more. Each split has its share of them, and in it each kind that
@@ -91,12 +91,12 @@ def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
     are left go to the largest rests.
     """
     strata: dict[object, list[int]] = {}
-    for at, one in enumerate(examples):
-        strata.setdefault((one.split, next(iter(one.labels.values()), ())), []).append(at)
+    for at, example in enumerate(examples):
+        strata.setdefault((example.split, next(iter(example.labels.values()), ())), []).append(at)
     count = min(count, len(examples))
     shares = [divmod(count * len(places), len(examples)) for places in strata.values()]
-    left = count - sum(whole for whole, _ in shares)
-    largest = sorted(range(len(shares)), key=lambda at: -shares[at][1])[:left]
+    rest = count - sum(whole for whole, _ in shares)
+    largest = sorted(range(len(shares)), key=lambda at: -shares[at][1])[:rest]
     random = Random(seed)  # noqa: S311 - the same draw each time is what is wanted
     chosen = [
         place

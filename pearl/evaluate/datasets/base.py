@@ -85,18 +85,18 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def read_objects(path: str, what: str, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def read_objects(path: str, noun: str, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of a file, with its place for messages: a JSON array's, or one a line.
 
     Args:
         path: the file, or ``-`` for standard input.
-        what: the noun used in messages.
+        noun: what messages call it.
         key: where the array may stand in an object.
 
     Raises:
         InputError: the file cannot be read, or has something else in it.
     """
-    text = read_source(path, what).text
+    text = read_source(path, noun).text
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
@@ -104,15 +104,15 @@ def read_objects(path: str, what: str, key: str = "") -> Iterator[tuple[str, dic
     if isinstance(whole, dict) and key and key in whole:
         whole = whole[key]
         if not isinstance(whole, list):
-            raise InputError(f"{path}: {key} is no list: give a {what}.")
+            raise InputError(f"{path}: {key} is no list: give a {noun}.")
     if isinstance(whole, list):
         for number, row in enumerate(whole, 1):
             if not isinstance(row, dict):
-                raise InputError(f"{path}, row {number} is no object: give a {what}.")
+                raise InputError(f"{path}, row {number} is no object: give a {noun}.")
             yield f"{path}, row {number}", row
         return
     if whole is None and text.lstrip().startswith("["):
-        raise InputError(f"{path} is no whole JSON array: give a {what}, or one object a line.")
+        raise InputError(f"{path} is no whole JSON array: give a {noun}, or one object a line.")
     if isinstance(whole, dict) and "\n" in text.strip():
         yield f"{path}, row 1", whole
         return
@@ -127,27 +127,27 @@ def with_unique_ids(examples: Iterable[tuple[str, Example]]) -> Iterator[Example
     Raises:
         InputError: an id comes again.
     """
-    seen: dict[str, str] = {}
+    places: dict[str, str] = {}
     for where, example in examples:
-        if example.id in seen:
-            raise InputError(f"{where} has the id {example.id}, as {seen[example.id]} has.")
-        seen[example.id] = where
+        if example.id in places:
+            raise InputError(f"{where} has the id {example.id}, as {places[example.id]} has.")
+        places[example.id] = where
         yield example
 
 
 def reader(
-    what: str, example: Callable[[dict[str, Any], str], Example | None]
+    noun: str, example: Callable[[dict[str, Any], str], Example | None]
 ) -> Callable[[str, str], Iterator[Example]]:
     """How a data set is read whose file has an object a question (`read_objects`).
 
     Args:
-        what: the noun used in messages.
+        noun: what messages call it.
         example: makes an example of a row and its place; None leaves the row out.
     """
 
     def read(path: str, folder: str = "") -> Iterator[Example]:
-        placed = ((where, example(row, where)) for where, row in read_objects(path, what))
-        return with_unique_ids((where, found) for where, found in placed if found)
+        placed = ((where, example(row, where)) for where, row in read_objects(path, noun))
+        return with_unique_ids((where, made) for where, made in placed if made)
 
     return read
 

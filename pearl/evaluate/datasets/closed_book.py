@@ -48,7 +48,7 @@ def score_claim(example: Example, answer: str) -> float:
     A label's plain synonym counts where it is the whole answer: ``True.``, ``The claim is false``,
     ``No, it is not true.`` A label that is denied is no label.
     """
-    labels = {found.upper() for found in _SAID.findall(answer)}
+    labels = {name.upper() for name in _SAID.findall(answer)}
     plain = _PLAIN.fullmatch(normalise(answer))
     if plain and not labels:
         labels = {_SYNONYMS[word] for word in plain.groups() if word}

@@ -24,7 +24,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     answer rests on stay, for the baseline that reads them.
     """
     for number, world in enumerate(read_worlds(path), 1):
-        questions = (replace(one, hops=(), answers=()) for one in world.questions)
+        questions = (replace(question, hops=(), answers=()) for question in world.questions)
         bare = replace(world, questions=tuple(questions))
         document = Source(f"world {number}", world.context)
         for at, question in enumerate(world.questions, 1):

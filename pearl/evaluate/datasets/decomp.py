@@ -34,7 +34,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     and ``answer``, whose ``spans`` are the right answer.
     """
     pairs = [pair for _, group in _read_groups(path) for pair in group["qa_pairs"]]
-    seen: set[str] = set()
+    names: set[str] = set()
     for number, pair in enumerate(pairs, 1):
         where = f"{path}, question {number}"
         name, question, spans = _parts(pair, where)
@@ -42,9 +42,9 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
             gold = ", ".join(spans)
         except TypeError:
             raise InputError(f"{where} has no question, spans and query_id.") from None
-        if name in seen:
+        if name in names:
             raise InputError(f"{where} has the id {name} again.")
-        seen.add(name)
+        names.add(name)
         yield Example(name, question, NO_DOCUMENT, gold=gold)
 
 
@@ -54,7 +54,7 @@ def read_passages(path: str, folder: str = "") -> Iterator[Example]:
     The file is as `read` takes it; the values have a ``passage`` too, and the ``spans`` are in no
     order.
     """
-    seen: set[str] = set()
+    names: set[str] = set()
     for group_name, group in _read_groups(path):
         passage = group.get("passage")
         if not isinstance(passage, str) or not passage.strip():
@@ -65,9 +65,9 @@ def read_passages(path: str, folder: str = "") -> Iterator[Example]:
             name, question, spans = _parts(pair, where)
             if not isinstance(spans, list) or not all(isinstance(span, str) for span in spans):
                 raise InputError(f"{where} has spans that are no list of texts.")
-            if name in seen:
+            if name in names:
                 raise InputError(f"{path}: {group_name} has a question with the id {name} again.")
-            seen.add(name)
+            names.add(name)
             yield Example(name, question, document, gold=canonical_json(spans))
 
 

@@ -179,11 +179,11 @@ def compare(answer: str, gold: str) -> Scores:
     Yes, no and noanswer share nothing with any other answer. Repeated words
     count as often as both have them.
     """
-    said, wanted = normalise(answer), normalise(gold)
-    if said != wanted and {said, wanted} & _WHOLE:
+    words, gold_words = normalise(answer), normalise(gold)
+    if words != gold_words and {words, gold_words} & _WHOLE:
         return Scores(0.0, 0.0, 0.0)
-    found = compare_spans(answer, gold)
-    return found if said and wanted else Scores(found.exact_match, 0.0, 0.0)
+    scores = compare_spans(answer, gold)
+    return scores if words and gold_words else Scores(scores.exact_match, 0.0, 0.0)
 
 
 def compare_spans(answer: str, gold: str) -> Scores:
@@ -191,19 +191,19 @@ def compare_spans(answer: str, gold: str) -> Scores:
 
     Yes and no are words like others, and two answers without words are equal.
     """
-    said, wanted = normalise(answer).split(), normalise(gold).split()
-    exact = float(said == wanted)
-    if not said or not wanted:
+    words, gold_words = normalise(answer).split(), normalise(gold).split()
+    exact = float(words == gold_words)
+    if not words or not gold_words:
         return Scores(exact, exact, exact)
-    common = (Counter(said) & Counter(wanted)).total()
-    return Scores(exact, common / len(said), common / len(wanted))
+    common = (Counter(words) & Counter(gold_words)).total()
+    return Scores(exact, common / len(words), common / len(gold_words))
 
 
-def compare_sets(found: Set[Any], gold: Set[Any]) -> Scores:
+def compare_sets(facts: Set[Any], gold: Set[Any]) -> Scores:
     """Supporting facts, or triples, beside the right ones (HotpotQA's ``update_sp``)."""
-    right = len(found & gold)
-    precision = right / len(found) if found else 0.0
-    return Scores(float(found == gold), precision, right / len(gold) if gold else 0.0)
+    common = len(facts & gold)
+    precision = common / len(facts) if facts else 0.0
+    return Scores(float(facts == gold), precision, common / len(gold) if gold else 0.0)
 
 
 def golds(example: Example) -> tuple[str, ...]:
@@ -232,8 +232,8 @@ def score(example: Example, answer: str) -> float:
 
 def contains(example: Example, answer: str) -> float:
     """1 where the answer contains a right one, whatever their case; else 0 (REBEL, section 4)."""
-    said = one_line(answer).casefold()
-    return float(any(gold.casefold() in said for gold in golds(example) if gold))
+    text = one_line(answer).casefold()
+    return float(any(gold.casefold() in text for gold in golds(example) if gold))
 
 
 def measures(example: Example, answer: str) -> Mapping[str, float]:

@@ -66,7 +66,7 @@ def _example(row: dict[str, Any], where: str, document: Source, article: dict[st
         for annotation in (validation if isinstance(validation, list) else ())
         if isinstance(annotation, dict)
     ]
-    scores = [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
+    scores = [vote for vote in values if type(vote) is int or type(vote) is float]
     labels, split = {}, "other"
     if scores:
         context = sum(scores) / len(scores)
@@ -83,9 +83,9 @@ def _example(row: dict[str, Any], where: str, document: Source, article: dict[st
     if number is not None and (type(number) is not int or not 1 <= number <= len(options)):
         raise InputError(f"{where}: gold_label is to be a number from 1 to {len(options)}.")
     names = (row.get(key) for key in ("question_unique_id", "qid"))
-    known = (str(name) for name in names if type(name) in (str, int) and str(name).strip())
+    ids = (str(name) for name in names if type(name) in (str, int) and str(name).strip())
     return Example(
-        id=next(known, where),
+        id=next(ids, where),
         question=one_line(question),
         document=document,
         options=tuple(options),

@@ -178,5 +178,5 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
     if strategy := own.get(name) or extension("strategies", name):
         about = own_strategy(strategy, name).about
         return _PROSE(name, about, partial(strategies.by_name, name, LIBRARY))
-    known = ", ".join((*(method.name for method in METHODS), "pearl@N"))
-    raise InputError(f"There is no method {name}: use one of {known}.")
+    names = ", ".join((*(method.name for method in METHODS), "pearl@N"))
+    raise InputError(f"There is no method {name}: use one of {names}.")

@@ -102,7 +102,7 @@ def planned_with(
     methods: Sequence[Method], shared: EvaluationContext
 ) -> dict[str, tuple[str, str, str, str]]:
     """What each method that is shown a library works with (`PlanningSetup.about`), by method."""
-    return {one.name: shared.setup(one.setup).about for one in methods if one.setup}
+    return {method.name: shared.setup(method.setup).about for method in methods if method.setup}
 
 
 def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:
@@ -128,9 +128,9 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         "examples": shared.examples and f"{shared.examples:,} at most of each form",
         "states": "turns of one conversation" if shared.turns and names_of & {*MACHINES} else "",
         "limits": ", ".join(
-            f"{one.name} {value:,}"
-            for one in fields(Limits)
-            if (value := getattr(shared.limits, one.name)) != getattr(DEFAULT_LIMITS, one.name)
+            f"{limit.name} {value:,}"
+            for limit in fields(Limits)
+            if (value := getattr(shared.limits, limit.name)) != getattr(DEFAULT_LIMITS, limit.name)
         ),
     }
     yield from ([name, text] for name, text in facts.items() if text)
@@ -219,5 +219,5 @@ async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome
 def _marks(option: Option | None, *, guessed: bool) -> Mapping[str, float]:
     """That what was found decided for no option, a failure of its own, right or wrong; and that the
     answer was picked by words alone."""
-    told = {"none_fits": option is not None and not option.fits, "guessed": guessed}
-    return {name: 1.0 for name, so in told.items() if so}
+    marks = {"none_fits": option is not None and not option.fits, "guessed": guessed}
+    return {name: 1.0 for name, so in marks.items() if so}

@@ -18,7 +18,7 @@ from pearl.answer import Session, map_answer, read_option
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import Outcome, concluded, mapped, whole_text
-from pearl.evaluate.supporting_facts import supported
+from pearl.evaluate.supporting_facts import support_measures
 from pearl.lang.ast import Plan
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
@@ -144,7 +144,7 @@ async def in_form(
     measures: Mapping[str, float] = {}
     if "supporting_facts" in reply:
         facts, triples = reply["supporting_facts"], reply["triples"]
-        measures = supported(example, answer, facts, triples, session.journal.entries)
+        measures = support_measures(example, answer, facts, triples, session.journal.entries)
     outcome = Outcome(None, finished.text, measures=measures)
     return await concluded(outcome, answer, example, session)
 

@@ -17,7 +17,7 @@ from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.methods.base import Method, Outcome, mapped, prepared, run, whole_text
-from pearl.evaluate.supporting_facts import supported
+from pearl.evaluate.supporting_facts import support_measures
 from pearl.lang.ast import Literal
 from pearl.lang.library import Library
 from pearl.lang.values import as_text
@@ -125,9 +125,9 @@ async def react_with_evidence(
     _, facts, triples = (
         arg.value if isinstance(arg, Literal) else [] for arg in finished.plan.steps[-1].args
     )
-    told = [_texts(triple) for triple in triples] if isinstance(triples, list) else []
+    texts = [_texts(triple) for triple in triples] if isinstance(triples, list) else []
     entries = session.journal.entries
-    measures = supported(example, finished.text, _texts(facts), told, entries)
+    measures = support_measures(example, finished.text, _texts(facts), texts, entries)
     return await whole_text(finished, example, session, measures)
 
 
@@ -147,7 +147,7 @@ async def machine(
     """Walk a machine over the question's paragraphs: ``fsm1``, or ``fsm2`` with its evidence."""
     strategy, finished = await run(prepared(name, "", shared, session), example, session)
     assert isinstance(strategy, Fsm)
-    searches = [one for one in finished.plan.steps if one.action == "SEARCH"]
+    searches = [step for step in finished.plan.steps if step.action == "SEARCH"]
     titles = [as_text(field_of(finished.values[step.name], "title")) for step in searches]
     measures = {
         "hops": float(strategy.hops),
@@ -162,14 +162,14 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
     """What the review gives; without one, the sentences that searches quoted, and no triples."""
     steps = finished.plan.steps
     reviews = [finished.values[step.name] for step in steps if step.action == "REVIEW"]
-    found = [finished.values[step.name] for step in steps if step.action == "SEARCH"]
-    told = field_of(reviews[-1], "triples") if reviews else None
-    triples = [_texts(triple) for triple in told] if isinstance(told, list) else []
-    quotes = [field_of(one, "supporting_facts") for one in reviews[-1:]]
-    quotes = quotes or [field_of(record, "evidence") for record in found]
-    said = [sentence for each in quotes for sentence in sentences(each)]
-    known = triples if reviews else None
-    return supported(example, finished.text, said, known, session.journal.entries)
+    records = [finished.values[step.name] for step in steps if step.action == "SEARCH"]
+    stated = field_of(reviews[-1], "triples") if reviews else None
+    triples = [_texts(triple) for triple in stated] if isinstance(stated, list) else []
+    quotes = [field_of(review, "supporting_facts") for review in reviews[-1:]]
+    quotes = quotes or [field_of(record, "evidence") for record in records]
+    copied = [sentence for each in quotes for sentence in sentences(each)]
+    reviewed = triples if reviews else None
+    return support_measures(example, finished.text, copied, reviewed, session.journal.entries)
 
 
 def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
@@ -188,7 +188,7 @@ def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
     order = list(dict.fromkeys(map(plain, titles)))
     shares = {f"recall_at_{depth}": len(gold & set(order[:depth])) for depth in DEPTHS}
     shares["recall"] = len(gold & set(order))
-    return {name: found / len(gold) for name, found in shares.items()}
+    return {name: count / len(gold) for name, count in shares.items()}
 
 
 async def rebel(example: Example, shared: EvaluationContext, session: Session) -> Outcome:

@@ -69,15 +69,15 @@ async def facts_read(
 
 def gold_facts(world: World, example: Example, _: int) -> Sequence[str]:
     """The facts that the recorded answer rests on; none where the file does not tell them."""
-    used = next((one.facts for one in world.questions if one.text == example.question), ())
+    used = next((item.facts for item in world.questions if item.text == example.question), ())
     return [world.sentences.get(fact, fact) for fact in used]
 
 
 def found_facts(world: World, example: Example, most: int) -> Sequence[str]:
     """The facts that bear most on the question, by BM25, in the world's order."""
     facts = Source("facts", "\n\n".join(world.sentences.values()))
-    found = {one.text for one in DocumentRetriever(facts).search(example.question, most)}
-    return [fact for fact in world.sentences.values() if fact in found]
+    texts = {passage.text for passage in DocumentRetriever(facts).search(example.question, most)}
+    return [fact for fact in world.sentences.values() if fact in texts]
 
 
 def all_facts(world: World, _: Example, __: int) -> Sequence[str]:
@@ -92,14 +92,14 @@ def lacks_facts(_: EvaluationContext, example: Example) -> str:
     return lacks_world(_, example)
 
 
-def searched(entries: Iterable[Entry]) -> Mapping[str, float]:
+def search_measures(entries: Iterable[Entry]) -> Mapping[str, float]:
     """What a search took, by a run's journal, whether it came to an answer or not.
 
     ``agent_calls``, how many of them no agent could read, and ``hops_tried``; nothing where nothing
     was searched.
     """
-    found: Mapping[str, int] = next((one.value for one in entries if one.path == SEARCH), {})
-    return {name: float(count) for name, count in found.items() if name != "hops"}
+    counts: Mapping[str, int] = next((entry.value for entry in entries if entry.path == SEARCH), {})
+    return {name: float(count) for name, count in counts.items() if name != "hops"}
 
 
 def lacks_learned(shared: EvaluationContext, example: Example) -> str:
@@ -128,8 +128,8 @@ def lacks_world(_: EvaluationContext, example: Example) -> str:
 
 async def _answered(search: Search, example: Example, session: Session) -> Outcome:
     agents = Agents(example.data)
-    given = (load_library(AGENTS), session.caller(), session.context, handlers(agents))
-    strategy, frame = Tmn(agents, search, session.journal), Frame(example.document, *given)
+    parts = (load_library(AGENTS), session.caller(), session.context, handlers(agents))
+    strategy, frame = Tmn(agents, search, session.journal), Frame(example.document, *parts)
     finished = await run_strategy(strategy, example.question, frame)
     outcome = await whole_text(finished, example, session)
     value = finished.values[finished.outputs[0]]
