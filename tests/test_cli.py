@@ -11,6 +11,7 @@ import pytest
 from pearl.cli import COMMANDS
 from pearl.lang.parser import parse
 from tests.runs import runs
+from tests.server import Serve
 from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, one_line, process
 
 ROOT = Path(__file__).parent.parent
@@ -588,6 +589,28 @@ class TestScreens:
         assert code == 0
         assert "━" in shown or "calls" in shown
         assert "calls" not in process("ask", story, "Why does Mara leave?").err
+
+    @pytest.mark.parametrize(
+        "reply",
+        ["word " * 120_000, "".join(f"> none {number}\n" for number in range(20_000))],
+        ids=("words", "quotes"),
+    )
+    def test_a_terminal_is_shown_the_beginning_of_a_long_reply(
+        self, story: str, serve: Serve, reply: str
+    ) -> None:
+        serve(lambda _: reply)
+        Path("p.plan").write_text(GOOD, encoding="utf-8")
+        asked = ("run", "p.plan", story, "--model", "m")
+        code, shown = on_terminal(*asked)
+        [said] = re.findall(
+            r"… [\d,]+ more characters: --json or pearl (runs show \S+ --json)", shown
+        )
+        assert code == 0
+        assert len(shown) < 25_000
+        whole = len(" ".join(reply.split()))
+        assert len(process(*said.split()).out) > whole
+        for more in ((), ("--json",)):
+            assert len(process(*asked, *more).out) > whole
 
     def test_no_escape_of_anybodys_reaches_a_terminal(self, tmp_path: Path) -> None:
         escape = "\x1b[31mred\x1b]0;title\x07 \x9b31m \u202egnp"

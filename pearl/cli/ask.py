@@ -12,7 +12,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.inputs import folder_of
 from pearl.cli.options import Options, choose, library_for, load_sound, own_libraries, shared
-from pearl.cli.output import check_output, emit, emit_json
+from pearl.cli.output import check_output, emit, emit_json, on_screen
 from pearl.lang.documents import read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, printable, printable_lines
@@ -215,38 +215,40 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         click.echo(
             "No plan passed the checker, so the question was asked directly, in one step.", err=True
         )
+    kept = f" or pearl runs show {answer.run} --json" if answer.run else ""
+    whole = f"--json{kept} has the whole."
     _title("Answer")
     passages_only = only_quotes(answer.text, answer.evidence)
     if passages_only:
         told = NEAREST if answer.lacks else "are the answer"
         click.echo(f"The passages below {told}." if answer.evidence else "None: it is empty.")
     else:
-        click.echo(printable_lines(answer.words))
+        click.echo(on_screen(printable_lines(answer.words), whole))
     if answer.option:
         _title("Option")
         chosen = f"{answer.option.letter}. {printable(answer.option.text)}"
         click.echo(chosen if answer.option.fits else f"None fits what was found. If any:\n{chosen}")
-    found = [quote for quote in answer.evidence if quote.span]
+    quotes = list(answer.evidence)
     if passages_only:
         # Evidence stands in the order of the document; the answer has the best first.
         lines = [" ".join(line.split()) for line in answer.text.splitlines()]
         rank = {line: place for place, line in reversed(list(enumerate(lines)))}
-        found.sort(key=lambda quote: rank.get(" ".join(quote.text.split()), len(rank)))
+        quotes.sort(key=lambda quote: rank.get(" ".join(quote.text.split()), len(rank)))
+    found, missing = [], []
+    for quote in quotes:
+        if quote.span:
+            place = click.style(f"{document.cited(quote.span.start)}:", dim=True)
+            found.append(f"{place} {printable(' '.join(quote.text.split()))}")
+        else:
+            missing.append(f"the model quotes: {printable(quote.text)}")
     _title("Evidence")
-    if found:
-        for quote in found:
-            place = document.cited(quote.span.start if quote.span else 0)
-            text = printable(" ".join(quote.text.split()))
-            click.echo(f"{click.style(f'{place}:', dim=True)} {text}")
-    else:
-        click.echo("None: no passage of the document is quoted for this answer.")
-    missing = [quote for quote in answer.evidence if not quote.span]
+    none = "None: no passage of the document is quoted for this answer."
+    click.echo(on_screen("\n".join(found) or none, whole))
     if missing:
         _title("Not in the document")
-        for quote in missing:
-            click.echo(f"the model quotes: {printable(quote.text)}")
+        click.echo(on_screen("\n".join(missing), whole))
     _title("Plan")
-    click.echo(printable_lines(answer.plan).rstrip())
+    click.echo(on_screen(printable_lines(answer.plan).rstrip(), whole))
     if answer.run:
         click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
 

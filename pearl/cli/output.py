@@ -47,6 +47,19 @@ def on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+MOST = 20_000
+"""Characters of a text that a terminal is sent."""
+
+
+def on_screen(text: str, whole: str) -> str:
+    """A text as it is, or on a terminal its beginning, and a line that says where the whole is."""
+    if len(text) <= MOST or not on_terminal():
+        return text
+    end = text.rfind("\n", MOST // 2, MOST)
+    end = end if end >= 0 else MOST
+    return f"{text[:end]}\n… {len(text) - end:,} more characters: {whole}"
+
+
 def emit_json(data: Any) -> None:  # noqa: ANN401 - any JSON
     """Print JSON data."""
     click.echo(json_text(data), nl=False, color=True)
