@@ -11,6 +11,7 @@ import mcp
 import pytest
 from mcp.client.stdio import StdioServerParameters
 
+from pearl.cli.mcp import TAKES
 from tests.shell import GOOD, STORY, call, one_line
 
 
@@ -79,6 +80,28 @@ def test_another_program_asks_plans_checks_and_looks_up():
     ]
     assert "feed-the-bear" not in str((answer, whole, wrong))
     assert answer["run"] in call("runs", "--store", "kept.db").out
+
+
+@pytest.mark.timeout(60)
+def test_of_each_wrong_argument_a_line_says_what_it_takes():
+    Path("papers").mkdir()
+    wrong: tuple[tuple[str, dict[str, Any], str], ...] = (
+        ("ask", {"documents": 3}, f"documents takes {TAKES['documents']}."),
+        ("ask", {"documents": [1]}, f"documents takes {TAKES['documents']}."),
+        ("ask", {"documents": "a", "options": "b"}, f"options takes {TAKES['options']}."),
+        ("ask", {"document": "a"}, "'document' is no argument of ask, which takes documents,"),
+        ("plan", {"question": None}, f"question takes {TAKES['question']}."),
+        ("lint", {}, f"plan is missing: it takes {TAKES['plan']}."),
+        ("actions", {"search": 4}, f"search takes {TAKES['search']}."),
+    )
+    calls = [(tool, {"question": "x"} | args if tool == "ask" else args) for tool, args, _ in wrong]
+    for reply, (_, _, line) in zip(told(*calls), wrong, strict=True):
+        assert line in reply
+        assert "\n" not in reply
+    [both] = told(("ask", {}))
+    assert both.splitlines() == [
+        f"{one} is missing: it takes {TAKES[one]}." for one in ("documents", "question")
+    ]
 
 
 def test_what_is_wrong_is_said_before_it_serves():

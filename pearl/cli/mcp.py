@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
-from inspect import getdoc
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,15 @@ from pearl.cli.output import emit_json
 from pearl.lang.source import InputError
 
 TOOLS = ("ask", "plan", "lint", "actions")
+
+TAKES = {
+    "documents": "a path, or a list of paths",
+    "question": "a text",
+    "options": "a list of texts",
+    "plan": "a text",
+    "search": "words in one text",
+}
+"""What each argument of the tools takes."""
 
 
 @click.command("mcp", epilog="Example:  pearl mcp --root contracts")
@@ -42,8 +51,10 @@ def mcp_command(root: Path, as_json: bool, given: Options) -> None:
         emit_json({"tools": TOOLS})
         return
     try:
-        from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver import Context, MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
+        from mcp_types import CallToolResult, InputRequiredResult
+        from pydantic import ValidationError
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
@@ -53,8 +64,30 @@ def mcp_command(root: Path, as_json: bool, given: Options) -> None:
     if sys.stdin.isatty():
         click.echo("pearl mcp waits for a program on standard input; Ctrl-C ends it.", err=True)
 
+    class Server(MCPServer):
+        """Says in a line of each argument that is wrong what it takes."""
+
+        async def call_tool(
+            self, name: str, arguments: dict[str, Any], context: Context[Any] | None = None
+        ) -> CallToolResult | InputRequiredResult:
+            known = {one.__name__: signature(one).parameters for one in tools}.get(name)
+            if known and (strange := [one for one in arguments if one not in known]):
+                taken = f"is no argument of {name}, which takes {', '.join(known)}."
+                raise ToolError("\n".join(f"{one[:80]!r} {taken}" for one in strange))
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                # What goes wrong within a tool is of another class.
+                if type(error) is not ToolError or not isinstance(error.__cause__, ValidationError):
+                    raise
+                wrong = dict.fromkeys(str(one["loc"][0]) for one in error.__cause__.errors())
+            how = {True: "takes", False: "is missing: it takes"}
+            raise ToolError(
+                "\n".join(f"{one} {how[one in arguments]} {TAKES[one]}." for one in wrong)
+            )
+
     tools = _tools(root, given, ToolError)
-    server = MCPServer("pearl", version=version("pearl"), log_level="ERROR")
+    server = Server("pearl", version=version("pearl"), log_level="ERROR")
     # The SDK has all that is logged written on standard error.
     logging.disable(logging.WARNING)
     for tool in tools:
