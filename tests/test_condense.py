@@ -12,7 +12,7 @@ import pytest
 
 from pearl.answer import open_session
 from pearl.lang.ast import Action, Literal, Param, Ref, Replaced, Template, refs
-from pearl.lang.definitions import given, phrase, read_action, widened
+from pearl.lang.definitions import params_of, phrase, read_action, widen
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_arg, print_library
 from pearl.lang.similarity import group, likeness
@@ -50,7 +50,7 @@ def sound(condensed: Condensed, before: tuple[Action, ...]) -> None:
         new = library[one.new]
         assert len(one.args) == len(new.params)
         used = {ref.name for arg in one.args for ref in refs(arg)}
-        assert set(given(one.old)) <= used, f"{one.old.name} loses an argument"
+        assert set(params_of(one.old)) <= used, f"{one.old.name} loses an argument"
         assert used <= {"CTX", *(param.name for param in one.old.params)}
     text = print_library(condensed.actions)
     assert parse_library(text).actions == condensed.actions
@@ -163,7 +163,7 @@ class TestLikeness:
 
     def test_a_definition_is_widened_and_mentions_each_parameter_as_before(self) -> None:
         motive, justification, _, reason = actions(REASONS)
-        assert widened(reason, [motive, justification]) == (
+        assert widen(reason, [motive, justification]) == (
             "Find the reason, motive, justification or rationale for X given the input CTX."
         )
 

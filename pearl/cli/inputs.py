@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pearl.lang.source import (
     InputError,
     Source,
-    decoded,
+    decode,
     plan_row,
     read_lines,
     read_source,
@@ -112,7 +112,7 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
         if path.endswith(".jsonl"):
             for name, line in read_lines(path, "plan"):
                 try:
-                    text = plan_row(decoded(name, line, "row").text, name)["plan"]
+                    text = plan_row(decode(name, line, "row").text, name)["plan"]
                     yield Input(Source(name, text), Kind.PLAN, row=True)
                 except InputError as error:
                     yield error

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from pearl.answer import Session
-from pearl.lang.extensions import extension, source_digest, told
+from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError
@@ -80,7 +80,7 @@ class OwnMetric:
         try:
             score = float(await call(self.function, question, *words))
         except Exception as error:
-            said = f"The metric {self.name} failed: {told(error)}"
+            said = f"The metric {self.name} failed: {failure_text(error)}"
             raise ModelError("metric", said) from error
         if not 0 <= score <= 1:
             said = f"The metric {self.name} gave {score:g}: let it give 0 to 1."

@@ -288,13 +288,13 @@ def refs(arg: Arg) -> Iterator[Ref]:
 
 def step_refs(step: Step) -> list[Ref]:
     """Every reference in a step's arguments, in order."""
-    found: list[Ref] = []
+    references: list[Ref] = []
     for arg in step.args:
         if type(arg) is Ref:
-            found.append(arg)
+            references.append(arg)
         elif type(arg) is not Literal:
-            found.extend(refs(arg))
-    return found
+            references.extend(refs(arg))
+    return references
 
 
 def renamed(step: Step, names: Mapping[str, str]) -> Step:

@@ -54,7 +54,7 @@ class Given(NamedTuple):
     value: Value
 
 
-def concat(given: Sequence[Given]) -> Value:
+def concat(args: Sequence[Given]) -> Value:
     """The inputs, one a line.
 
     A text that the plan itself writes keeps its quotes, so that a reader can
@@ -62,81 +62,81 @@ def concat(given: Sequence[Given]) -> Value:
     are joined in this way.
     """
     lines = []
-    for arg, value in given:
-        quoted = isinstance(arg, Literal) and isinstance(value, str)
+    for source, value in args:
+        quoted = isinstance(source, Literal) and isinstance(value, str)
         lines.append(print_value(value) if quoted else as_text(value))
     return "\n".join(lines)
 
 
-def flat(given: Sequence[Given]) -> Value:
+def flat(args: Sequence[Given]) -> Value:
     """One list of the items of the lists in a list."""
-    lists = (one if isinstance(one, list) else [one] for one in _list(given[0].value, "FLAT"))
+    lists = (part if isinstance(part, list) else [part] for part in _list(args[0].value, "FLAT"))
     return list(chain.from_iterable(lists))
 
 
-def unique(given: Sequence[Given]) -> Value:
+def unique(args: Sequence[Given]) -> Value:
     """The first of equal items, in order."""
     first: dict[str, Value] = {}
-    for item in _list(given[0].value, "UNIQUE"):
+    for item in _list(args[0].value, "UNIQUE"):
         first.setdefault(canonical_json(to_json(item)), item)
     return list(first.values())
 
 
-def keys(given: Sequence[Given]) -> Value:
+def keys(args: Sequence[Given]) -> Value:
     """The keys of pairs, in order."""
-    return [key for key, _ in _pairs(given[0].value, "KEYS")]
+    return [key for key, _ in _pairs(args[0].value, "KEYS")]
 
 
-def values(given: Sequence[Given]) -> Value:
+def values(args: Sequence[Given]) -> Value:
     """The values of pairs, in order."""
-    return [value for _, value in _pairs(given[0].value, "VALUES")]
+    return [value for _, value in _pairs(args[0].value, "VALUES")]
 
 
-def count(given: Sequence[Given]) -> Value:
+def count(args: Sequence[Given]) -> Value:
     """How many items a list or pairs have."""
-    value = given[0].value
+    value = args[0].value
     if isinstance(value, list | Pairs):
         return len(value)
     raise _mistaken("COUNT", "a list", value)
 
 
-def split(given: Sequence[Given]) -> Value:
+def split(args: Sequence[Given]) -> Value:
     """A text's parts between each occurrence of another; its characters where that is empty."""
-    text, by = (as_text(one.value) for one in given)
-    found: list[Value] = [*text.split(by)] if by else [*text]
-    return found
+    text, by = (as_text(arg.value) for arg in args)
+    pieces: list[Value] = [*text.split(by)] if by else [*text]
+    return pieces
 
 
-def join(given: Sequence[Given]) -> Value:
+def join(args: Sequence[Given]) -> Value:
     """The items of a list as one text, with a text between them."""
-    between, items = as_text(given[1].value), _list(given[0].value, "JOIN")
+    between, items = as_text(args[1].value), _list(args[0].value, "JOIN")
     if len(between) * len(items) > LONGEST:
         raise BuiltinError(f"JOIN would make a text of more than {LONGEST:,} characters.")
     return between.join(map(as_text, items))
 
 
-def item(given: Sequence[Given]) -> Value:
+def item(args: Sequence[Given]) -> Value:
     """The item of a list, or the character of a text, at a place counted from 1, or the last."""
-    value = given[0].value
+    value = args[0].value
     if not isinstance(value, list | str):
         raise _mistaken("ITEM", "a list or a text", value)
-    last = given[1].value == "last" and len(value) > 0
-    place = len(value) if last else _number(given[1].value, "ITEM")
+    last = args[1].value == "last" and len(value) > 0
+    place = len(value) if last else _number(args[1].value, "ITEM")
     if place > len(value):
         raise BuiltinError(f"ITEM was asked for number {place} of {len(value)}.")
     return value[place - 1]
 
 
-def halves(given: Sequence[Given]) -> Value:
+def halves(args: Sequence[Given]) -> Value:
     """A list's two halves, as a list of two lists; the first has the middle item."""
-    items = _list(given[0].value, "HALVES")
+    items = _list(args[0].value, "HALVES")
     middle = (len(items) + 1) // 2
     return [items[:middle], items[middle:]]
 
 
-def rest(given: Sequence[Given]) -> Value:
+def rest(args: Sequence[Given]) -> Value:
     """A list without its first item."""
-    return _list(given[0].value, "REST")[1:]
+    return _list(args[0].value, "REST")[1:]
 
 
 _SIGNS = {
@@ -154,26 +154,26 @@ _SIGNS = {
 """Names in use that Unicode has others for."""
 
 
-def sign(given: Sequence[Given]) -> Value:
+def sign(args: Sequence[Given]) -> Value:
     """The character that a name stands for, as Unicode has it: ``semi-colon``, ``space``."""
-    name = as_text(given[0].value)
+    name = as_text(args[0].value)
     plain = name.strip().upper()
     spaced = plain.replace("-", " ")
-    for tried in (plain, plain.replace("-", ""), spaced, f"{plain} SIGN", f"{plain} MARK"):
-        if (known := tried.replace(" ", "")) in _SIGNS:
-            return _SIGNS[known]
+    for guess in (plain, plain.replace("-", ""), spaced, f"{plain} SIGN", f"{plain} MARK"):
+        if (short := guess.replace(" ", "")) in _SIGNS:
+            return _SIGNS[short]
         with suppress(KeyError):
-            return unicodedata.lookup(tried)
+            return unicodedata.lookup(guess)
     if len(name) == 1:
         return name
     raise BuiltinError(f"SIGN knows no character called {name[:40]!r}.")
 
 
-def number(given: Sequence[Given]) -> Value:
+def number(args: Sequence[Given]) -> Value:
     """The last number of a text, whatever unit and marks it is written with."""
     from pearl.lang.numbers import last_number, plain
 
-    text = as_text(given[0].value)
+    text = as_text(args[0].value)
     last = last_number(text)
     if last is None:
         raise BuiltinError(f"LAST_NUMBER finds no number in {text[:40]!r}.")
@@ -189,10 +189,10 @@ SAID = pattern(
 
 def conclusion(text: str) -> str:
     """What a chain of thought says its answer is, an item a line; else the text as it stands."""
-    said = SAID.split(text)
-    if len(said) == 1:
+    pieces = SAID.split(text)
+    if len(pieces) == 1:
         return text
-    last = said[-1].strip()
+    last = pieces[-1].strip()
     if last.startswith("["):
         try:
             data, _ = json.JSONDecoder().raw_decode(last)
@@ -203,9 +203,9 @@ def conclusion(text: str) -> str:
     return first.strip("*_` ").removesuffix(".").strip('"“”*_` ').removesuffix(".") or text
 
 
-def concluded(given: Sequence[Given]) -> Value:
+def concluded(args: Sequence[Given]) -> Value:
     """What a chain of thought says its answer is."""
-    return conclusion(as_text(given[0].value))
+    return conclusion(as_text(args[0].value))
 
 
 def label(at: int, of: int) -> Label:
@@ -215,14 +215,14 @@ def label(at: int, of: int) -> Label:
 
 def read_label(text: str) -> tuple[int, int] | None:
     """Which part of how many a label names; None for a text of another form."""
-    found = _LABEL.fullmatch(text)
-    return (int(found[1]), int(found[2])) if found else None
+    match = _LABEL.fullmatch(text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def read_name(text: str) -> str:
     """Which of several documents a label names; empty for a text of another form."""
-    found = _NAMED.fullmatch(text)
-    return found[1] if found else ""
+    match = _NAMED.fullmatch(text)
+    return match[1] if match else ""
 
 
 def is_label(text: Value) -> bool:
@@ -230,22 +230,22 @@ def is_label(text: Value) -> bool:
     return isinstance(text, str) and bool(read_label(text) or read_name(text))
 
 
-def documents(given: Sequence[Given]) -> Value:
+def documents(args: Sequence[Given]) -> Value:
     """Labels of the documents of these names; of the whole where there are none."""
-    names = _list(given[0].value, "DOCUMENTS")
+    names = _list(args[0].value, "DOCUMENTS")
     return [Label(f"{DOCUMENT}.{as_text(name)}") for name in names] or [label(1, 1)]
 
 
-def parts(given: Sequence[Given]) -> Value:
+def parts(args: Sequence[Given]) -> Value:
     """The names of the document's parts, when it is cut into so many."""
-    of = _number(given[0].value, "PARTS")
+    of = _number(args[0].value, "PARTS")
     return [label(at, of) for at in range(1, of + 1)]
 
 
-def groups(given: Sequence[Given]) -> Value:
+def groups(args: Sequence[Given]) -> Value:
     """Neighbouring pairs together, in so many groups, as pairs of pairs."""
-    items = _pairs(given[0].value, "GROUPS").items
-    number = min(_number(given[1].value, "GROUPS"), len(items))
+    items = _pairs(args[0].value, "GROUPS").items
+    number = min(_number(args[1].value, "GROUPS"), len(items))
     ends = [round(at * len(items) / number) for at in range(number + 1)] if number else []
     grouped: list[tuple[Value, Value]] = []
     for start, end in pairwise(ends):
@@ -273,8 +273,8 @@ def _pairs(value: Value, name: str) -> Pairs:
     raise _mistaken(name, "pairs", value)
 
 
-def _mistaken(name: str, wanted: str, value: Value) -> BuiltinError:
-    return BuiltinError(f"{name} needs {wanted}, and was given {type_of(value)}.")
+def _mistaken(name: str, expected: str, value: Value) -> BuiltinError:
+    return BuiltinError(f"{name} needs {expected}, and was given {type_of(value)}.")
 
 
 _TAKES: Mapping[str, tuple[tuple[Type, ...], ...]] = MappingProxyType(
@@ -295,9 +295,9 @@ def types_taken(action: Action) -> list[tuple[Type, ...]]:
     They are what its signature says; where that is ``any``, what the builtin can work on.
     """
     body = action.body
-    known = _TAKES.get(body.function, ()) if isinstance(body, Builtin) else ()
-    taken = zip_longest((one for one in action.params if one.name != DOCUMENT), known)
-    return [at if at and one.type == "any" else (one.type,) for one, at in taken if one is not None]
+    usual = _TAKES.get(body.function, ()) if isinstance(body, Builtin) else ()
+    types = zip_longest((param.type for param in action.params if param.name != DOCUMENT), usual)
+    return [at if at and own == "any" else (own,) for own, at in types if own is not None]
 
 
 _SAME = (

@@ -61,14 +61,14 @@ class Grammar:
     @property
     def longest(self) -> int:
         """The characters of the longest text."""
-        rules, known = dict(self.rules), dict[str, int]()
+        rules, lengths = dict(self.rules), dict[str, int]()
 
         def of(item: Item) -> int:
             match item:
                 case Symbol(name):
-                    if name not in known:
-                        known[name] = max(sum(map(of, one)) for one in rules[name])
-                    return known[name]
+                    if name not in lengths:
+                        lengths[name] = max(sum(map(of, sequence)) for sequence in rules[name])
+                    return lengths[name]
                 case Chars(_, _, most):
                     return most
                 case Repeated(items, most):
@@ -79,8 +79,8 @@ class Grammar:
         return of(Symbol("start"))
 
     def _print(self, sign: str, named: Callable[[str], str], pattern: str) -> str:
-        def item(one: Item) -> str:
-            match one:
+        def item(part: Item) -> str:
+            match part:
                 case Symbol(name):
                     return named(name)
                 case Chars(of, least, most):
@@ -89,11 +89,11 @@ class Grammar:
                 case Repeated(items, most):
                     return f"({' '.join(map(item, items))}){{0,{most}}}"
                 case _:
-                    escaped = one.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+                    escaped = part.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
                     return f'"{escaped}"'
 
         lines = []
         for name, alternatives in self.rules:
-            body = " | ".join(" ".join(map(item, one or ("",))) for one in alternatives)
+            body = " | ".join(" ".join(map(item, sequence or ("",))) for sequence in alternatives)
             lines.append(f"{named(name)}{sign} {body}\n")
         return "".join(lines)

@@ -96,11 +96,11 @@ def _stemmer() -> Any:  # noqa: ANN401 - snowballstemmer is untyped
 @cache
 def lines_of() -> dict[str, frozenset[int]]:
     """The lines of `SYNONYMS` that each of its words stands in."""
-    found: dict[str, set[int]] = {}
+    numbers: dict[str, set[int]] = {}
     for number, line in enumerate(SYNONYMS.strip().splitlines()):
         for word in line.split():
-            found.setdefault(word, set()).add(number)
-    return {word: frozenset(lines) for word, lines in found.items()}
+            numbers.setdefault(word, set()).add(number)
+    return {word: frozenset(lines) for word, lines in numbers.items()}
 
 
 @cache
@@ -117,41 +117,41 @@ def basic(word: str) -> str:
 @cache
 def synonyms(word: str) -> frozenset[str]:
     """The basic form of a word, and the words that stand for it."""
-    known, form = lines_of(), basic(word)
-    lines = known.get(form, frozenset())
-    return frozenset({form} | {one for one in known if lines & known[one]})
+    by_word, form = lines_of(), basic(word)
+    lines = by_word.get(form, frozenset())
+    return frozenset({form} | {other for other in by_word if lines & by_word[other]})
 
 
 @cache
 def _opposed() -> dict[str, frozenset[str]]:
     """For a word, those that never stand for it."""
-    found: dict[str, frozenset[str]] = {}
+    against_of: dict[str, frozenset[str]] = {}
     for pair in OPPOSITES.replace("\n", " ").split(","):
         ones, others = (synonyms(word) for word in pair.split())
-        for here, there in ((ones - others, others - ones), (others - ones, ones - others)):
-            for word in here:
-                found[word] = found.get(word, frozenset()) | there
-    return found
+        for words, there in ((ones - others, others - ones), (others - ones, ones - others)):
+            for word in words:
+                against_of[word] = against_of.get(word, frozenset()) | there
+    return against_of
 
 
-def opposed(one: frozenset[str], other: frozenset[str]) -> bool:
+def opposed(first: frozenset[str], second: frozenset[str]) -> bool:
     """Whether two sets of basic forms hold opposites.
 
     A word that has its like in the other set is not what they differ in.
     """
-    if not _clash(one, other):
+    if not _clash(first, second):
         return False
-    ours = {word for word in one if not synonyms(word) & other}
-    theirs = {word for word in other if not synonyms(word) & one}
+    ours = {word for word in first if not synonyms(word) & second}
+    theirs = {word for word in second if not synonyms(word) & first}
     return _clash(ours, theirs)
 
 
-def _clash(one: Iterable[str], other: Iterable[str]) -> bool:
-    known = _opposed()
+def _clash(first: Iterable[str], second: Iterable[str]) -> bool:
+    opposites = _opposed()
     return any(
-        against in known.get(word, ()) or _negates(word, against) or _negates(against, word)
-        for word in one
-        for against in other
+        against in opposites.get(word, ()) or _negates(word, against) or _negates(against, word)
+        for word in first
+        for against in second
     )
 
 
@@ -247,7 +247,7 @@ class Reading:
     wide: bool
 
 
-def given(action: Action) -> tuple[str, ...]:
+def params_of(action: Action) -> tuple[str, ...]:
     """The names of an action's parameters without the document."""
     return tuple(param.name for param in action.params if param.name != DOCUMENT)
 
@@ -260,12 +260,12 @@ def without_document(doc: str) -> str:
 
 def read_action(action: Action) -> Reading:
     """Take an action's name and definition apart; never fails, whatever they say."""
-    params = given(action)
+    params = params_of(action)
     lead, region, rest = split_definition(without_document(action.doc), params)
     heads = tuple(head for head in _COMMAS.split(region) if head)
     name = [word for word in action.name.lower().split("_") if word]
-    said = f"{' '.join(name)} {action.doc.lower()}"
-    marks = {mark for mark, pattern in _MARKS if pattern.search(said)}
+    text = f"{' '.join(name)} {action.doc.lower()}"
+    marks = {mark for mark, pattern in _MARKS if pattern.search(text)}
     marks |= _NAMED_MARKS.intersection(name)
     passed = EMPTY | _MARKING | marks | {param.lower() for param in params}
     named = [word for word in name if word not in PLAIN | passed]
@@ -276,8 +276,8 @@ def read_action(action: Action) -> Reading:
             bag[form] = max(bag.get(form, 0.0), weight / 3 if word in GENERAL else weight)
     ends = [words[-1].lower() for words in map(_WORD.findall, heads) if words]
     topic = frozenset(basic(word) for word in (*named, *ends) if word not in passed)
-    told = _CLAUSE.match(rest)
-    clause = told[0].strip().lower() if told else ""
+    match = _CLAUSE.match(rest)
+    clause = match[0].strip().lower() if match else ""
     wide = bool(_SUCH_AS.search(rest))
     return Reading(lead, heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
 
@@ -287,9 +287,9 @@ def split_definition(doc: str, params: Sequence[str]) -> tuple[str, str, str]:
 
     ``Find the`` · ``intent or purpose`` · ``of X``.
     """
-    found = _LEAD.match(doc)
-    at = found.end() if found else 0
-    ends = [one.start() for one in (_LINK.search(doc, at), _ASIDE.search(doc, at)) if one]
+    lead = _LEAD.match(doc)
+    at = lead.end() if lead else 0
+    ends = [match.start() for match in (_LINK.search(doc, at), _ASIDE.search(doc, at)) if match]
     for param in params:
         mention = re.compile(rf"\b{re.escape(param)}\b").search(doc, at)
         ends += [mention.start()] if mention else []
@@ -299,8 +299,8 @@ def split_definition(doc: str, params: Sequence[str]) -> tuple[str, str, str]:
 
 def words_of(text: str) -> frozenset[str]:
     """The words of a text that count, in their basic form."""
-    found = (word.lower() for word in _WORD.findall(text))
-    return frozenset(basic(word) for word in found if word not in EMPTY)
+    words = (word.lower() for word in _WORD.findall(text))
+    return frozenset(basic(word) for word in words if word not in EMPTY)
 
 
 def narrow(action: Action) -> int:
@@ -312,9 +312,9 @@ def narrow(action: Action) -> int:
     reading = read_action(action)
     aside = _ASIDE.search(reading.rest)
     rest = sentences_of(reading.rest[: aside.start()] if aside else reading.rest)[0]
-    found = {like for head in reading.heads for word in words_of(head) for like in synonyms(word)}
-    bound = words_of(rest) - {basic(name) for name in given(action)} - found
-    return len(bound) + len(reading.marks) + (0 if given(action) else 1) - (3 if aside else 0)
+    heads = {like for head in reading.heads for word in words_of(head) for like in synonyms(word)}
+    bound = words_of(rest) - {basic(name) for name in params_of(action)} - heads
+    return len(bound) + len(reading.marks) + (0 if params_of(action) else 1) - (3 if aside else 0)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -356,24 +356,24 @@ MOST_HEADS = 12
 """Things that a definition lists, at most: a longer one is no help to a reader."""
 
 
-def widened(kept: Action, others: Iterable[Action]) -> str:
+def widen(action: Action, others: Iterable[Action]) -> str:
     """A definition that holds for an action and for those it stands for.
 
     What the others find is added to what it finds: *Find the reason,
     motivation or justification for X*. The rest stays as it is, so that each
     parameter is mentioned as often as before.
     """
-    doc = kept.doc or made_up(kept)
-    lead, region, rest = split_definition(doc, given(kept))
-    own = read_action(kept).heads if kept.doc else (region,)
+    doc = action.doc or definition_of(action)
+    lead, region, rest = split_definition(doc, params_of(action))
+    own = read_action(action).heads if action.doc else (region,)
     if not region or not own:
         return doc
-    chosen, seen = list(own), [words_of(head) for head in own]
+    chosen, word_sets = list(own), [words_of(head) for head in own]
     for other in others:
         for head in read_action(other).heads:
             words = words_of(head)
-            if words - GENERAL and not any(words <= one for one in seen):
-                seen.append(words)
+            if words - GENERAL and not any(words <= earlier for earlier in word_sets):
+                word_sets.append(words)
                 chosen.append(head)
     if len(chosen) == len(own):
         return doc
@@ -381,13 +381,13 @@ def widened(kept: Action, others: Iterable[Action]) -> str:
     return f"{lead}{', '.join(before)} or {last}{rest}"
 
 
-def made_up(action: Action) -> str:
+def definition_of(action: Action) -> str:
     """A definition for an action that has none, from its name."""
     words = [word for word in action.name.lower().split("_") if word]
-    told = [word for word in words if word not in PLAIN] or words
-    first, *rest = [*given(action), ""]
+    plain = [word for word in words if word not in PLAIN] or words
+    first, *rest = [*params_of(action), ""]
     about = "".join(f" with regard to {param}" for param in rest if param)
-    return f"Find the {' '.join(told)}{f' of {first}' if first else ''}{about} given CTX."
+    return f"Find the {' '.join(plain)}{f' of {first}' if first else ''}{about} given CTX."
 
 
 def phrase(action: Action) -> Literal | Template:
@@ -397,48 +397,48 @@ def phrase(action: Action) -> Literal | Template:
     mentioned stands at the end, so that none is lost. The document is left out where
     the definition only says to look in it.
     """
-    doc = _IN_DOCUMENT.sub("", _AND_MORE.sub("", action.doc or made_up(action))).strip(" .")
+    doc = _IN_DOCUMENT.sub("", _AND_MORE.sub("", action.doc or definition_of(action))).strip(" .")
     doc = re.sub(rf"\b{_DOCUMENT}", "the document", doc)
-    names = given(action)
+    names = params_of(action)
     lead, region, rest = split_definition(doc, names)
-    told = f"{region}{rest}" if is_plain(lead) else doc
-    first, *more = sentences_of(" ".join((told or doc).split()))
+    text = f"{region}{rest}" if is_plain(lead) else doc
+    first, *more = sentences_of(" ".join((text or doc).split()))
     # Further sentences about the action in general are no part of what it asks for.
-    told = ". ".join([first, *(one for one in more if any(name in one for name in names))])
-    parts = [*woven(told, {name: name for name in names})]
+    text = ". ".join([first, *(part for part in more if any(name in part for name in names))])
+    parts = [*woven(text, {name: name for name in names})]
     for name in names:
         parts += [] if Ref(name) in parts else [" with regard to ", Ref(name)]
     return as_arg(parts)
 
 
-def joined(action: Action, kept: int) -> Template | Ref:
+def join_params(action: Action, count: int) -> Template | Ref:
     """The parameters from one on as a single text, joined as the definition joins them.
 
     Args:
         action: has more parameters than another action takes.
-        kept: how many of them stay as they are, the document aside.
+        count: how many of them stay as they are, the document aside.
     """
-    names = given(action)[kept:]
+    names = params_of(action)[count:]
     if len(names) == 1:
         return Ref(names[0])
     doc = without_document(action.doc)
     parts: list[str | Ref] = [Ref(names[0])]
     for before, after in pairwise(names):
         between = rf"(?<!\w){re.escape(before)}(?!\w)(.{{1,40}}?)(?<!\w){re.escape(after)}(?!\w)"
-        found = re.search(between, doc)
-        words = found[1] if found else " with regard to "
+        match = re.search(between, doc)
+        words = match[1] if match else " with regard to "
         parts += [words, Ref(after)]
     return Template(tuple(parts))
 
 
 def _bound(old: Action, new: Action) -> str:
     """The words at the end of a definition that bind it to a case, where another's do not."""
-    found = re.search(
-        rf"(?<!\w){re.escape(given(old)[-1])}(?!\w)(?!.*(?<!\w)"
-        rf"{re.escape(given(old)[-1])}(?!\w))(.*)$",
+    match = re.search(
+        rf"(?<!\w){re.escape(params_of(old)[-1])}(?!\w)(?!.*(?<!\w)"
+        rf"{re.escape(params_of(old)[-1])}(?!\w))(.*)$",
         without_document(old.doc),
     )
-    tail = found[1] if found else ""
+    tail = match[1] if match else ""
     lost = words_of(tail) - words_of(new.doc)
     return tail.rstrip() if lost and _BINDING.match(tail) and len(tail) <= MOST_TAIL else ""
 
@@ -454,7 +454,7 @@ def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
         None where the new action takes more than the older one has, or takes no
         document where the older one reads it.
     """
-    ours, theirs = given(old), given(new)
+    ours, theirs = params_of(old), params_of(new)
     reads = any(param.name == DOCUMENT for param in new.params)
     if len(theirs) > len(ours) or (ours and not theirs):
         return None
@@ -462,7 +462,7 @@ def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
         return None
     values: list[Arg] = [Ref(name) for name in ours[: len(theirs)]]
     if len(ours) > len(theirs):
-        values[-1] = joined(old, len(theirs) - 1)
+        values[-1] = join_params(old, len(theirs) - 1)
     if bound := _bound(old, new) if ours else "":
         last = values[-1]
         values[-1] = as_arg((*(last.parts if isinstance(last, Template) else (last,)), bound))

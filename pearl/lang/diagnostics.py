@@ -83,7 +83,7 @@ class Diagnostic:
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     """Whether any of them is an error."""
-    return any(found.severity is Severity.ERROR for found in diagnostics)
+    return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
 
 
 def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:
@@ -94,17 +94,17 @@ def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:
     Returns:
         The new text and the fixes that were applied.
     """
-    taken: list[Edit] = []
+    edits: list[Edit] = []
     applied: list[Fix] = []
     for fix in fixes:
-        if any(_overlaps(edit.span, taken) for edit in fix.edits):
+        if any(_overlaps(edit.span, edits) for edit in fix.edits):
             continue
         for edit in fix.edits:
-            insort(taken, edit, key=_span)
+            insort(edits, edit, key=_span)
         applied.append(fix)
     parts: list[str] = []
     done = 0
-    for edit in taken:
+    for edit in edits:
         parts += (text[done : edit.span.start], edit.text)
         done = max(done, edit.span.end)
     return "".join((*parts, text[done:])), tuple(applied)
@@ -114,8 +114,8 @@ def _span(edit: Edit) -> Span:
     return edit.span
 
 
-def _overlaps(one: Span, taken: Sequence[Edit]) -> bool:
+def _overlaps(span: Span, edits: Sequence[Edit]) -> bool:
     """Whether a place overlaps one of some others, which stand in order and apart."""
-    at = bisect_left(taken, one, key=_span)
-    near = (edit.span for edit in taken[max(at - 1, 0) : at + 1])
-    return any(one == it or (one.start < it.end and it.start < one.end) for it in near)
+    at = bisect_left(edits, span, key=_span)
+    near = (edit.span for edit in edits[max(at - 1, 0) : at + 1])
+    return any(span == it or (span.start < it.end and it.start < span.end) for it in near)

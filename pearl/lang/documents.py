@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import START, UTF_16, InputError, LinesError, Source, decoded, read_bytes
+from pearl.lang.source import START, UTF_16, InputError, LinesError, Source, decode, read_bytes
 from pearl.lang.text import printable
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
     if kind is None:
         if data.startswith(UTF_16):
             data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-        return decoded(path, data, "document")
+        return decode(path, data, "document")
     name = "Standard input" if path == "-" else path
     if not all(map(find_spec, kind.modules)):
         raise InputError(f"{name} is {kind.title}: pip install 'pearl[documents]' to read it.")
@@ -122,8 +122,8 @@ def read_documents(paths: Sequence[str]) -> Source:
     if files == [*paths] and len(files) == 1:
         return read[0]
     home = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
-    names = [printable(os.path.relpath(one, home)) if one != "-" else "input" for one in files]
-    texts = (one.text.replace(START, " ").strip("\n") for one in read)
+    names = [printable(os.path.relpath(file, home)) if file != "-" else "input" for file in files]
+    texts = (source.text.replace(START, " ").strip("\n") for source in read)
     parts = (f"{START}# {name}\n\n{text}\n\n" for name, text in zip(names, texts, strict=True))
     return Source(SEVERAL.join(paths), "".join(parts))
 
@@ -138,16 +138,16 @@ def files_of(path: str) -> list[str]:
     """
     if not os.path.isdir(path):
         return [path]
-    found = [
+    files = [
         str(file)
         for file in sorted(Path(path).rglob("*"))
         if file.suffix.lower() in _ENDINGS and file.is_file() and not file.is_symlink()
         if not any(part.startswith(".") for part in file.relative_to(path).parts)
     ]
-    if not 0 < len(found) <= _MOST:
-        held = f"{len(found):,} documents" if found else f"no document ({' '.join(_ENDINGS)})"
-        raise InputError(f"{path} is a directory with {held}: name 1 to {_MOST:,} files.")
-    return found
+    if not 0 < len(files) <= _MOST:
+        contents = f"{len(files):,} documents" if files else f"no document ({' '.join(_ENDINGS)})"
+        raise InputError(f"{path} is a directory with {contents}: name 1 to {_MOST:,} files.")
+    return files
 
 
 def pdf(data: bytes) -> str:
@@ -156,7 +156,7 @@ def pdf(data: bytes) -> str:
 
     with PdfDocument(data) as document:
         lines = [_lines(page.get_textpage()) for page in document]
-    drops = sorted(one[2] - other[2] for page in lines for one, other in pairwise(page))
+    drops = sorted(upper[2] - lower[2] for page in lines for upper, lower in pairwise(page))
     drops = [drop for drop in drops if drop > 1]
     # Where every speaker has a paragraph, most lines stand apart.
     usual = drops[len(drops) // 5] if drops else 0
@@ -171,9 +171,9 @@ def _lines(page: PdfTextPage) -> list[_Line]:
     at = 0
     for line in page.get_text_range().split("\r\n"):
         if text := line.strip():
-            left, bottom, _, _ = page.get_charbox(at + line.index(text[0]), loose=True)
+            start, bottom, _, _ = page.get_charbox(at + line.index(text[0]), loose=True)
             # So is a hyphen at a line's end.
-            lines.append((text.replace("\ufffe", "").replace("\f", " "), left, bottom))
+            lines.append((text.replace("\ufffe", "").replace("\f", " "), start, bottom))
         at += len(line) + 2
     return lines
 
@@ -186,14 +186,14 @@ def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
         usual: how far a line of a paragraph stands below the one before, in points.
     """
     text = lines[0][0] if lines else ""
-    for (_, left, bottom), (line, start, below) in pairwise(lines):
+    for (_, indent, bottom), (line, start, below) in pairwise(lines):
         drop = bottom - below
         if abs(drop) <= 1:
             text += "\t"  # Cells of a row.
         elif drop < 0:
             text += "\n" if line[0].islower() else "\n\n"  # Another column.
         else:
-            text += "\n\n" if drop > 1.3 * usual or start > left + usual / 2 else "\n"
+            text += "\n\n" if drop > 1.3 * usual or start > indent + usual / 2 else "\n"
         text += line
     return text
 
@@ -203,8 +203,8 @@ def docx(data: bytes) -> str:
     import mammoth
     from mammoth.images import img_element
 
-    found = mammoth.convert_to_html(_unpacked(data).fp, convert_image=img_element(lambda image: {}))
-    return _markdown(found.value)
+    page = mammoth.convert_to_html(_unpacked(data).fp, convert_image=img_element(lambda image: {}))
+    return _markdown(page.value)
 
 
 def epub(data: bytes) -> str:
@@ -217,13 +217,13 @@ def epub(data: bytes) -> str:
     def tags(file: str, name: str) -> list[dict[str, str]]:
         # No parser of XML: there are no entities to expand.
         soup = BeautifulSoup(_declared(book.read(file)), "html.parser")
-        found = soup.find_all(re.compile(rf"(?:\w+:)?{name}$"))
-        return [{key: str(value) for key, value in tag.attrs.items()} for tag in found]
+        elements = soup.find_all(re.compile(rf"(?:\w+:)?{name}$"))
+        return [{key: str(value) for key, value in tag.attrs.items()} for tag in elements]
 
     with _unpacked(data) as book:
         package = tags("META-INF/container.xml", "rootfile")[0]["full-path"]
         files = {item["id"]: unquote(item["href"]) for item in tags(package, "item")}
-        spine = [files[one["idref"]] for one in tags(package, "itemref")]
+        spine = [files[ref["idref"]] for ref in tags(package, "itemref")]
         chapters = [normpath(join(dirname(package), file)) for file in spine]
         return "\n\n".join(_markdown(_declared(book.read(file))) for file in chapters)
 
@@ -263,7 +263,7 @@ def _unpacked(data: bytes) -> ZipFile:
     from zipfile import ZipFile
 
     packed = ZipFile(BytesIO(data))
-    if sum(one.file_size for one in packed.infolist()) > _PACKED:
+    if sum(member.file_size for member in packed.infolist()) > _PACKED:
         raise ValueError("too much is packed in it")
     return packed
 
@@ -278,8 +278,8 @@ class _Kind:
 
 
 _KINDS = {
-    one.convert.__name__: one
-    for one in (
+    kind.convert.__name__: kind
+    for kind in (
         _Kind("a PDF", pdf, ("pypdfium2",)),
         _Kind("a Word file", docx, ("mammoth", "markdownify", "lxml")),
         _Kind("an EPUB", epub, ("markdownify", "lxml")),

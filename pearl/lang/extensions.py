@@ -25,15 +25,15 @@ _SHORTEST, _LONGEST = 8, 300
 """Characters of a variable's value that is no word, and of what is told of an error."""
 
 
-def told(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
     """What a person's own code says of its failure, in a line: without the values of variables of
     the environment whose names are those of keys."""
-    said = " ".join(f"{type(error).__name__}: {error}".split())
+    text = " ".join(f"{type(error).__name__}: {error}".split())
     secrets = {value.strip() for name, value in os.environ.items() if _SECRET.search(name)}
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
-            said = said.replace(secret, "***")
-    return said[:_LONGEST]
+            text = text.replace(secret, "***")
+    return text[:_LONGEST]
 
 
 def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a package offers
@@ -50,7 +50,7 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
         except Exception as error:  # noqa: BLE001 - whatever a package's code raises
             package = entry.dist.name if entry.dist else entry.value
             raise InputError(
-                f"{name} of the package {package} cannot be loaded ({told(error)})."
+                f"{name} of the package {package} cannot be loaded ({failure_text(error)})."
             ) from None
     return None
 
@@ -87,11 +87,11 @@ def _compiled(code: object) -> Any:  # noqa: ANN401 - JSON
     code = getattr(code, "__code__", code)
     match code:
         case type():
-            return [[name, _compiled(one)] for name, one in sorted(vars(code).items())]
+            return [[name, _compiled(value)] for name, value in sorted(vars(code).items())]
         case CodeType():
-            return [code.co_code.hex(), code.co_names, [_compiled(one) for one in code.co_consts]]
+            return [code.co_code.hex(), code.co_names, [_compiled(part) for part in code.co_consts]]
         case tuple():
-            return [_compiled(one) for one in code]
+            return [_compiled(item) for item in code]
         case frozenset():
             return sorted(map(repr, code))
         case str() | bytes() | int() | float():

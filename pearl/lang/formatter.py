@@ -17,7 +17,7 @@ _MARK = pattern(r"\s*+(?:[`~]{3,}.*|[^\w\s]*)\s*")
 _TAG = pattern(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 
 
-def commented(text: str, span: Span) -> str:
+def comment_out(text: str, span: Span) -> str:
     """What to put in the place of a span so that its words stand in comments.
 
     Marks that say nothing (code fences, tags, rules) go. What shares a line
@@ -30,13 +30,13 @@ def commented(text: str, span: Span) -> str:
     # In a comment, a tag would open its block anew.
     lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
     words = [line.strip() for line in lines if not _MARK.fullmatch(line)]
-    kept = [line if line.startswith("#") else f"# {line}" for line in words]
+    body = [line if line.startswith("#") else f"# {line}" for line in words]
     start = text.rfind("\n", 0, span.start) + 1
     before = _BREAK.split(text[start : span.start])[-1]
     before = "" if _MARK.fullmatch(before) else before
     following = _BREAK.search(text, span.end)
     after = text[span.end : following.start() if following else len(text)].strip()
-    return ("\n" if before else "") + "\n".join(kept) + ("\n" if after and (kept or before) else "")
+    return ("\n" if before else "") + "\n".join(body) + ("\n" if after and (body or before) else "")
 
 
 def format_plan(source: Source) -> str:
@@ -51,7 +51,7 @@ def format_plan(source: Source) -> str:
         raise InputError(f"{source.name}: no line of it is a step of a plan: it stays as it is.")
     text = source.text
     for part in reversed(parsed.aside):
-        text = text[: part.span.start] + commented(source.text, part.span) + text[part.span.end :]
+        text = text[: part.span.start] + comment_out(source.text, part.span) + text[part.span.end :]
     if text != source.text:
         source = Source(source.name, text)
         parsed = parse(source)
@@ -69,9 +69,9 @@ def format_library(source: Source) -> str:
     _refuse_broken(parsed.broken, source)
     text = print_library(parsed.actions)
     # Those above an action, and those in its plans.
-    known = {line.strip() for line in text.splitlines()}
+    printed = {line.strip() for line in text.splitlines()}
     lines = [line.strip() for line in source.text.splitlines()]
-    after = [line for line in lines if line.startswith("#") and line not in known]
+    after = [line for line in lines if line.startswith("#") and line not in printed]
     return "\n".join([text, *after]) + "\n" if after else text
 
 

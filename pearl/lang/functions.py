@@ -117,17 +117,17 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
         raise refused(f"its types cannot be read ({error}).") from None
     params: list[Param] = []
     variadic = False
-    for one in signature.parameters.values():
-        if one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD) or one.default is not one.empty:
-            raise refused(f"{one.name} has a default or a keyword, and plans give all by place.")
-        variadic = one.kind is one.VAR_POSITIONAL
-        kind = _type_of(hints.get(one.name, one.empty))
+    for arg in signature.parameters.values():
+        if arg.kind in (arg.KEYWORD_ONLY, arg.VAR_KEYWORD) or arg.default is not arg.empty:
+            raise refused(f"{arg.name} has a default or a keyword, and plans give all by place.")
+        variadic = arg.kind is arg.VAR_POSITIONAL
+        kind = _type_of(hints.get(arg.name, arg.empty))
         if kind is None:
-            raise refused(f"{one.name} is no text, number, truth value, list or dictionary.")
-        document = one.name == "document"
+            raise refused(f"{arg.name} is no text, number, truth value, list or dictionary.")
+        document = arg.name == "document"
         if document and (kind not in ("text", "any") or variadic):
             raise refused("the document is given as a text.")
-        params.append(Param(DOCUMENT) if document else Param(one.name.upper(), kind))
+        params.append(Param(DOCUMENT) if document else Param(arg.name.upper(), kind))
     returns = _type_of(hints.get("return", Any))
     if returns is None or not params:
         raise refused("it takes nothing." if returns else "it gives no value of a plan's.")
@@ -141,7 +141,7 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
 def _type_of(hint: object) -> Type | None:
     """The type of a plan's values that an annotation names."""
     if get_origin(hint) in (Union, UnionType):
-        kinds = {_type_of(one) for one in get_args(hint)}
+        kinds = {_type_of(part) for part in get_args(hint)}
         return kinds.pop() if len(kinds) == 1 else None
     return _TYPES.get(get_origin(hint) or hint)
 
@@ -153,12 +153,12 @@ def as_python(value: Value) -> object:
         DecodeError: a list of pairs has a list for a key.
     """
     if isinstance(value, list):
-        return [as_python(one) for one in value]
+        return [as_python(item) for item in value]
     if not isinstance(value, Pairs):
         return value
     if any(isinstance(key, list | Pairs) for key, _ in value):
         raise DecodeError("a list of pairs has a list for a key.")
-    return {key: as_python(one) for key, one in value}
+    return {key: as_python(item) for key, item in value}
 
 
 def as_value(data: object, depth: int = DEEPEST) -> Value:
@@ -168,11 +168,11 @@ def as_value(data: object, depth: int = DEEPEST) -> Value:
         DecodeError: it is no value.
     """
     if depth < 0 or data is None or not isinstance(data, str | int | float | list | tuple | dict):
-        said = "too deep" if depth < 0 else type(data).__name__
-        raise DecodeError(f"it gave what is no text, number, truth value, list or dict ({said}).")
+        kind = "too deep" if depth < 0 else type(data).__name__
+        raise DecodeError(f"it gave what is no text, number, truth value, list or dict ({kind}).")
     if isinstance(data, list | tuple):
-        return [as_value(one, depth - 1) for one in data]
+        return [as_value(item, depth - 1) for item in data]
     if isinstance(data, dict):
-        pairs = ((as_value(key, depth - 1), as_value(one, depth - 1)) for key, one in data.items())
+        pairs = ((as_value(key, depth - 1), as_value(val, depth - 1)) for key, val in data.items())
         return Pairs(tuple(pairs))
     return from_json(data)

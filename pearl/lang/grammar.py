@@ -115,10 +115,10 @@ def _note(raw: str) -> tuple[str, tuple[str, ...]]:
     """The note's words and the codes its line silences."""
     noqa: tuple[str, ...] = ()
     raw = _bare(raw)
-    found = _NOQA.search(raw) if "noqa" in raw.lower() else None
-    if found:
-        raw = raw[: found.start()]
-        codes = found["codes"]
+    match = _NOQA.search(raw) if "noqa" in raw.lower() else None
+    if match:
+        raw = raw[: match.start()]
+        codes = match["codes"]
         noqa = tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
     mark = _NOTE_MARK.match(raw)
     return _bare(" ".join((raw[mark.end() :] if mark else raw).split())), noqa
@@ -281,9 +281,9 @@ class _Table:
     def scan(self, state: int, text: str, start: int, end: int) -> re.Match[str] | None:
         """The terminal at a place, of those that a state takes, or of all for -1."""
         if state not in self.scanners:
-            taken = self.terminals if state < 0 else {*self.states[state], self.ignored}
+            valid = self.terminals if state < 0 else {*self.states[state], self.ignored}
             self.scanners[state] = re.compile(
-                "|".join(f"(?P<{name}>{p})" for name, p in self.terminals.items() if name in taken)
+                "|".join(f"(?P<{name}>{p})" for name, p in self.terminals.items() if name in valid)
             ).match
         return self.scanners[state](text, start, end)
 
@@ -329,8 +329,8 @@ def parse_step(text: str, span: Span) -> Step | Failure:
 def _canonical(step: re.Match[str]) -> Step:
     """What the table would make of a step in canonical form, at three times its speed."""
     args: list[Arg] = []
-    for found in _ARGUMENTS.finditer(step.string, *step.span("args")):
-        text, span = found[0], Span(*found.span())
+    for match in _ARGUMENTS.finditer(step.string, *step.span("args")):
+        text, span = match[0], Span(*match.span())
         if text[0] != '"':
             truth = _TRUTHS.get(text.lower())
             args.append(Ref(text, Mode.PLAIN, span) if truth is None else Literal(truth, span))
@@ -392,7 +392,7 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  
             return _failure(token, table.accepts(stack), text, span, "")
         if token and symbol == "LIST":
             # Where lists stand deeper in lists, what works on values could not walk them.
-            around = sum(isinstance(one, Token) and one.type == "LIST" for one in values)
+            around = sum(isinstance(value, Token) and value.type == "LIST" for value in values)
             if around >= DEEPEST:
                 return Failure(token.span, "LIST", "LIST", frozenset({"NAME", "STRING"}))
         stack.append(goal)

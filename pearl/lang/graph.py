@@ -19,12 +19,12 @@ from pearl.lang.text import cells, printable
 
 def dependencies(steps: Sequence[Step]) -> dict[str, tuple[str, ...]]:
     """The earlier steps whose outputs each step uses, by name, without repeats."""
-    known: set[str] = set()
+    earlier: set[str] = set()
     needs: dict[str, tuple[str, ...]] = {}
     for step in steps:
-        names = dict.fromkeys(ref.name for ref in step_refs(step) if ref.name in known)
+        names = dict.fromkeys(ref.name for ref in step_refs(step) if ref.name in earlier)
         needs[step.name] = tuple(names)
-        known.add(step.name)
+        earlier.add(step.name)
     return needs
 
 
@@ -48,11 +48,11 @@ def needed(names: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
         names: of steps.
         steps: a plan's, in its order.
     """
-    wanted = set(names)
+    closure = set(names)
     for step in reversed(steps):
-        if step.name in wanted:
-            wanted.update(ref.name for ref in step_refs(step))
-    return frozenset(step.name for step in steps if step.name in wanted)
+        if step.name in closure:
+            closure.update(ref.name for ref in step_refs(step))
+    return frozenset(step.name for step in steps if step.name in closure)
 
 
 def levels(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -223,9 +223,9 @@ def _layout(
             row.sort(key=lambda node: node.x)
             _push_apart(row)
     nodes = [node for row in rows for node in row]
-    left = min(node.x - node.width / 2 for node in nodes)
+    edge = min(node.x - node.width / 2 for node in nodes)
     for node in nodes:
-        node.x += _EDGE - left
+        node.x += _EDGE - edge
     return nodes, paths
 
 
@@ -299,10 +299,10 @@ def _line(path: Sequence[_Node]) -> str:
 
 def _box(node: _Node, step: Step, name: str, call: str) -> str:
     kind = "doc" if reads_document(step) else "box"
-    left, top = node.x - node.width / 2, node.top
+    start, top = node.x - node.width / 2, node.top
     return (
         f"<g><title>{_escape(step.note or step.action)}</title>"
-        f'<rect class="{kind}" x="{left:g}" y="{top}" width="{node.width:g}" height="{_HIGH}" '
+        f'<rect class="{kind}" x="{start:g}" y="{top}" width="{node.width:g}" height="{_HIGH}" '
         f'rx="8"/><text x="{node.x:g}" y="{top + 27}" class="name">{_escape(name)}</text>'
         f'<text x="{node.x:g}" y="{top + 47}" class="call">{_escape(call)}</text></g>'
     )

@@ -66,11 +66,11 @@ def migrate(plan: str | Source, library: Library) -> Migrated:
     for step in parsed.steps:
         if step.action in own:
             continue
-        known, count = library.get(step.action), len(step.args)
-        if known and known.takes(count):
-            if known.name != step.action:
-                edits.append((*step.action_span, known.name))
-                changes.append(Change(step.name, step.action, known.name, mapped=False))
+        current, count = library.get(step.action), len(step.args)
+        if current and current.takes(count):
+            if current.name != step.action:
+                edits.append((*step.action_span, current.name))
+                changes.append(Change(step.name, step.action, current.name, mapped=False))
             continue
         if (step.action, count) in older:
             new, replaced = older[step.action, count]
@@ -87,7 +87,7 @@ def migrate(plan: str | Source, library: Library) -> Migrated:
             changes.append(Change(step.name, step.action, new.name, mapped=True))
             continue
         counts = sorted(number for name, number in older if name == step.action)
-        counts += [known.fewest] if known and known.name != step.action else []
+        counts += [current.fewest] if current and current.name != step.action else []
         if counts:
             problems.append(
                 f"{step.name} calls {step.action} with {count} arguments, and it took "

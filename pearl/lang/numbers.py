@@ -76,10 +76,10 @@ def find_last(text: str) -> Number | None:
     *half* are often no result. Units, currencies and marks between
     thousands are passed over.
     """
-    plainer = _VULGAR.sub(lambda one: f" {unicodedata.normalize('NFKD', one[1])}", text)
+    plainer = _VULGAR.sub(lambda match: f" {unicodedata.normalize('NFKD', match[1])}", text)
     plainer = plainer.replace("\N{FRACTION SLASH}", "/")
-    found = list(_digits(plainer)) or list(_spelled(plainer))
-    return found[-1] if found else None
+    numbers = list(_digits(plainer)) or list(_spelled(plainer))
+    return numbers[-1] if numbers else None
 
 
 def last_number(text: str) -> Decimal | None:
@@ -89,10 +89,10 @@ def last_number(text: str) -> Decimal | None:
     Dozens that are counted are its unit: *7 dozen* is 7. *A dozen* and *half a
     dozen* are 12 and 6.
     """
-    found = find_last(text)
-    if found is None:
+    last = find_last(text)
+    if last is None:
         return None
-    return found.written if found.by_dozens else found.scaled
+    return last.written if last.by_dozens else last.scaled
 
 
 def plain(number: Decimal) -> int | float:
@@ -101,43 +101,43 @@ def plain(number: Decimal) -> int | float:
 
 
 def _digits(text: str) -> Iterator[Number]:
-    for found in _DIGITS.finditer(text):
-        sign = -1 if found["minus"] or found["sign"] else 1
-        if found["over"] is None:
-            written = Decimal(found["digits"].replace(",", "")) + _part(found["and"])
-            scale = (found["scale"] or "").lower()
-            more = _part(found["half"])
+    for match in _DIGITS.finditer(text):
+        sign = -1 if match["minus"] or match["sign"] else 1
+        if match["over"] is None:
+            written = Decimal(match["digits"].replace(",", "")) + _part(match["and"])
+            scale = (match["scale"] or "").lower()
+            more = _part(match["half"])
             yield _number(sign * (written + more), sign * (written * _SCALES.get(scale, 1) + more),
                           scale)  # fmt: skip
             continue
-        under = Decimal(found["under"])
+        under = Decimal(match["under"])
         if not under:
             # No fraction: two numbers with a stroke between them.
-            yield from (_number(one) for one in (Decimal(found["over"]), under))
+            yield from (_number(value) for value in (Decimal(match["over"]), under))
             continue
-        yield _number(sign * (Decimal(found["whole"] or 0) + Decimal(found["over"]) / under))
+        yield _number(sign * (Decimal(match["whole"] or 0) + Decimal(match["over"]) / under))
 
 
 def _spelled(text: str) -> Iterator[Number]:
-    for found in _SPELLED.finditer(text):
-        if found["over"]:
-            over = Decimal(_WORDS[found["over"].lower()])
-            whole = _WORDS[found["whole"].lower()] if found["whole"] else 0
-            yield _number(whole + over / _UNDER[found["under"].lower()])
-        elif found["part"]:
-            scale = _SCALES[found["whose"].lower()] if found["whose"] else 1
-            yield _number(_PARTS[found["part"].lower()] * scale)
-        elif found["alone"]:
-            yield _number(Decimal(_SCALES[found["alone"].lower()]))
+    for match in _SPELLED.finditer(text):
+        if match["over"]:
+            over = Decimal(_WORDS[match["over"].lower()])
+            whole = _WORDS[match["whole"].lower()] if match["whole"] else 0
+            yield _number(whole + over / _UNDER[match["under"].lower()])
+        elif match["part"]:
+            scale = _SCALES[match["whose"].lower()] if match["whose"] else 1
+            yield _number(_PARTS[match["part"].lower()] * scale)
+        elif match["alone"]:
+            yield _number(Decimal(_SCALES[match["alone"].lower()]))
         else:
-            yield _counted(found)
+            yield _counted(match)
 
 
-def _counted(found: re.Match[str]) -> Number:
-    words = re.split(r"[\s-]+", found["number"].lower())
-    more = _part(found["half"])
-    if found["scale"]:
-        scale = found["scale"].lower()
+def _counted(match: re.Match[str]) -> Number:
+    words = re.split(r"[\s-]+", match["number"].lower())
+    more = _part(match["half"])
+    if match["scale"]:
+        scale = match["scale"].lower()
         written = _sum(words) + more
         return _number(written, written * _SCALES[scale], scale)
     dozens = len(words) > 1 and words[-1] == "dozen" and words[0] not in ("a", "an")

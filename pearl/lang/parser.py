@@ -8,7 +8,7 @@ from itertools import count
 from pearl.lang import ast
 from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
 from pearl.lang.source import Source, Span
-from pearl.lang.splitter import INSIDE, call_end, inner_step, split, thoughts, unwrapped
+from pearl.lang.splitter import INSIDE, call_end, inner_step, split, thoughts, unwrap
 from pearl.lang.text import pattern
 
 _DEFINES = pattern(
@@ -48,7 +48,7 @@ def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) 
         text that is no part of it.
     """
     source = text if isinstance(text, Source) else Source(name, text)
-    plain, taken = unwrapped(source.text)
+    plain, wrappings = unwrap(source.text)
     lines = split(plain, thoughts(source.text))
     rival = _rival_blocks(plain, lines)
     reader = _Reader(source, plain, lines)
@@ -61,7 +61,7 @@ def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) 
         first = next(line for line in lines if line.block in rival)
         span = Span(first.begin, first.end)
         reader.broken.append(ast.Broken("plans", span, span, source=source))
-    return reader.finish(lines, taken, before)
+    return reader.finish(lines, wrappings, before)
 
 
 class _Reader:
@@ -124,22 +124,22 @@ class _Reader:
             self.aside.append(ast.Aside(kind, span))
 
     def _step(self, line: ast.Line) -> None:
-        found = parse_step(self.text, Span(line.start, line.end))
-        if isinstance(found, Failure):
-            self._fail("step", line, found)
+        step = parse_step(self.text, Span(line.start, line.end))
+        if isinstance(step, Failure):
+            self._fail("step", line, step)
             return
-        if second := _step_in_note(self.text, found) if "=" in found.note else None:
+        if second := _step_in_note(self.text, step) if "=" in step.note else None:
             self._fail("step", line, Failure(second, "STEP", "NOTE", frozenset()))
-        elif found.name.lower() in ast.RESERVED:
-            self._fail("step", line, Failure(found.name_span, "RESERVED", "", frozenset()))
-        elif braces := _bad_braces(self.text, found):
+        elif step.name.lower() in ast.RESERVED:
+            self._fail("step", line, Failure(step.name_span, "RESERVED", "", frozenset()))
+        elif braces := _bad_braces(self.text, step):
             self._fail("step", line, braces)
         else:
             self.numbers.append((line.number, None))
             if self.comments:
-                found = replace(found, comments=tuple(self.comments))
+                step = replace(step, comments=tuple(self.comments))
                 self.comments = []
-            self.steps.append(found)
+            self.steps.append(step)
 
     def _fail(self, kind: ast.BrokenKind, line: ast.Line, failure: Failure, at: int = -1) -> None:
         defines = {"step": _DEFINES, "action": CALLED}.get(kind)
@@ -151,7 +151,7 @@ class _Reader:
         broken = ast.Broken(kind, span, *failure, name=name, last=last, source=self.source)
         self.broken.append(broken)
 
-    def finish(self, lines: list[ast.Line], taken: list[Span], before: Sequence[str]) -> ast.Parsed:
+    def finish(self, lines: list[ast.Line], wraps: list[Span], before: Sequence[str]) -> ast.Parsed:
         """All of it together."""
         plan = ast.Plan(
             steps=tuple(self.steps),
@@ -165,20 +165,20 @@ class _Reader:
             plan = _told_apart(plan, before)
         if "#" in self.text:
             plan = _by_name(plan, self.numbers, before)
-        if taken:
-            self.aside = _merged(self.aside, taken)
+        if wraps:
+            self.aside = _merge_aside(self.aside, wraps)
         broken = sorted(self.broken, key=lambda broken: broken.span)
         return ast.Parsed(plan, tuple(broken), tuple(self.aside), tuple(lines))
 
 
-def _merged(aside: list[ast.Aside], taken: list[Span]) -> list[ast.Aside]:
+def _merge_aside(aside: list[ast.Aside], wrappings: list[Span]) -> list[ast.Aside]:
     """All that was set aside, in order, and nothing of it twice."""
-    everything = [*aside, *(ast.Aside("wrapping", span) for span in taken)]
-    kept: list[ast.Aside] = []
+    everything = [*aside, *(ast.Aside("wrapping", span) for span in wrappings)]
+    merged: list[ast.Aside] = []
     for part in sorted(everything, key=lambda part: (part.span.start, -part.span.end)):
-        if not kept or part.span.start >= kept[-1].span.end:
-            kept.append(part)
-    return kept
+        if not merged or part.span.start >= merged[-1].span.end:
+            merged.append(part)
+    return merged
 
 
 def _bad_braces(text: str, step: ast.Step) -> Failure | None:
@@ -188,10 +188,10 @@ def _bad_braces(text: str, step: ast.Step) -> Failure | None:
     for arg in step.args:
         if type(arg) is ast.Ref:
             continue
-        found = ALMOST.search(text, *arg.span)
-        if found:
-            kind = "BRACES" if found["double"] else "BRACE"
-            return Failure(Span(*found.span()), kind, "STRING", frozenset())
+        match = ALMOST.search(text, *arg.span)
+        if match:
+            kind = "BRACES" if match["double"] else "BRACE"
+            return Failure(Span(*match.span()), kind, "STRING", frozenset())
     return None
 
 
@@ -201,8 +201,8 @@ def _step_in_note(text: str, step: ast.Step) -> Span | None:
         return None
     # Past the action's name the first mark is the call's own parenthesis.
     close = call_end(text, step.action_span.end, step.span.end)
-    found = INSIDE.search(text, close, step.span.end)
-    return Span(*found.span("name")) if found else None
+    match = INSIDE.search(text, close, step.span.end)
+    return Span(*match.span("name")) if match else None
 
 
 def _told_apart(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
@@ -210,12 +210,12 @@ def _told_apart(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
 
     With a later reference, nobody knows which of the two is meant: the checker says so.
     """
-    meant = {ref.name for ref in plan.returns}
+    referred = {ref.name for ref in plan.returns}
     meant_later: list[bool] = []
     for step in reversed(plan.steps):
-        meant_later.append(step.name in meant)
-        meant.update(ref.name for ref in ast.step_refs(step))
-    taken = {*before, *(step.name for step in plan.steps)}
+        meant_later.append(step.name in referred)
+        referred.update(ref.name for ref in ast.step_refs(step))
+    names = {*before, *(step.name for step in plan.steps)}
     earlier = set(before)
     numbers: dict[str, Iterator[int]] = {}
     steps: list[ast.Step] = []
@@ -223,8 +223,8 @@ def _told_apart(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
         unclear = meant_later.pop()
         if step.name in earlier and not unclear:
             ahead = numbers.setdefault(step.name, count(2))
-            name = next(new for at in ahead if (new := f"{step.name}_{at}") not in taken)
-            taken.add(name)
+            name = next(new for at in ahead if (new := f"{step.name}_{at}") not in names)
+            names.add(name)
             step = replace(step, name=name)
         earlier.add(step.name)
         steps.append(step)

@@ -219,7 +219,7 @@ class _Refs(NamedTuple):
 
     def of(self, kind: Type) -> tuple[str, ...]:
         """The references that are known to be of a type; ``any`` may be all of them."""
-        return tuple(ref for ref, given in self.typed if given in ("any", kind))
+        return tuple(ref for ref, own in self.typed if own in ("any", kind))
 
 
 class _Shape(NamedTuple):
@@ -243,7 +243,7 @@ class _Shape(NamedTuple):
 
     def asks_for(self, kind: Type) -> bool:
         """Whether a parameter has this type; ``any`` may be all of them."""
-        return any(one and one != "any" and kind in ("any", one) for one in self.params)
+        return any(param and param != "any" and kind in ("any", param) for param in self.params)
 
 
 def _shapes(actions: Iterable[Action]) -> list[_Shape]:
@@ -252,18 +252,18 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
     Those that only Pearl itself puts into plans are left out, and those with nothing but ``...``:
     the checker knows no place in them for a text.
     """
-    found: dict[_Shape, list[str]] = {}
+    named: dict[_Shape, list[str]] = {}
     for action in actions:
-        taken = iter(types_taken(action))
-        kinds = [(None,) if one.name == DOCUMENT else next(taken) for one in action.params]
+        types = iter(types_taken(action))
+        kinds = [(None,) if param.name == DOCUMENT else next(types) for param in action.params]
         maps = not (isinstance(action.body, Builtin) or action.variadic)
         # Examples show what else an action takes: a place in a list, a sign to split a text by.
         words = isinstance(action.body, Prompt) and not action.body.examples
         if "unlisted" not in action.traits and (kinds or not action.variadic):
             for params in product(*kinds):
                 shape = _Shape(params, action.variadic, action.returns, maps, words)
-                found.setdefault(shape, []).append(action.name)
-    return [shape._replace(names=tuple(names)) for shape, names in found.items()]
+                named.setdefault(shape, []).append(action.name)
+    return [shape._replace(names=tuple(names)) for shape, names in named.items()]
 
 
 def _calls(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Alternative]:
@@ -293,11 +293,11 @@ def _moded_calls(
         if mode in (Mode.PLAIN, Mode.EVIDENCE) or kind not in ("any", items):
             continue
         answers = each or shape.returns in ("bool", "any", "text")
-        for place, taken in enumerate(shape.params if shape.maps and answers else ()):
-            if taken:
+        for place, param in enumerate(shape.params if shape.maps and answers else ()):
+            if param:
                 args = _arguments(rules, shape, refs)
                 part, args[place] = _part(rules, _most(rules, shape) // 2), f"{mode} {ref}"
-                if taken in ("any", "text"):
+                if param in ("any", "text"):
                     text = ('"', part, f"{{{mode} {ref}}}", part, '"')
                     args[place] = rules.add("map", [(f"{mode} {ref}",), text])
                 for call in _call(rules, shape, args):
@@ -306,9 +306,9 @@ def _moded_calls(
 
 def _call(rules: _Rules, shape: _Shape, args: Iterable[Item | None]) -> list[Alternative]:
     """The call of a shape with such arguments; none where there is nothing for one of them."""
-    given = [item for arg in args for item in (", ", arg)][1:]
+    items = [item for arg in args for item in (", ", arg)][1:]
     act = rules.add("act", [(name,) for name in shape.names])
-    return [] if None in given else [(act, "(", *filter(None, given), ")")]
+    return [] if None in items else [(act, "(", *filter(None, items), ")")]
 
 
 def _ref(rules: _Rules, refs: _Refs) -> Symbol:
@@ -338,35 +338,35 @@ def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool, most: 
     """
     if kind is None:
         named = rules.documents
-        return rules.add("document", [(one,) for one in named]) if named[1:] else DOCUMENT
-    found: list[Alternative] = [(ref,) for ref in refs.of(kind)]
+        return rules.add("document", [(name,) for name in named]) if named[1:] else DOCUMENT
+    forms: list[Alternative] = [(ref,) for ref in refs.of(kind)]
     match kind:
         case "any" | "list":
             others: list[Alternative] = [(ref,) for ref in refs.every]
             others += [] if words else [(_number(rules),)]
             if kind == "any":
-                found = [*_texts(rules, refs, words, most), *others]
+                forms = [*_texts(rules, refs, words, most), *others]
             # A list of one says no more than what is in it, where a list is not asked for.
             least = 2 if words and kind == "any" else 1
             count = max(least, min(_ITEMS, most // _ITEM))
             items = [*_texts(rules, refs, words, most // count - 4), *others]
-            found.append(("[", *_series(rules.add("item", items), least, count), "]"))
-            found += [("evidence ", _ref(rules, refs))] if refs.every else []
+            forms.append(("[", *_series(rules.add("item", items), least, count), "]"))
+            forms += [("evidence ", _ref(rules, refs))] if refs.every else []
         case "text":
-            found += _texts(rules, refs, words, most)
+            forms += _texts(rules, refs, words, most)
         case "number":
-            found.append((_number(rules),))
+            forms.append((_number(rules),))
         case "bool":
-            found += [("true",), ("false",)]
+            forms += [("true",), ("false",)]
         case _:
             pass
-    return rules.add(kind, found) if found else None
+    return rules.add(kind, forms) if forms else None
 
 
 def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternative]:
     """A text, of two letters at least if it is to be words, and one with references in braces."""
     most = max(_SHORTEST, min(most, _TEXT))
-    found: list[Alternative] = [] if words else [('""',)]
+    forms: list[Alternative] = [] if words else [('""',)]
     if words:
         rest = _LETTER, _SIGNS, _LETTER
         whole: list[Alternative] = [(*rest, Chars(_IN_TEXTS, 0, most - _SHORTEST))]
@@ -376,14 +376,14 @@ def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternati
         text = rules.add(f"WORDS{most}", whole)
     else:
         text = rules.add(f"CHARS{most}", [(Chars(_IN_TEXTS, 1, most),)])
-    found.append(('"', text, '"'))
+    forms.append(('"', text, '"'))
     # A reference in braces, at its longest, counts for as much.
-    held = min(_REFS, most // _ITEM)
-    if refs.every and held:
-        part, ref = _part(rules, (most - held * _ITEM) // (held + 1)), _ref(rules, refs)
+    count = min(_REFS, most // _ITEM)
+    if refs.every and count:
+        part, ref = _part(rules, (most - count * _ITEM) // (count + 1)), _ref(rules, refs)
         inside = rules.add("brace", [("{", ref, "}"), ("{evidence ", ref, "}")])
-        found.append(('"', part, inside, part, Repeated((inside, part), held - 1), '"'))
-    return found
+        forms.append(('"', part, inside, part, Repeated((inside, part), count - 1), '"'))
+    return forms
 
 
 def _part(rules: _Rules, most: int) -> Symbol:
@@ -401,18 +401,18 @@ def _series(item: Item, least: int = 1, most: int = _ITEMS) -> Alternative:
 def _number(rules: _Rules) -> Symbol:
     whole: list[Alternative] = [("0",), (Chars("1-9"), Chars("0-9", 0, 5))]
     parts: Alternative = (".", Chars("0-9", 0, 2), Chars("1-9"))
-    return rules.add("NUMBER", [*whole, *((*one, *parts) for one in whole), ("-", *whole[1])])
+    return rules.add("NUMBER", [*whole, *((*digits, *parts) for digits in whole), ("-", *whole[1])])
 
 
 def _name(rules: _Rules) -> Symbol:
     """A step's name: any but the words that the language keeps."""
     rest = Chars("a-z0-9_", 0, rules.sizes.name - 7)
-    found: list[Alternative] = [(Chars(_but("".join(word[0] for word in RESERVED))), rest)]
+    forms: list[Alternative] = [(Chars(_but("".join(word[0] for word in RESERVED))), rest)]
     for word in RESERVED:
         for end in range(1, len(word)):
-            found += [(word[:end],), (word[:end], Chars(f"{_but(word[end])}0-9_"), rest)]
-        found.append((word, Chars("a-z0-9_"), rest))
-    return rules.add("NAME", found)
+            forms += [(word[:end],), (word[:end], Chars(f"{_but(word[end])}0-9_"), rest)]
+        forms.append((word, Chars("a-z0-9_"), rest))
+    return rules.add("NAME", forms)
 
 
 def _but(letters: str) -> str:
@@ -452,8 +452,8 @@ class _Plans:
         self.rules = rules
         self.shapes = _shapes(actions)
         self.steps = steps
-        kinds = [kind for one in self.shapes for kind in one.params]
-        self.wanted = {"any", "list", "pairs", *kinds}
+        kinds = [kind for shape in self.shapes for kind in shape.params]
+        self.held_types = {"any", "list", "pairs", *kinds}
         self._states: dict[tuple[int, _Held | None], Symbol] = {}
         self._calls: dict[int | _Held, list[tuple[Type | None, Symbol]]] = {}
 
@@ -502,9 +502,9 @@ class _Plans:
                 shapes = [shape for shape in self.shapes if shape.asks_for(kind)]
                 moded = _moded_calls(self.rules, self.shapes, refs, ref, kind)
             free = [(one.returns, call) for one in shapes for call in _calls(self.rules, one, refs)]
-            found: dict[Type | None, list[Alternative]] = {}
+            typed: dict[Type | None, list[Alternative]] = {}
             for returns, call in (*free, *moded):
-                worth = returns if returns in self.wanted else None
-                found.setdefault(worth, []).append(call)
-            self._calls[of] = [(kind, self.rules.add("call", one)) for kind, one in found.items()]
+                worth = returns if returns in self.held_types else None
+                typed.setdefault(worth, []).append(call)
+            self._calls[of] = [(kind, self.rules.add("call", alts)) for kind, alts in typed.items()]
         return self._calls[of]

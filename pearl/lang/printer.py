@@ -98,11 +98,9 @@ def print_library(actions: Iterable[ast.Action]) -> str:
         if action.traits:
             lines.append(f"  traits: {', '.join(sorted(action.traits))}")
         if action.provenance:
-            ids = (
-                one if _BARE_ID.fullmatch(one) else f'"{_escape(one)}"' for one in action.provenance
-            )
+            ids = (id if _BARE_ID.fullmatch(id) else f'"{_escape(id)}"' for id in action.provenance)
             lines.append(f"  provenance: {', '.join(ids)}")
-        lines += [f"  replaces: {print_replaced(one)}" for one in action.replaces]
+        lines += [f"  replaces: {print_replaced(older)}" for older in action.replaces]
     return "\n".join(lines) + "\n"
 
 
@@ -157,4 +155,4 @@ def _part(part: str | ast.Ref) -> str:
 def _escape(text: str) -> str:
     text = text.replace("\\", "\\\\").replace('"', '\\"')
     text = _REFERENCE.sub(r"\\{", text)
-    return _CONTROL.sub(lambda found: _NAMED.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+    return _CONTROL.sub(lambda match: _NAMED.get(match[0], f"\\u{ord(match[0]):04x}"), text)

@@ -13,10 +13,10 @@ from pearl.lang.definitions import (
     GENERAL,
     Reading,
     basic,
-    given,
     lines_of,
     narrow,
     opposed,
+    params_of,
     read_action,
     synonyms,
 )
@@ -65,14 +65,14 @@ def _vectors(readings: Sequence[Reading]) -> np.ndarray[Any, np.dtype[np.float64
     """A row of length 1 for each: its words, and the lines of synonyms they stand in."""
     import numpy as np
 
-    known = lines_of()
-    found = Counter(word for reading in readings for word, _ in reading.bag)
+    lines_by_word = lines_of()
+    counts = Counter(word for reading in readings for word, _ in reading.bag)
     places: dict[str | int, int] = {}
     cells: list[tuple[int, int, float]] = []
     for row, reading in enumerate(readings):
         for word, weight in reading.bag:
-            worth = weight * math.log(1 + len(readings) / found[word])
-            lines = known.get(word, frozenset())
+            worth = weight * math.log(1 + len(readings) / counts[word])
+            lines = lines_by_word.get(word, frozenset())
             own = worth * math.sqrt(1 - NEAR) if lines else worth
             cells.append((row, places.setdefault(word, len(places)), own))
             shared = worth * math.sqrt(NEAR) / max(1, len(lines)) ** 0.25
@@ -88,23 +88,23 @@ def _fitted(
     value: float, actions: tuple[Action, Action], readings: tuple[Reading, Reading]
 ) -> float:
     """The likeness of two by their words, less what speaks against it."""
-    one, other = actions
-    if one.name == other.name and one.params == other.params and one.returns == other.returns:
+    this, other = actions
+    if this.name == other.name and this.params == other.params and this.returns == other.returns:
         return 1.0
-    if _kind(one) != _kind(other) or readings[0].marks != readings[1].marks:
+    if _kind(this) != _kind(other) or readings[0].marks != readings[1].marks:
         return -math.inf
     if opposed(readings[0].topic, readings[1].topic):
         return -math.inf
     if len({reading.clause for reading in readings} & _ASKING) > 1:
         return -math.inf
-    ours, theirs = (len(given(action)) for action in actions)
+    ours, theirs = (len(params_of(action)) for action in actions)
     if ours != theirs:
         # What only reads the document has no argument to give.
         value = -math.inf if 0 in (ours, theirs) else value * 0.7
     else:
-        value *= 1.0 if _roles(one) == _roles(other) else 0.7
-        value *= 0.85 if ours > 1 and _between(one) != _between(other) else 1.0
-    if not one.doc or not other.doc:
+        value *= 1.0 if _roles(this) == _roles(other) else 0.7
+        value *= 0.85 if ours > 1 and _between(this) != _between(other) else 1.0
+    if not this.doc or not other.doc:
         value *= 0.8
     elif len({(reading.wide, bool(reading.clause)) for reading in readings}) > 1:
         value *= 0.6
@@ -128,12 +128,12 @@ def _kind(action: Action) -> tuple[Any, ...]:
 
 def _roles(action: Action) -> frozenset[str]:
     """The parameters whose names say what they are for, as LIST does and X does not."""
-    return frozenset(basic(name) for name in given(action) if len(name) > 2)
+    return frozenset(basic(name) for name in params_of(action) if len(name) > 2)
 
 
 def _between(action: Action) -> bool:
     """Whether it treats its parameters alike, as in *between X and Y*."""
-    first, second, *_ = given(action)
+    first, second, *_ = params_of(action)
     mention = rf"\b{re.escape(first)}(?:, \w+)*,? and {re.escape(second)}\b"
     return bool(re.search(mention, action.doc))
 
@@ -154,19 +154,19 @@ def group(actions: Sequence[Action], target: int, floor: float = FLOOR) -> list[
 
     matrix = likeness(actions)
     groups = [[at] for at in range(len(actions))]
-    left = len(groups)
-    while left > 1:
-        one, other = (int(at) for at in np.unravel_index(np.argmax(matrix), matrix.shape))
-        if matrix[one, other] < (1.0 if left <= target else floor):
+    count = len(groups)
+    while count > 1:
+        first, second = (int(at) for at in np.unravel_index(np.argmax(matrix), matrix.shape))
+        if matrix[first, second] < (1.0 if count <= target else floor):
             break
-        ours, theirs = len(groups[one]), len(groups[other])
-        row = (matrix[one] * ours + matrix[other] * theirs) / (ours + theirs)
-        row[[one, other]] = -math.inf
-        matrix[one], matrix[:, one] = row, row
-        matrix[other], matrix[:, other] = -math.inf, -math.inf
-        groups[one] += groups[other]
-        groups[other] = []
-        left -= 1
+        ours, theirs = len(groups[first]), len(groups[second])
+        row = (matrix[first] * ours + matrix[second] * theirs) / (ours + theirs)
+        row[[first, second]] = -math.inf
+        matrix[first], matrix[:, first] = row, row
+        matrix[second], matrix[:, second] = -math.inf, -math.inf
+        groups[first] += groups[second]
+        groups[second] = []
+        count -= 1
     return sorted(sorted(members) for members in groups if members)
 
 
@@ -181,12 +181,12 @@ def clearest(actions: Sequence[Action]) -> int:
         return 0
     matrix = likeness(actions)
     matrix[matrix == -math.inf] = 0.0
-    fewest = min(len(given(action)) for action in actions)
+    fewest = min(len(params_of(action)) for action in actions)
 
     def rank(at: int) -> tuple[Any, ...]:
         action = actions[at]
         central = float(matrix[at].mean()) - 0.1 * narrow(action)
-        ready = len(given(action)) == fewest, bool(action.doc), bool(read_action(action).heads)
+        ready = len(params_of(action)) == fewest, bool(action.doc), bool(read_action(action).heads)
         return (*ready, len(set(action.provenance)), round(central, 6), -at)
 
     return max(range(len(actions)), key=rank)

@@ -43,9 +43,9 @@ class LinesError(InputError):
         more: how many others there are.
     """
 
-    def __init__(self, told: Sequence[str], more: int = 0) -> None:
+    def __init__(self, messages: Sequence[str], more: int = 0) -> None:
         rest = f"{more:,} more of its lines cannot be used."
-        self.lines = (*told, *([rest] if more else []))
+        self.lines = (*messages, *([rest] if more else []))
         super().__init__(" ".join(self.lines))
 
 
@@ -98,7 +98,7 @@ class Source:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(found.end() for found in _LINE_END.finditer(self.text))]
+        return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
 
     @cached_property
     def _words(self) -> tuple[str, array[int], array[int]]:
@@ -118,9 +118,9 @@ class Source:
         at = self.text.find(words) if words else -1
         if at >= 0 or not words:
             return Span(at, at + len(words)) if words else None
-        wanted = " ".join(words.split())
+        spelled = " ".join(words.split())
         plain, spaced, starts = self._words
-        at = plain.find(wanted)
+        at = plain.find(spelled)
         if at < 0:
             return None
 
@@ -128,7 +128,7 @@ class Source:
             word = bisect_right(spaced, offset) - 1
             return starts[word] + offset - spaced[word]
 
-        return Span(place(at), place(at + len(wanted) - 1) + 1)
+        return Span(place(at), place(at + len(spelled) - 1) + 1)
 
     @cached_property
     def digest(self) -> str:
@@ -145,7 +145,7 @@ class Source:
     @cached_property
     def documents(self) -> dict[str, Span]:
         """Where each of several documents stands, from its name on; none where there is one."""
-        starts = [found.start() for found in re.finditer(START, self.text)]
+        starts = [match.start() for match in re.finditer(START, self.text)]
         return {
             self.text[start + 3 : self.text.find("\n", start)]: Span(start, end)
             for start, end in pairwise([*starts, len(self.text)])
@@ -154,7 +154,7 @@ class Source:
     def named(self, name: str) -> Span | None:
         """Where one of several documents stands, by its name, which may lack its ending; None
         where no document or more than one is called so."""
-        bare = [span for one, span in self.documents.items() if os.path.splitext(one)[0] == name]
+        bare = [span for full, span in self.documents.items() if os.path.splitext(full)[0] == name]
         return self.documents.get(name) or (bare[0] if len(bare) == 1 else None)
 
     def cited(self, offset: int) -> Place:
@@ -185,70 +185,70 @@ class Source:
         return self.text[span.start : span.end]
 
 
-def read_source(path: str, what: str = "file") -> Source:
+def read_source(path: str, noun: str = "file") -> Source:
     """Read UTF-8 text from a path, or from standard input when the path is ``-``.
 
     Args:
         path: a file's path, or ``-``.
-        what: the noun used in messages ("document", "plan").
+        noun: what messages call it ("document", "plan").
 
     Raises:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
     """
-    return decoded(path, read_bytes(path, what), what)
+    return decode(path, read_bytes(path, noun), noun)
 
 
-def read_bytes(path: str, what: str) -> bytes:
+def read_bytes(path: str, noun: str) -> bytes:
     """The bytes of a file, or of standard input, as `read_source` takes them.
 
     Raises:
         InputError: missing, a directory, or unreadable.
     """
     if path != "-":
-        with _readable(path, what):
+        with _readable(path, noun):
             return Path(path).read_bytes()
     try:
         return sys.stdin.buffer.read()
     except (AttributeError, OSError, ValueError):
         # Python has no stream at all where the shell gave none.
-        raise InputError(f"Standard input is closed: pipe the {what} in, or name a file.") from None
+        raise InputError(f"Standard input is closed: pipe the {noun} in, or name a file.") from None
 
 
-def read_lines(path: str, what: str) -> Iterator[tuple[str, bytes]]:
+def read_lines(path: str, noun: str) -> Iterator[tuple[str, bytes]]:
     """The lines of a file that are not blank, each with its file and line, one at a time.
 
     Args:
         path: the file.
-        what: the noun used in messages.
+        noun: what messages call it.
 
     Raises:
         InputError: missing, a directory, unreadable, UTF-16, or empty.
     """
-    with _readable(path, what), Path(path).open("rb") as file:
+    with _readable(path, noun), Path(path).open("rb") as file:
         blank = True
         for number, line in enumerate(file, 1):
             if number == 1 and line.startswith(UTF_16):
-                decoded(path, line, what)
+                decode(path, line, noun)
             if line.strip():
                 blank = False
                 yield f"{path}:{number}", line
         if blank:
-            decoded(path, b"", what)
+            decode(path, b"", noun)
 
 
 @contextmanager
-def _readable(path: str, what: str) -> Iterator[None]:
+def _readable(path: str, noun: str) -> Iterator[None]:
     """Says what keeps a file from being read."""
     try:
         yield
     except IsADirectoryError:
         raise InputError(f"{path} is a directory: name a file in it.") from None
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist: check the path of the {what}.") from None
+        raise InputError(f"{path} does not exist: check the path of the {noun}.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"{path} cannot be read ({reason}): check the path of the {what}."
+            f"{path} cannot be read ({reason}): check the path of the {noun}."
         ) from None
 
 
@@ -261,13 +261,13 @@ _FORMS = {
 """What a file that is no text is, by its first bytes."""
 
 
-def decoded(name: str, data: bytes, what: str) -> Source:
+def decode(name: str, data: bytes, noun: str) -> Source:
     """The text of what was read from a place.
 
     Args:
         name: the place, for messages.
         data: its bytes.
-        what: the noun used in messages.
+        noun: what messages call it.
 
     Raises:
         InputError: binary, not UTF-8, or empty.
@@ -279,7 +279,7 @@ def decoded(name: str, data: bytes, what: str) -> Source:
         if data.startswith(start):
             raise InputError(f"{shown} is {kind}, and no text: save it as UTF-8 text first.")
     if b"\x00" in data:
-        raise InputError(f"{shown} is a binary file: give the {what} as UTF-8 text.")
+        raise InputError(f"{shown} is a binary file: give the {noun} as UTF-8 text.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -292,17 +292,17 @@ def decoded(name: str, data: bytes, what: str) -> Source:
     return Source(name, text)
 
 
-def read_rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of a file of JSON lines, with its file and line, for messages.
 
     Args:
         path: the file, or ``-`` for standard input.
-        what: the noun used in messages.
+        noun: what messages call it.
 
     Raises:
         InputError: the file cannot be read, or a line is no object.
     """
-    for where, line in _lines_of(read_source(path, what)):
+    for where, line in _lines_of(read_source(path, noun)):
         yield where, read_row(line, where)
 
 
@@ -363,9 +363,9 @@ def refuse_same(output: str, read: Iterable[str | Path]) -> None:
         InputError: it does.
     """
     target = Path(output)
-    for one in read:
+    for path in read:
         try:
-            same = target.resolve() == Path(one).resolve() or target.samefile(one)
+            same = target.resolve() == Path(path).resolve() or target.samefile(path)
         except (OSError, ValueError, RuntimeError):
             # One of them is not there, or is no path.
             continue
@@ -425,13 +425,13 @@ def write(path: str, text: str) -> None:
         InputError: it cannot be written.
     """
     data = text.encode("utf-8", "replace")
-    given = Path(path)
+    target = Path(path)
     try:
-        if given.exists() and not given.is_file():
+        if target.exists() and not target.is_file():
             # A pipe or a device is written to, not replaced; a directory says that it is one.
-            given.write_bytes(data)
+            target.write_bytes(data)
         else:
-            with replacing(given) as file:
+            with replacing(target) as file:
                 file.write(data)
     except OSError as error:
         raise InputError(

@@ -130,7 +130,7 @@ _NO_WORDS, _ENDED = re.compile(r"[^\S\n]*+"), re.compile(r"[^\S\n]*+(?:\n|\Z)")
 _THINK = pattern(rf"(?P<open><{_WORDS}>|\[THINK\])|<(?P<close>/){_WORDS}>|\[/THINK\]", re.I)
 
 
-def unwrapped(text: str) -> tuple[str, list[Span]]:
+def unwrap(text: str) -> tuple[str, list[Span]]:
     """A text of the same length without line endings of other systems, block
     quotation marks, and tags and fences that share a line with a step.
 
@@ -141,17 +141,17 @@ def unwrapped(text: str) -> tuple[str, list[Span]]:
         return text, []
     text = text.replace("\r\n", " \n").replace("\r", "\n").translate(_BREAKS)
     text = _QUOTED.sub(_blank, text)
-    taken: list[Span] = []
+    wrappings: list[Span] = []
 
     def take(match: re.Match[str]) -> str:
-        taken.append(Span(*match.span(1)))
+        wrappings.append(Span(*match.span(1)))
         return _blank(match)
 
     text = _AFTER.sub(take, _BEFORE.sub(take, text))
     # A program's text that holds the whole plan: its end shares the last step's line.
     if _QUOTED_FROM.search(text):
         text = _QUOTED_TO.sub(take, text)
-    return text, sorted(taken)
+    return text, sorted(wrappings)
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -167,13 +167,13 @@ def thoughts(text: str) -> Iterator[Span]:
     at = 0
     closings = [match.start() for match in _THINK.finditer(text) if not match["open"]]
     last = closings[-1] if closings else -1
-    line = seen = 0
+    line = past = 0
     words = _NO_WORDS.match(text)
     for match in _THINK.finditer(text):
-        if (end := text.rfind("\n", seen, match.start())) >= 0:
+        if (end := text.rfind("\n", past, match.start())) >= 0:
             line = end + 1
             words = _NO_WORDS.match(text, line)
-        seen = match.end()
+        past = match.end()
         starts_line = words is not None and words.end() >= match.start()
         if match["open"]:
             if start < 0 and (last > match.start() or starts_line):
@@ -271,8 +271,8 @@ def _settle_inside(text: str, lines: list[Line]) -> None:
             names.add(named[1] if named else "")
     for line in lines:
         if line.kind is Kind.INSIDE:
-            found = INSIDE.search(text, line.start, line.end)
-            talk = found and found["name"] in names
+            call = INSIDE.search(text, line.start, line.end)
+            talk = call and call["name"] in names
             inner = inner_step(text, line.start, line.end)
             if talk and (inner >= 0 or not line.number):
                 line.kind, line.start = Kind.PROSE, line.begin
@@ -307,8 +307,8 @@ def _settle_words(text: str, lines: list[Line]) -> None:
         if line.kind is Kind.WORDS:
             titled = following and following.kind is Kind.STEP and not following.number
             between = first < index < last
-            beside = bool(steps) and not between and (numbers == {""} or line.number in numbers)
-            if titled or beside or index in points:
+            outside = bool(steps) and not between and (numbers == {""} or line.number in numbers)
+            if titled or outside or index in points:
                 line.kind, line.start = Kind.PROSE, line.begin
             else:
                 line.kind = Kind.BROKEN
@@ -371,7 +371,7 @@ class _Splitter:
         self.wrapped = 0
         self.after_blank = True
         self.stepped = False
-        self.asked = False
+        self.has_question = False
 
     def part(self, start: int, end: int) -> None:
         """Read a stretch of the text."""
@@ -426,7 +426,7 @@ class _Splitter:
         elif kind is None:
             self._other(raw, start, end, at, number)
         elif kind is Kind.QUESTION:
-            self.asked = True
+            self.has_question = True
             self._add(kind, start, start, end)
         else:
             self._start(kind, start, start + at, end, number)
@@ -442,7 +442,7 @@ class _Splitter:
             return None if inside else Kind.STEP
         if RETURN.match(raw, at) and not INSIDE.search(raw, at):
             return Kind.RETURN
-        if not self.stepped and not self.asked and not self.open and QUESTION.match(raw):
+        if not self.stepped and not self.has_question and not self.open and QUESTION.match(raw):
             return Kind.QUESTION
         if INSIDE.search(raw, at):
             return Kind.INSIDE

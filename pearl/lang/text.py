@@ -15,7 +15,7 @@ class _Pattern:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what a pattern has by that name
         compiled = re.compile(*self._written)
         # From now on these are found without asking here.
-        self.__dict__ |= {one: getattr(compiled, one) for one in dir(compiled) if one[0] != "_"}
+        self.__dict__ |= {key: getattr(compiled, key) for key in dir(compiled) if key[0] != "_"}
         return getattr(compiled, name)
 
 
@@ -45,7 +45,7 @@ FUNCTION_WORDS = frozenset(
 
 def printable(text: str) -> str:
     """One line without characters that could steer a terminal or hide other text."""
-    return _UNSAFE.sub(lambda found: "\t" if found[0] == "\t" else "�", text)
+    return _UNSAFE.sub(lambda match: "\t" if match[0] == "\t" else "�", text)
 
 
 def printable_lines(text: str) -> str:
@@ -56,13 +56,13 @@ def printable_lines(text: str) -> str:
 def json_text(data: Any) -> str:  # noqa: ANN401 - any JSON
     """JSON for a file and a screen alike: what could steer a terminal is escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=2)
-    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def section(doc: str, title: str) -> str:
     """A section of a docstring, unindented (``Example``, ``Why``); empty where it has none."""
-    found = re.search(rf"^{title}\n((?:    .*\n|\n)+)", doc + "\n", re.MULTILINE)
-    return "\n".join(line[4:] for line in found[1].rstrip().splitlines()) if found else ""
+    match = re.search(rf"^{title}\n((?:    .*\n|\n)+)", doc + "\n", re.MULTILINE)
+    return "\n".join(line[4:] for line in match[1].rstrip().splitlines()) if match else ""
 
 
 def shorten(text: str, limit: int = 40) -> str:

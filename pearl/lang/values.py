@@ -69,16 +69,16 @@ def size_of(values: Iterable[Value], most: int) -> int | None:
         None where that is more than ``most``, or a list stands deeper than `DEEPEST`.
     """
     size = 0
-    left: list[tuple[Value, int]] = [(value, 0) for value in values]
-    while left:
-        value, depth = left.pop()
+    pending: list[tuple[Value, int]] = [(value, 0) for value in values]
+    while pending:
+        value, depth = pending.pop()
         size += 1 + (len(value) if isinstance(value, str) else 0)
         if size > most or depth > DEEPEST:
             return None
         if isinstance(value, list):
-            left += ((item, depth + 1) for item in value)
+            pending += ((item, depth + 1) for item in value)
         elif isinstance(value, Pairs):
-            left += ((one, depth + 1) for pair in value for one in pair)
+            pending += ((part, depth + 1) for pair in value for part in pair)
     return size
 
 
@@ -181,11 +181,11 @@ def split_evidence(reply: str) -> tuple[str, list[str]]:
     quotations.
     """
     lines = [(line, _QUOTE.fullmatch(line)) for line in reply.splitlines()]
-    quoted = [told for _, quote in lines if quote and (told := quote[1].rstrip(" \t"))]
+    quoted = [line_text for _, quote in lines if quote and (line_text := quote[1].rstrip(" \t"))]
     if not quoted:
         return reply, []
-    said = "\n".join(line for line, quote in lines if not quote).strip()
-    return said or "\n".join(quoted), quoted
+    answer = "\n".join(line for line, quote in lines if not quote).strip()
+    return answer or "\n".join(quoted), quoted
 
 
 def decode(reply: str, returns: Type) -> Value:
@@ -198,32 +198,32 @@ def decode(reply: str, returns: Type) -> Value:
     Raises:
         DecodeError: the reply holds no such value.
     """
-    said, quoted = split_evidence(reply)
+    answer, quoted = split_evidence(reply)
     if returns in ("text", "any"):
-        return said
+        return answer
     # A list, a number or a truth value is not read out of the document's own words.
-    told = "" if quoted and said == "\n".join(quoted) else said.strip()
+    text = "" if quoted and answer == "\n".join(quoted) else answer.strip()
     if returns == "bool":
-        found = _TRUTH.match(told)
-        if not found:
-            raise DecodeError(f"expected yes or no, got {_short(told)}")
-        return found[1].lower() in ("yes", "true")
+        match = _TRUTH.match(text)
+        if not match:
+            raise DecodeError(f"expected yes or no, got {_short(text)}")
+        return match[1].lower() in ("yes", "true")
     if returns == "number":
-        numbers = _NUMBER.findall(told)
+        numbers = _NUMBER.findall(text)
         if len(numbers) != 1:
-            raise DecodeError(f"expected one number, got {_short(told)}")
+            raise DecodeError(f"expected one number, got {_short(text)}")
         number = read_number(numbers[0].replace(",", ""))
         if number is None:
             raise DecodeError(f"expected a number up to 1.8e308, got {_short(numbers[0])}")
         return number
-    value = _json_value(told)
+    value = _json_value(text)
     if returns == "pairs":
         if isinstance(value, Pairs):
             return value
-        raise DecodeError(f'expected {{"pairs": …}}, got {_short(told)}')
+        raise DecodeError(f'expected {{"pairs": …}}, got {_short(text)}')
     if isinstance(value, list):
         return value
-    return [_BULLET.sub("", line).strip() for line in told.splitlines() if line.strip()]
+    return [_BULLET.sub("", line).strip() for line in text.splitlines() if line.strip()]
 
 
 def _json_value(text: str) -> Value | None:
@@ -241,8 +241,8 @@ def _json_value(text: str) -> Value | None:
         if not body.startswith("["):
             return None
         # Python itself reads no number of so many digits, and no list of such a depth.
-        said = error if isinstance(error, DecodeError) else "it is too large or too deep"
-        raise DecodeError(f"expected a list, got {_short(body)}: {said}") from None
+        reason = error if isinstance(error, DecodeError) else "it is too large or too deep"
+        raise DecodeError(f"expected a list, got {_short(body)}: {reason}") from None
 
 
 def _short(text: str) -> str:

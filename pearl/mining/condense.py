@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
-from pearl.lang.definitions import arguments, made_up, narrow, phrase, read_action, widened
+from pearl.lang.definitions import arguments, definition_of, narrow, phrase, read_action, widen
 from pearl.lang.library import builtins
 from pearl.lang.migrate import substituted
 from pearl.lang.printer import print_arg, print_library
@@ -276,11 +276,11 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             notes.append(Note("seed", text, (name,)))
         named = replace(action, name=name)
         if not named.doc:
-            named = replace(named, doc=made_up(named))
+            named = replace(named, doc=definition_of(named))
             text = f"{action.name} has no definition: one was made from its name."
             notes.append(Note("definition", text, (action.name,)))
         if before:
-            named = replace(before, doc=widened(before, [named]))
+            named = replace(before, doc=widen(before, [named]))
             text = f"{action.name} stands there twice with the same parameters: the two are one."
             notes.append(Note("same-name", text, (action.name,)))
         named_actions[name] = replace(named, aliases=(), replaces=(), span=action.span)
@@ -311,7 +311,7 @@ def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Conden
             if args is None:
                 actions.append(member)
             mapping.append(itself(member) if args is None else Mapped(member, best.name, args))
-        actions.append(replace(best, doc=widened(best, members)))
+        actions.append(replace(best, doc=widen(best, members)))
     return combine(state, [Condensed(tuple(actions), tuple(mapping), ())], {})
 
 
@@ -338,7 +338,7 @@ def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
             if before and _same_use(before) == _same_use(action):
                 text = f"{name} was made by two calls: it stands for what both replace."
                 notes.append(Note("same-name", text, (name,)))
-                actions[name] = replace(before, doc=widened(before, [action]))
+                actions[name] = replace(before, doc=widen(before, [action]))
                 continue
             if before or (seed and len(seed.params) != len(action.params)):
                 name = free_name(name, {*actions, *seeds, *(old.name for old in state.actions)})

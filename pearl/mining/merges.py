@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pearl.lang.ast import Action
-from pearl.lang.definitions import widened
+from pearl.lang.definitions import widen
 from pearl.lang.library import builtins, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_action, print_arg
@@ -51,7 +51,7 @@ def merges(condensed: Condensed) -> list[int]:
 def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[str]) -> Condensed:
     """A condensed library less some merges: those actions stay as they were.
 
-    A definition that was widened for them is made again for what is left.
+    A definition that was widen for them is made again for what is left.
 
     Args:
         condensed: the library.
@@ -86,9 +86,9 @@ def _narrowed(action: Action, before: Condensed, after: Sequence[Mapped]) -> Act
     if own is None or own not in now or len(was) == len(now):
         return action
     # One that a model defined in words of its own keeps them.
-    if action.doc != widened(own, [old for old in was if old is not own]):
+    if action.doc != widen(own, [old for old in was if old is not own]):
         return action
-    return replace(action, doc=widened(own, [old for old in now if old is not own]))
+    return replace(action, doc=widen(own, [old for old in now if old is not own]))
 
 
 def print_review(condensed: Condensed, name: str, output: str) -> str:

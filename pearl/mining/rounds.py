@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from pearl.answer import Began, context_for, open_session
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, refs
-from pearl.lang.definitions import arguments, read_action, widened
+from pearl.lang.definitions import arguments, read_action, widen
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.library import builtins, parse_library
 from pearl.lang.printer import print_action
@@ -207,7 +207,7 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
                 text = f"{name} is not replaced by {new.name}, as {why}: it stays."
                 notes.append(Note("refused", text, (name,)))
         if covered:
-            doc = new.doc or widened(replace(new, doc=covered[0].doc), covered[1:])
+            doc = new.doc or widen(replace(new, doc=covered[0].doc), covered[1:])
             traits = frozenset.intersection(*(action.traits for action in covered))
             accepted[new.name] = replace(new, doc=doc, aliases=(), replaces=(), traits=traits)
         elif not names:

@@ -25,7 +25,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from pearl.lang.ast import Action, Param, Ref, Replaced
-from pearl.lang.definitions import arguments, widened
+from pearl.lang.definitions import arguments, widen
 from pearl.lang.numbers import NUMBER_WORDS
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import clearest, group
@@ -465,7 +465,7 @@ def condense(call: CondenseActions) -> str:
             if args is not None and not same:
                 replaced.append(Replaced(old.name, params, args))
         gone = {old.name for old in replaced}
-        doc = widened(kept, [member for member in members if member.name in gone])
+        doc = widen(kept, [member for member in members if member.name in gone])
         kept = replace(kept, doc=doc, replaces=tuple(replaced), aliases=(), provenance=())
         others = [member for member in members if member.name not in gone]
         actions += [replace(action, comments=()) for action in (kept, *others)]

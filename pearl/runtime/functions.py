@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
 from pearl.lang.builtins import Given
-from pearl.lang.extensions import told
+from pearl.lang.extensions import failure_text
 from pearl.lang.functions import as_python, as_value
 from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Value, as_text, digest, from_json, to_json, type_of
@@ -45,7 +45,7 @@ async def carry_out(
         try:
             result = await call(function.call, *arguments)
         except Exception as error:
-            raise StepError("solver", f"{action.name} failed: {told(error)}") from error
+            raise StepError("solver", f"{action.name} failed: {failure_text(error)}") from error
         try:
             value = as_value(result)
         except DecodeError as error:

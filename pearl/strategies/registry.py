@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pearl.lang.ast import Parsed
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
-from pearl.lang.extensions import extension, source_digest, told
+from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted
@@ -547,4 +547,4 @@ def _failing_as(name: str) -> Iterator[None]:
     except (InputError, ModelError, RunError, SchemaError):
         raise
     except Exception as error:
-        raise RunError(f"The strategy {name} failed: {told(error)}") from error
+        raise RunError(f"The strategy {name} failed: {failure_text(error)}") from error

@@ -22,7 +22,7 @@ Fix
     as code fences and tags.
 """
 
-from pearl.lang.formatter import commented
+from pearl.lang.formatter import comment_out
 from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, shorten
 
 _WHAT = {
@@ -41,7 +41,7 @@ def check(view: PlanView) -> Findings:
             f"{shorten(text[span.start : span.end], 50)} {_WHAT[aside.kind]}.",
             help='Take it out, or make it a comment with "#".',
             data={"kind": aside.kind},
-            fix=Fix("make it a comment", (Edit(span, commented(text, span)),)),
+            fix=Fix("make it a comment", (Edit(span, comment_out(text, span)),)),
         )
 
 
