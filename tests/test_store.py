@@ -28,7 +28,9 @@ from pearl.store import cache, history
 from pearl.store import writer as changes
 from pearl.store.database import new_owner, open_database
 from pearl.store.history import (
+    RowCounts,
     RowKey,
+    count_rows,
     find_run,
     latest,
     list_runs,
@@ -362,9 +364,23 @@ class TestHistory:
             run(store.flush())
             found = list(read_rows(store.engine, "r"))
             keys = read_row_keys(store.engine, "r")
+            some = list(read_rows(store.engine, "r", ["a", "d"], "answered"))
         assert [name for name, _ in found] == ["d", "a", "b"]
+        assert [name for name, _ in some] == ["d", "a"]
         assert found[1][1] == {"id": "a", "answer": "later"}
         assert keys["a"] == RowKey("key of a", 0, "answered")
+
+    def test_what_a_method_of_several_came_to(self, place: str):
+        with opened(place) as store:
+            for at, name in enumerate(("pearl/1", "pearl/2", "pearl@5/1", "Pearl/1", "p_arl/1")):
+                store.put_row({"run": "r", "id": name, "position": at, "row_key": "", "result": "",
+                               "status": "answered", "correct": at == 1})  # fmt: skip
+                store.journal("r", name).record(Entry("call", "map", "x", name))
+            run(store.flush())
+            assert count_rows(store.engine, ["r"], "pearl") == {"r": RowCounts(2, 2, 2, 1)}
+            assert count_rows(store.engine, ["r"], "p_arl") == {"r": RowCounts(1, 1, 1, 0)}
+            assert totals(store.engine, "r", method="pearl").made == 2
+            assert totals(store.engine, "r").made == 5
 
     def test_runs_are_found_by_name_and_by_work(self, place: str):
         with opened(place) as store:

@@ -94,6 +94,8 @@ def use(file: Path) -> None:
         for more in ({}, {"words": words}, share, {"before": before}):
             history.list_runs(engine, now, 20, history.RunFilter(**some, **more))
     history.count_rows(engine, [run])
+    history.count_rows(engine, [run], "pearl")
+    history.totals(engine, run, method="pearl")
     history.read_tags(engine, [run])
     history.in_use(engine)
     for item in (None, "q"):
@@ -101,11 +103,13 @@ def use(file: Path) -> None:
         history.totals(engine, run, item)
     history.mean_seconds(engine, "m")
     list(history.read_rows(engine, run))
+    list(history.read_rows(engine, run, ["a"], "answered"))
     history.read_row_keys(engine, run)
     history.read_row(engine, run, "a")
     history.read_beside(engine, run, "a")
     history.read_identities(engine, found, ["a"])
     read_counts(engine, run)
+    read_counts(engine, run, ["a"])
     for name in ("", run):
         list(cache.export(engine, name))
     cache.stats(engine)

@@ -27,6 +27,7 @@ from pearl.store.database import HOME, open_database
 from pearl.store.history import count_rows, list_runs, tag_run
 from pearl.store.store import open_store
 from pearl.store.tables import runs
+from pearl.viewer import job
 from pearl.viewer.app import Shown, application
 from pearl.viewer.render import View
 from pearl.viewer.serve import HEADERS
@@ -119,8 +120,8 @@ class TestPages:
     @pytest.mark.parametrize(
         ("query", "found"),
         [
-            ("", "43210"), ("q=MARA", "0"), ("q=jsonl%20two", "3"), ("q=nothing", ""),
-            ("kind=batch", "32"), ("tag=base+line", "2"), ("q=base", "2"),
+            ("", "43210"), ("q=MARA", "4320"), ("q=because", "432"), ("q=jsonl%20two", "3"),
+            ("q=nothing", ""), ("kind=batch", "32"), ("tag=base+line", "2"), ("q=base", "2"),
             ("status=ended", "43210"), ("status=running", ""), ("least=0", "432"),
             ("most=100&kind=batch", "32"), ("least=100.5", ""), ("least=0&most=-1", ""),
         ],
@@ -188,6 +189,28 @@ class TestPages:
         assert "item=pearl%2Fq%2F0" not in evaluation.partition('id="rows"')[2]
         assert inside.get(f"/run/{known['2']}?q=Q/1").text.count('<tr id="r') == 1
         assert inside.get(f"/run/{known['0']}").text.count("<h1>Why does Mara leave?") == 1
+
+    def test_of_very_many_rows_only_those_shown_are_read(
+        self, inside: Browser, known: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ):
+        def told(query: str) -> list[str]:
+            """The cells of the tables, but for times, and what links say."""
+            text = inside.get(query).text
+            cells = re.findall(r"<t[dh].*?</t[dh]>", text, re.DOTALL)
+            shown = [re.sub(r"<[^>]+>", "", one) for one in cells]
+            return [one for one in shown if one not in ("median time", "–") and one[-2:] != " s"]
+
+        queries = [
+            f"/run/{known[run]}?{wanted}"
+            for run in "24"
+            for wanted in ("", "q=tom", "show=wrong", "show=right&q=mara", "method=mcq")
+        ]
+        alone = [told(query) for query in queries]
+        monkeypatch.setattr(job, "MOST", 1)
+        assert [told(query) for query in queries] == alone
+        page = inside.get(queries[0]).text
+        assert 'id="slowest"' not in page
+        assert 'id="time"' not in page
 
     def test_two_runs_side_by_side(self, inside: Browser, known: dict[str, str]):
         text = inside.get(f"/diff?a={known['2']}&b={known['3']}").text

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import and_, case, delete, exists, func, or_, select, tuple_
+from sqlalchemy import and_, case, delete, exists, func, or_, select, true, tuple_
 
 from pearl.lang.source import InputError
 from pearl.models.base import Reply, Usage
@@ -21,7 +21,7 @@ from pearl.store.tables import PLAIN, entries, replies, rows, runs, tags
 from pearl.store.writer import insert_into
 
 if TYPE_CHECKING:
-    from sqlalchemy import Column, Connection, Engine, Row
+    from sqlalchemy import Column, ColumnElement, Connection, Engine, Row
 
 
 LATELY = 10_000
@@ -100,6 +100,10 @@ class Totals:
             self.spent + other.spent,
             self.saved + other.saved,
             self.seconds + other.seconds,
+            {
+                name: self.models.get(name, Totals()) + other.models.get(name, Totals())
+                for name in (*self.models, *(other.models.keys() - self.models.keys()))
+            },
         )
 
     def spent_by(self, name: str) -> dict[str, Usage]:
@@ -122,7 +126,8 @@ class RunFilter:
     """Which runs are looked for; what is empty or None leaves all.
 
     Args:
-        words: each is in the run's name, in its head or in a tag, in capitals or not.
+        words: each is in the run's name, in its head, in a tag or in one of its rows, in capitals
+            or not.
         kind: the command that made it.
         tag: what it is called.
         status: one of `STATUSES`.
@@ -152,7 +157,10 @@ def list_runs(
             tags.c.run == runs.c.id, tags.c.tag.icontains(word, autoescape=True)
         )
         heads = (column.icontains(written, autoescape=True) for column in (runs.c.head, runs.c.id))
-        query = query.where(or_(*heads, called))
+        row = exists().where(
+            rows.c.run == runs.c.id, rows.c.result.icontains(written, autoescape=True)
+        )
+        query = query.where(or_(*heads, called, row))
     if filters.kind:
         query = query.where(runs.c.kind == filters.kind)
     if filters.tag:
@@ -187,14 +195,26 @@ class RowCounts:
     right: int
 
 
-def count_rows(engine: Engine, names: Sequence[str]) -> dict[str, RowCounts]:
-    """What some jobs' rows come to, by the jobs' names; nothing of those that have none."""
+def count_rows(engine: Engine, names: Sequence[str], method: str = "") -> dict[str, RowCounts]:
+    """What some jobs' rows come to, by the jobs' names; nothing of those that have none. Of
+    evaluations also the rows of one method alone."""
     sums = (rows.c.status == "answered", rows.c.correct.is_not(None), rows.c.correct)
     counts = (func.sum(case((condition, 1), else_=0)) for condition in sums)
     query = select(rows.c.run, func.count(), *counts).group_by(rows.c.run)
     with reading(engine) as connection:
-        sums_by_run = connection.execute(query.where(rows.c.run.in_(names)))
+        query = query.where(rows.c.run.in_(names), _of_method(engine, rows.c.id, method))
+        sums_by_run = connection.execute(query)
         return {name: RowCounts(*map(int, numbers)) for name, *numbers in sums_by_run}
+
+
+def _of_method(engine: Engine, item: Column[str], method: str) -> ColumnElement[bool]:
+    """Whether an item is of a method, whose name its id begins with; any is where none is named."""
+    if not method:
+        return true()
+    if engine.dialect.name == "sqlite":
+        # LIKE would look at every row; 0 is the character behind the slash.
+        return and_(item >= f"{method}/", item < f"{method}0")
+    return item.startswith(f"{method}/", autoescape=True)
 
 
 LONGEST_TAG = 60
@@ -314,8 +334,8 @@ def since_last_start(journal: list[Entry]) -> list[Entry]:
     return journal[starts[-1] :] if starts else journal
 
 
-def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
-    """What a run's calls came to, or those of one of its questions."""
+def totals(engine: Engine, run: str, item: str | None = None, method: str = "") -> Totals:
+    """What a run's calls came to, or those of one of its questions, or of a method."""
     done = entries.c.status == "done"
     made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
     failed = entries.c.status == "failed"
@@ -329,6 +349,7 @@ def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
     ]
     query = select(*columns, entries.c.model).group_by(entries.c.model).order_by(entries.c.model)
     query = query.where(entries.c.run == run, entries.c.kind == "call")
+    query = query.where(_of_method(engine, entries.c.item, method))
     if item is not None:
         query = query.where(entries.c.item == item)
     by_model: dict[str, Totals] = {}
@@ -362,9 +383,22 @@ def read_reply(engine: Engine, key: str) -> Reply | None:
     return Reply(row.text, usage_of(row), kept=True) if row else None
 
 
-def read_rows(engine: Engine, run: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A batch's results in the order of its questions: the question's id, and the row."""
-    query = select(rows).where(rows.c.run == run).order_by(rows.c.position)
+def read_rows(
+    engine: Engine, run: str, only: Sequence[str] | None = None, status: str = ""
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A batch's results in the order of its questions: the question's id, and the row.
+
+    Args:
+        engine: the store's database.
+        run: which batch.
+        only: the ids of those to read, a hundred or so; None for all.
+        status: how they ended; empty for any way.
+    """
+    query = select(rows.c.id, rows.c.result).where(rows.c.run == run).order_by(rows.c.position)
+    if only is not None:
+        query = query.where(rows.c.id.in_(only))
+    if status:
+        query = query.where(rows.c.status == status)
     with reading(engine) as connection:
         for row in connection.execution_options(yield_per=200).execute(query):
             yield row.id, json.loads(row.result)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import and_, case, func, select
+from sqlalchemy import and_, case, func, select, true
 
 from pearl.lang.text import counted
 from pearl.models.base import Usage
@@ -17,11 +17,14 @@ from pearl.models.tokens import Prices
 from pearl.runtime.calls import Entry
 from pearl.store.database import reading
 from pearl.store.history import (
+    RowCounts,
     RunFilter,
     RunRow,
     Totals,
+    count_rows,
     list_runs,
     read_beside,
+    read_row_keys,
     read_rows,
     read_tags,
     totals,
@@ -98,6 +101,11 @@ class Item:
         return ", ".join(said for said, (key, value) in told.items() if known.get(key) == value)
 
     @property
+    def reason(self) -> str:
+        """Why it failed, in a word; empty where it did not, or nobody knows."""
+        return str((self.row.get("error") or {}).get("reason", ""))
+
+    @property
     def verdict(self) -> str:
         """``right``, ``wrong``, or empty where that is not known."""
         return {"True": "right", "False": "wrong"}.get(str(self.row.get("correct")), "")
@@ -138,6 +146,21 @@ class Item:
         return str(self.row.get("words") or self.get("answer"))
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What the rows of a method came to, or of a job that has none.
+
+    Args:
+        rows: how many there are, answered, judged, and right.
+        counts: what their calls came to.
+        seconds: the middle of their times; None where it is not known.
+    """
+
+    rows: RowCounts
+    counts: Totals
+    seconds: float | None = None
+
+
 def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
     """The page of a job: what its items came to.
 
@@ -147,8 +170,14 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
         prices: what models cost.
         view: where it is served; None for a file.
     """
-    counts = read_counts(engine, run.name)
-    items = [Item(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
+    total = totals(engine, run.name)
+    size = count_rows(engine, [run.name]).get(run.name)
+    if view and size and size.rows > MOST:
+        summary = _page_of_many(engine, run, view, Group(size, total))
+    else:
+        counts = read_counts(engine, run.name)
+        rows = read_rows(engine, run.name)
+        summary = sum_up([Item(row, *counts.get(name, ())) for name, row in rows], view)
     return render(
         "job",
         view,
@@ -156,11 +185,47 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
         name=run.name,
         run=run,
         state=STATES[run.status],
-        total=totals(engine, run.name),
+        total=total,
         cost=partial(cost_of, prices, str(run.head.get("model", ""))),
         **beside(engine, run, view),
-        **sum_up(items, view),
+        **summary,
     )
+
+
+def _page_of_many(engine: Engine, run: RunRow, view: View, every: Group) -> dict[str, Any]:
+    """What `sum_up` gives, of a job with more rows than a page is made of at once: only those that
+    are shown are read with their calls, and their times are not laid side by side."""
+    methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else []
+    groups = {} if methods else {"": every}
+    for method in methods:
+        found = count_rows(engine, [run.name], method).get(run.name)
+        if found:
+            groups[method] = Group(found, totals(engine, run.name, method=method))
+    if _is_narrowed(view):
+        rows = (Item(row) for _, row in read_rows(engine, run.name))
+        names = [item.id for item in rows if item.is_asked_for(view)]
+    else:
+        keys = read_row_keys(engine, run.name)
+        names = sorted(keys, key=lambda name: keys[name].position)
+    shown, links = view.some(names)
+    counts = read_counts(engine, run.name, shown)
+    shown_rows = read_rows(engine, run.name, shown)
+    failed = (Item(row) for _, row in read_rows(engine, run.name, status="failed"))
+    return {
+        "items": [Item(row, *counts.get(name, ())) for name, row in shown_rows],
+        "found": len(names),
+        "links": links,
+        "count": every.rows.rows,
+        "groups": groups,
+        "reasons": Counter(item.reason for item in failed).most_common(),
+        "slowest": [],
+        "line": None,
+    }
+
+
+def _is_narrowed(view: View) -> bool:
+    """Whether a page is asked for some rows only."""
+    return any(map(view.get, ("q", "show", "method")))
 
 
 def neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dict[str, str]:
@@ -168,7 +233,7 @@ def neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dic
     if not view or not item:
         return {}
     before, behind = "", ""
-    if any(map(view.get, ("q", "show", "method"))):
+    if _is_narrowed(view):
         rows = (Item(row) for _, row in read_rows(engine, run.name))
         names = [one.id for one in rows if one.is_asked_for(view) or one.id == item]
         if item in names:
@@ -210,9 +275,10 @@ def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
 
     Returns:
         ``items``, where there are too many those that failed or are wrong first; of a page that is
-        served those on it, ``links`` to the others, and how many are ``found``; ``all`` of them;
-        ``groups`` by method; ``reasons`` why items failed, the commonest first; the ``slowest``,
-        each with its place in ``items``; the ``line`` of items in time, where that is known.
+        served those on it, ``links`` to the others, and how many are ``found``; the ``count`` of
+        all; ``groups`` by method; ``reasons`` why items failed, the commonest first; the
+        ``slowest``, each with its place in ``items``; the ``line`` of items in time, where that
+        is known.
     """
     listed = [item for item in items if item.is_asked_for(view)] if view else list(items)
     found = len(listed)
@@ -227,19 +293,26 @@ def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(item.method, []).append(item)
-    failures = Counter(
-        str((item.row.get("error") or {}).get("reason", "")) for item in items if not item.answered
-    )
+    failures = Counter(item.reason for item in items if not item.answered)
     return {
         "items": listed[:MOST],
         "found": found,
         "links": links,
-        "all": items,
-        "groups": groups,
+        "count": len(items),
+        "groups": {method: _group(own) for method, own in groups.items()},
         "reasons": failures.most_common(),
         "slowest": [(item, places.get(id(item))) for item in slowest],
         "line": _in_time(items) if len(timed) == len(items) <= MOST else None,
     }
+
+
+def _group(items: Sequence[Item]) -> Group:
+    verdicts = [item.verdict for item in items]
+    answered, right = sum(item.answered for item in items), verdicts.count("right")
+    rows = RowCounts(len(items), answered, sum(map(bool, verdicts)), right)
+    times = sorted(item.seconds for item in items if item.seconds is not None)
+    middle = times[len(times) // 2] if times else None
+    return Group(rows, sum((item.counts for item in items), Totals()), middle)
 
 
 def _in_time(items: Iterable[Item]) -> Timeline | None:
@@ -256,8 +329,10 @@ def _in_time(items: Iterable[Item]) -> Timeline | None:
     return timeline([Stage("items", counted(len(bars), "item"), tuple(bars))])
 
 
-def read_counts(engine: Engine, run: str) -> dict[str, tuple[Totals, float | None, float | None]]:
-    """Of each item of a job, what an `Item` has beside its row."""
+def read_counts(
+    engine: Engine, run: str, only: Sequence[str] | None = None
+) -> dict[str, tuple[Totals, float | None, float | None]]:
+    """Of each item of a job, or of some by their ids, what an `Item` has beside its row."""
     columns = entries_table.c
     call, done = columns.kind == "call", columns.status == "done"
     sorts = (
@@ -275,7 +350,7 @@ def read_counts(engine: Engine, run: str) -> dict[str, tuple[Totals, float | Non
             *(func.sum(case((where, 1), else_=0)) for where in sorts),
             *(func.sum(case((and_(call, ~columns.kept), sent), else_=0)) for sent in tokens),
         )
-        .where(columns.run == run)
+        .where(columns.run == run, true() if only is None else columns.item.in_(only))
         .group_by(columns.item, columns.model)
     )
     models: dict[str, dict[str, Totals]] = {}

@@ -158,7 +158,6 @@ def _environment() -> Environment:
         title_of=title_of,
         # Of millionths of a dollar; a dash where no price is known.
         money=lambda millionths: NONE if millionths is None else dollars(millionths),
-        cost=lambda counts, cost: cost(counts.spent_by("")),
         plain=lambda value: value if isinstance(value, str) else canonical_json(value),
         own_words=without_quotes,
         call=print_call,
