@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pearl.answer import (
     Answer,
@@ -37,11 +40,13 @@ from pearl.models.routing import choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
-from pearl.runtime.functions import waited
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import OwnStrategy, Settings, prepare, prepare_plan
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 Document: TypeAlias = str | Path | Source | Sequence[str | Path]
 Named: TypeAlias = "str | OwnAction[..., Any]"
@@ -297,6 +302,38 @@ def _document(document: Document) -> Source:
     return read_documents([*map(str, several)])
 
 
-write_plan_sync = waited(write_plan)
-ask_sync = waited(ask)
-run_sync = waited(run)
+def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
+    """A coroutine's function as one that waits for its end.
+
+    It does so where an event loop runs already, too, as in a notebook; whoever interrupts it there
+    stops the work.
+    """
+
+    @wraps(work)
+    def wait(*args: _P.args, **options: _P.kwargs) -> _T:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(work(*args, **options))
+        stop: list[Callable[[], object]] = []
+
+        async def working() -> _T:
+            task = asyncio.ensure_future(work(*args, **options))
+            stop.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
+            return await task
+
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(asyncio.run, working())
+            try:
+                return done.result()
+            except KeyboardInterrupt:
+                for each in stop:
+                    each()
+                raise
+
+    return wait
+
+
+write_plan_sync = blocking(write_plan)
+ask_sync = blocking(ask)
+run_sync = blocking(run)

@@ -15,6 +15,7 @@ from pearl.api import (
     Actions,
     Document,
     ask,
+    blocking,
     chosen_library,
     chosen_model,
     chosen_tools,
@@ -36,7 +37,6 @@ from pearl.models.middleware.stack import EngineLimits
 from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
-from pearl.runtime.functions import waited
 from pearl.strategies.pearl import Planned
 from pearl.strategies.registry import OwnStrategy, Settings, own_strategy
 
@@ -436,14 +436,14 @@ class Pearl:
             done = await self._done(job, settings)
             return load_run(done.run, settings.store, settings.prices)
 
-    ask_sync = waited(ask)
-    plan_sync = waited(plan)
-    run_sync = waited(run)
-    batch_sync = waited(batch)
-    mine_sync = waited(mine)
-    condense_sync = waited(condense)
-    refine_sync = waited(refine)
-    evaluate_sync = waited(evaluate)
+    ask_sync = blocking(ask)
+    plan_sync = blocking(plan)
+    run_sync = blocking(run)
+    batch_sync = blocking(batch)
+    mine_sync = blocking(mine)
+    condense_sync = blocking(condense)
+    refine_sync = blocking(refine)
+    evaluate_sync = blocking(evaluate)
 
     def _fit(self, model: Model) -> Context:
         return self.context or context_for(model)

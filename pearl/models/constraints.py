@@ -276,6 +276,11 @@ class Forms:
         self._known: dict[Kind, str] = dict(known or {})
         self._flights: dict[Kind, asyncio.Future[None]] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether the model may take any form."""
+        return any((*self._candidates.values(), *self._known.values()))
+
     async def form_of(self, kind: Kind, prove: Prove, *, anew: bool = False) -> str:
         """The form in which constraints of a kind are taken; empty for none.
 

@@ -207,6 +207,8 @@ class Caller:
         Raises:
             ModelError: the model takes none, and it has to.
         """
+        if not (forms.any or self.always):
+            return None
         room = None
         if isinstance(call, WritePlan | NextStep | CorrectPlan | RefinePlan):
             import asyncio

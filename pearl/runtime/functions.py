@@ -1,14 +1,11 @@
-"""Carrying out actions whose body is a function of a person's own (`pearl.lang.functions`), and
-calling functions, sync or async, from where the other kind runs."""
+"""Carrying out actions whose body is a function of a person's own (`pearl.lang.functions`)."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
 from pearl.lang.builtins import Given
@@ -18,9 +15,6 @@ from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Value, as_text, digest, from_json, to_json, type_of
 from pearl.models.middleware.cache import Keep
 from pearl.runtime.binding import Output, StepError
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 async def carry_out(
@@ -107,32 +101,3 @@ def _as_python(param: Param, value: Value) -> object:
         return as_python(value)
     except DecodeError as error:
         raise StepError("value", f"{param.name}: {error}") from None
-
-
-def waited(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
-    """A coroutine's function that waits for its end, also where an event loop runs already, as in
-    a notebook; whoever interrupts it there stops the work."""
-
-    @wraps(work)
-    def wait(*args: _P.args, **options: _P.kwargs) -> _T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(work(*args, **options))
-        stop: list[Callable[[], object]] = []
-
-        async def working() -> _T:
-            task = asyncio.ensure_future(work(*args, **options))
-            stop.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
-            return await task
-
-        with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(asyncio.run, working())
-            try:
-                return done.result()
-            except KeyboardInterrupt:
-                for each in stop:
-                    each()
-                raise
-
-    return wait

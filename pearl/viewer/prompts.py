@@ -8,7 +8,9 @@ shown. Nothing is asked of anybody, and no function of a person's own is called.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +28,6 @@ from pearl.prompts.calls import Message
 from pearl.prompts.render import render
 from pearl.runtime.calls import CONSTRAINED, Entry, Journal
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.runtime.functions import waited
 from pearl.runtime.loop import RunError
 from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
 
@@ -88,15 +89,18 @@ def read_prompts(
             context,
             planning=planning_context(model, context),
         )
-        for prepared in _ways(entries, head, library):
-            if found.keys() >= replies.keys():
-                break
-            question = str(head.get("question", ""))
-            try:
-                waited(answer)(prepared, question, document, options, session)
-            except (RunError, ModelError, InputError):
-                # It went another way than the run did: what was met until then is sound.
-                continue
+        # An event loop may run already in this thread, as in a notebook.
+        with ThreadPoolExecutor(1) as pool:
+            for prepared in _ways(entries, head, library):
+                if found.keys() >= replies.keys():
+                    break
+                question = str(head.get("question", ""))
+                replayed = answer(prepared, question, document, options, session)
+                try:
+                    pool.submit(asyncio.run, replayed).result()
+                except (RunError, ModelError, InputError):
+                    # It went another way than the run did: what was met until then is sound.
+                    continue
     return found
 
 
