@@ -18,11 +18,12 @@ from tests.server import KEY, Serve, answering, completion, failing
 from tests.test_batch_api import ask, said, texts, words
 from tests.test_endpoint import answered, short, step
 
-openai = pytest.importorskip("openai")
 AZURE_KEY = "azurefeedfeedfeedfeed"
 
 
 def client(url: str, **options: Any) -> Any:
+    import openai
+
     return openai.AsyncOpenAI(**{"api_key": KEY, "base_url": url, **options})
 
 
@@ -112,9 +113,11 @@ def test_a_client_that_cannot_sign_in_is_told_in_one_line(serve: Serve):
 
 
 def test_a_client_that_cannot_be_used_is_told_at_once(serve: Serve):
+    from openai import OpenAI
+
     server = serve([])
     with pytest.raises(InputError, match="AsyncOpenAI"):
-        OpenAIModel(openai.OpenAI(api_key=KEY, base_url=server.url), "m")
+        OpenAIModel(OpenAI(api_key=KEY, base_url=server.url), "m")
     with pytest.raises(InputError, match="use chat or responses"):
         OpenAIModel(client(server.url), "m", api="completions")  # type: ignore[arg-type]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import pearl
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.report import summarise
+from pearl.lang.extensions import extension
 from pearl.strategies.registry import find_strategy
 from tests.mind import Mind
 from tests.server import Serve
@@ -98,6 +100,16 @@ def test_only_what_is_named_is_loaded(installed: None):
     assert "SHOUT" in pearl.load_library("core", "own").actions
     assert "readers" in sys.modules
     assert find_strategy("own").about == "One step, whatever is asked."
+
+
+def test_what_is_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    assert extension("tools", "late") is None
+    about = tmp_path / "late-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: late\nVersion: 1\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[pearl.tools]\nlate = math:pi\n", encoding="utf-8")
+    assert extension("tools", "late") == math.pi
 
 
 def test_commands_take_what_a_package_offers(installed: None, serve: Serve, questions: Path):

@@ -16,7 +16,6 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check
-from pearl.lsp.documents import Lines
 from tests.conftest import ROOT
 from tests.editor import (
     ABLE,
@@ -316,6 +315,8 @@ def _places(text: str) -> list[int]:
     st.text("a\r\n"), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.text("b\r\n")))
 )
 def test_an_edit_leaves_every_line_where_it_is(text: str, edits: list[tuple[int, int, str]]):
+    from pearl.lsp.documents import Lines
+
     lines = Lines(text)
     for one, other, new in edits:
         start, end = sorted(min(at, len(lines.text)) for at in (one, other))

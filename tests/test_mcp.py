@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mcp
 import pytest
-from mcp.client.stdio import StdioServerParameters
 
 from pearl.cli.mcp import TAKES
 from tests.shell import GOOD, STORY, call, one_line
@@ -17,11 +15,12 @@ from tests.shell import GOOD, STORY, call, one_line
 
 def told(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
     """What each call of one session gave: data, or the line that says why there is none."""
+    import mcp
 
     async def each() -> list[Any]:
         words = ["-m", "pearl", "mcp", "--root", "papers", "--store", "kept.db"]
         given = {"PEARL_CONSTRAIN": "never", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
-        server = StdioServerParameters(command=sys.executable, args=words, env=given)
+        server = mcp.StdioServerParameters(command=sys.executable, args=words, env=given)
         async with mcp.Client(mcp.stdio_client(server, said)) as client:
             tools = await client.list_tools()
             assert [one.name for one in tools.tools] == ["ask", "plan", "lint", "actions"]

@@ -129,7 +129,7 @@ def test_a_program_s_tools_are_called_in_one_session(monkeypatch: pytest.MonkeyP
 
 def test_a_program_is_ended_with_its_session_and_begun_again():
     tools = load_tools(declare(PROGRAM, "here", "ends"), {})
-    (before,), (ended, after) = said(tools, ("here", {})), said(tools, ("ends", {}), ("here", {}))
+    before, ended, after = said(tools, ("here", {}), ("ends", {}), ("here", {}))
     assert ended == f"network: notes_ends: {ENDED}."
     numbers = [int(str(one).split("'")[1].split()[0]) for one in (before, after)]
     assert numbers[0] != numbers[1]
