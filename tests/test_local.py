@@ -175,7 +175,7 @@ def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPat
     assert there.usage.cached_tokens > 60
 
 
-@pytest.mark.parametrize("strategy", ["fsm2", "rebel", "react"])
+@pytest.mark.parametrize("strategy", ["fsm2", "react"])
 def test_a_strategy_reaches_it_and_ends(strategy: str):
     """This model writes hardly any JSON: a refusal of one line is an end."""
     model, limits = Local("local", FILE), Limits(steps=1, calls=3)
