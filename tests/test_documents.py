@@ -32,13 +32,14 @@ LEASE = "The deposit is 1,900 pounds."
 
 
 def pdf_of(pages: Sequence[Sequence[str]]) -> bytes:
-    """A PDF with so many lines a page; an empty line leaves a gap."""
+    """A PDF with so many lines a page; an empty line leaves a gap, and a tab a wide one."""
     font = b"<</Type/Font/Subtype/Type1/BaseFont/Times-Roman/Encoding/WinAnsiEncoding>>"
     bodies = [b"<</Type/Catalog/Pages 2 0 R>>", b"", font]
     for lines in pages:
         shown = b"".join(
             b"(" + line.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
-            .encode("cp1252") + b")Tj T*\n" for line in lines
+            .replace("\t", ")Tj 150 0 Td(").encode("cp1252")
+            + b")Tj %d 0 Td T*\n" % (-150 * line.count("\t")) for line in lines
         )  # fmt: skip
         drawn = b"BT /F 11 Tf 13 TL 60 780 Td\n" + shown + b"ET"
         bodies.append(
@@ -122,6 +123,14 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
 def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
     Path(name).write_bytes(data)
     assert read_document(name).text == text
+
+
+def test_cells_of_a_pdf_s_tables_are_kept_apart():
+    rows = ["Item\t2034\t2035", "Rent of the hall\t1 200\t900", "Heating\t300\t12 500"]
+    text = documents.pdf(pdf_of([[*rows, "", "Two  words, and  12 500 crowns."]]))
+    assert [*filter(None, text.replace("\f", "").split("\n"))] == [
+        *rows, "Two words, and 12 500 crowns.",
+    ]  # fmt: skip
 
 
 def test_lines_of_a_pdf_become_paragraphs_over_pages_too():

@@ -171,11 +171,30 @@ def _lines(page: PdfTextPage) -> list[_Line]:
     at = 0
     for line in page.get_text_range().split("\r\n"):
         if text := line.strip():
-            start, bottom, _, _ = page.get_charbox(at + line.index(text[0]), loose=True)
+            first = at + line.index(text[0])
+            start, bottom, _, _ = page.get_charbox(first, loose=True)
+            text = _with_cells(page, text, first)
             # So is a hyphen at a line's end.
             lines.append((text.replace("\ufffe", "").replace("\f", " "), start, bottom))
         at += len(line) + 2
     return lines
+
+
+def _with_cells(page: PdfTextPage, line: str, first: int) -> str:
+    """A line with a tab for each gap between words that is wider than the letters are high.
+
+    Args:
+        page: where it stands.
+        line: its text.
+        first: the number of its first character on the page.
+    """
+    letters = list(line)
+    for space in re.finditer(r"(?<=\S) (?=\S)", line):
+        _, _, end, _ = page.get_charbox(first + space.start() - 1, loose=True)
+        begin, bottom, _, top = page.get_charbox(first + space.end(), loose=True)
+        if begin - end > top - bottom:
+            letters[space.start()] = "\t"
+    return "".join(letters)
 
 
 def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
