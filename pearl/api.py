@@ -43,7 +43,13 @@ from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
-from pearl.strategies.registry import OwnStrategy, Settings, prepare, prepare_plan
+from pearl.strategies.registry import (
+    OwnStrategy,
+    Settings,
+    limits_within,
+    prepare,
+    prepare_plan,
+)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -163,6 +169,7 @@ async def ask(
     examples: int = 0,
     shown: int = 0,
     turns: bool = False,
+    depth: int | None = None,
 ) -> Answer:
     """Answer a question about a document, with evidence; by default with a plan written first.
 
@@ -186,13 +193,16 @@ async def ask(
         examples: worked examples that each demand for a form shows, at most.
         shown: as `write_plan` takes it; for ``pearl``.
         turns: for ``fsm1`` and ``fsm2``, whether states are turns of one conversation.
+        depth: decompositions (``decomp``) or sub-questions (``rebel``, 0 for none) within each
+            other, at most; by default the strategy's own.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    model, settings = chosen_model(model), Settings(shown=shown, turns=turns)
+    model = chosen_model(model)
+    settings = Settings(limits=limits_within(depth), shown=shown, turns=turns)
     planner = planner_of(model).name
     asked_of = chosen_tools(tools)
     prepared = prepare(

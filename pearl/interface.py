@@ -38,7 +38,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
 from pearl.strategies.pearl import Planned
-from pearl.strategies.registry import OwnStrategy, Settings, own_strategy
+from pearl.strategies.registry import OwnStrategy, Settings, limits_within, own_strategy
 
 if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
@@ -122,6 +122,7 @@ class Pearl:
         examples: int = 0,
         shown: int = 0,
         turns: bool = False,
+        depth: int | None = None,
         watch: Watch | None = None,
         began: Began | None = None,
     ) -> Answer:
@@ -144,6 +145,7 @@ class Pearl:
             examples=examples,
             shown=shown,
             turns=turns,
+            depth=depth,
         )
 
     async def plan(
@@ -202,6 +204,7 @@ class Pearl:
         examples: int = 0,
         shown: int = 0,
         turns: bool = False,
+        depth: int | None = None,
     ) -> JobResult:
         """Answer a file of questions, as ``pearl batch`` does.
 
@@ -210,7 +213,7 @@ class Pearl:
                 gold and plan.
             documents: the folder with their documents; by default the file's own.
             output: a file for the rows of answers, too.
-            strategy, tools, examples, shown, turns: as `ask` takes them.
+            strategy, tools, examples, shown, turns, depth: as `ask` takes them.
 
         Raises:
             InputError: something given cannot be used; nothing was sent.
@@ -222,7 +225,7 @@ class Pearl:
             strategy,
             chosen_library(self.library),
             self.demonstrations,
-            Settings(shown=shown, turns=turns),
+            Settings(limits=limits_within(depth), shown=shown, turns=turns),
             fit=self._fit,
             plans=chosen_library(self.library) or load_library(),
             examples=examples,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import pearl
 from pearl.models.middleware import rate_limit
 from tests.runs import entries, runs
 from tests.server import Script, completion, failing, resetting
@@ -463,6 +464,27 @@ def test_an_estimate_takes_off_what_is_kept(serve: Any):
     server.script = saying("Yes.")
     assert batched() == 3
     assert estimated() == [0, 4, 0, 0]
+
+
+def test_how_deep_a_strategy_goes_is_an_option_of_ask_and_batch(serve: Any):
+    server = serve(saying("nothing"))
+    write({"id": "a", "question": "Why?", "document": "story.txt"})
+    runs = set()
+    for line in ("batch q.jsonl -o a.jsonl", "ask story.txt Why?"):
+        for depth in (None, 0, 1):
+            before = len(server.asked)
+            more = () if depth is None else ("--depth", str(depth))
+            done = call(
+                *line.split(), "--strategy", "rebel", "--tools", "none", *more, "--no-cache"
+            )
+            splits = [one for one in server.asked[before:] if "sub_questions" in one.text]
+            assert (done.code, bool(splits)) == (1, depth != 0), done.err
+            runs.add(call("runs", "--json").json[0]["run"])
+    # A batch that goes deeper is another run, and none that is gone on with.
+    assert len(runs) == 6
+    with pytest.raises(pearl.RunError):
+        pearl.ask_sync("story.txt", "Why?", strategy="rebel", tools="none", model="m", depth=0)
+    assert "sub_questions" not in server.asked[-1].text
 
 
 FINISHED = json.dumps({"thought": "It says so.", "action": "Finish", "input": "At noon."})

@@ -28,8 +28,8 @@ _T = TypeVar("_T")
 @click.command("ask", epilog='Example:  pearl ask story.txt "Why does Mara leave the lighthouse?"')
 @click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
 @click.argument("question")
-@shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns", "models")
-@shared("constrain", "context", "store", "cache", "json")
+@shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns")
+@shared("depth", "models", "constrain", "context", "store", "cache", "json")
 def ask_command(documents: tuple[str, ...], question: str, given: Options) -> None:
     """Answer QUESTION about DOCUMENT... (files and folders; one may be - for standard input).
 
@@ -63,6 +63,7 @@ def ask_command(documents: tuple[str, ...], question: str, given: Options) -> No
         constrain=given.constrain,
         examples=given.examples,
         turns=given.turns,
+        depth=given.depth,
     )
     show(_run(work, model, given), source, as_json=given.as_json)
 

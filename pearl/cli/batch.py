@@ -185,7 +185,7 @@ def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
     from pearl.answer import context_for
     from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
-    from pearl.strategies.registry import Settings
+    from pearl.strategies.registry import Settings, limits_within
 
     library = library_for(given.strategy, given.libraries)
     return make_setup(
@@ -193,7 +193,12 @@ def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
         given.strategy,
         library,
         given.demos,
-        Settings(chosen_passes(given.passes), shown=given.shown, turns=given.turns),
+        Settings(
+            chosen_passes(given.passes),
+            limits_within(given.depth),
+            shown=given.shown,
+            turns=given.turns,
+        ),
         fit=partial(context_for, policy=given.context, window=given.window),
         plans=library or load_sound(given.libraries),
         examples=given.examples,

@@ -281,7 +281,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "scoring": ("metric", "rubric", "grader"),
         # How a batch's questions are answered.
         "answering": tuple(
-            "strategy tools library demos shown examples turns constrain policy window pass".split()
+            "strategy tools library demos shown examples turns depth constrain policy window "
+            "pass".split()
         ),
         # Who answers.
         "models": ("model", "planner", "reader"),

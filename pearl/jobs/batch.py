@@ -39,6 +39,7 @@ from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
 from pearl.strategies.registry import (
+    DEFAULT_LIMITS,
     DEFAULT_SETTINGS,
     OwnStrategy,
     Prepared,
@@ -91,6 +92,8 @@ class Setup:
             how.append(f"{settings.shown} shown")
         if settings.turns:
             how.append("turns")
+        if settings.limits != DEFAULT_LIMITS:
+            how.append(f"{settings.limits.depth} deep")
         return digest([prepared.library.digest, shown, fitting, settings.passes, *how])
 
 

@@ -93,6 +93,11 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+def limits_within(depth: int | None) -> Limits:
+    """The limits with another depth, or the usual ones where it is None."""
+    return DEFAULT_LIMITS if depth is None else replace(DEFAULT_LIMITS, depth=depth)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a person may choose of a strategy beside its library and its demonstrations.
