@@ -197,7 +197,7 @@ def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, given: Opti
         return settle(lambda began: how(began=began))
 
 
-NEAREST = "come nearest; none need bear on the question"
+NEAREST = "come nearest; they may not answer the question"
 
 
 def show(answer: Answer, document: Source, *, as_json: bool) -> None:
