@@ -225,7 +225,7 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
 
     async def work() -> None:
         begun, loop = asyncio.Event(), asyncio.get_running_loop()
-        model.told = lambda path, share: loop.call_soon_threadsafe(begun.set) and None
+        model.on_progress = lambda path, share: loop.call_soon_threadsafe(begun.set) and None
         under_way = asyncio.create_task(model.answer(step(STORY, "each day of a long year")))
         await begun.wait()
         waiting = asyncio.create_task(model.answer(step(STORY, "nothing")))

@@ -177,7 +177,7 @@ def progress(
 
         for one in members(model) if model else ():
             if isinstance(one, Local):
-                one.told = told
+                one.on_progress = told
         yield watch
 
 

@@ -163,10 +163,10 @@ def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         return completion
     contents = [_get(item, "content") for item in items]
     parts = [part for each in contents if isinstance(each, list) for part in each]
-    said = [part for part in parts if _get(part, "type") in ("output_text", "refusal")]
+    spoken = [part for part in parts if _get(part, "type") in ("output_text", "refusal")]
     message = {
-        "content": _joined([part["text"] for part in said if "text" in part]),
-        "refusal": _joined([part["refusal"] for part in said if "refusal" in part]),
+        "content": _joined([part["text"] for part in spoken if "text" in part]),
+        "refusal": _joined([part["refusal"] for part in spoken if "refusal" in part]),
         "tool_calls": [{"custom": it} for it in items if _get(it, "type") == "custom_tool_call"],
     }
     why = _get(_get(data, "incomplete_details"), "reason")
@@ -293,8 +293,8 @@ class Complaint:
     def window(self) -> int | None:
         """Tokens that fit the model, where that can be read; the smallest number in question, as
         the other is the prompt's."""
-        found = [match[1] for pattern in _WINDOWS for match in pattern.finditer(self.words)]
-        return self.n_ctx or min((int(each.replace(",", "")) for each in found), default=None)
+        numbers = [match[1] for pattern in _WINDOWS for match in pattern.finditer(self.words)]
+        return self.n_ctx or min((int(each.replace(",", "")) for each in numbers), default=None)
 
 
 def read_complaint(body: bytes, redact: Redact) -> Complaint:

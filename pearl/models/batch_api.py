@@ -212,9 +212,9 @@ class _Session:
         if key in self._answered:
             reply = reread(key, self._answered[key], self._redact)
             if reply is not None:
-                kept = key in self._booked
+                booked = key in self._booked
                 self._booked.add(key)
-                return replace(reply, kept=kept)
+                return replace(reply, kept=booked)
             # Somebody has changed the file meanwhile.
             del self._answered[key]
         waiting = self._waiting.get(key)
@@ -323,12 +323,12 @@ class _Session:
 
     async def _deliver(self, number: int, missing: ModelError) -> None:
         """Tell everybody who waits for a request of a batch what came of it, or what is missing."""
-        left = dict.fromkeys(self._keys[number])
+        unanswered = dict.fromkeys(self._keys[number])
         errors: list[ModelError] = []
         async for outcome in self._outcomes(number):
-            if outcome.key not in left:
+            if outcome.key not in unanswered:
                 continue
-            del left[outcome.key]
+            del unanswered[outcome.key]
             self._batch_of.pop(outcome.key, None)
             self._remember(outcome)
             if outcome.reply is not None:
@@ -337,7 +337,7 @@ class _Session:
                 errors.append(outcome.error)
                 if not self._rewritten(outcome.key, outcome.error.complaint):
                     self._tell(outcome.key, outcome.error)
-        for key in left:
+        for key in unanswered:
             errors.append(_again(missing))
             self._batch_of.pop(key, None)
             self._tell(key, errors[-1])

@@ -131,13 +131,13 @@ class BatchClient:
 
     async def create(self, input_file_id: str, mark: str) -> ProviderBatch:
         """Begin a batch of what was uploaded, with a mark that a person may know it by there."""
-        asked = {
+        fields = {
             "input_file_id": input_file_id,
             "endpoint": self._transport.batch_path,
             "completion_window": "24h",
             "metadata": {"pearl": mark},
         }
-        body = json.dumps(asked).encode()
+        body = json.dumps(fields).encode()
         return self._read(await self._ask("POST", "batches", body=body))
 
     async def look(self, batch_id: str) -> ProviderBatch:

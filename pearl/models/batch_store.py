@@ -371,9 +371,9 @@ class Lifecycle:
             except ModelError as error:
                 if error.reason not in PASSING:
                     raise
-                asked = min(error.retry_after or 0.0, LONGEST_ASKED)
+                pause = min(error.retry_after or 0.0, LONGEST_ASKED)
             self._tell(replace(status, status="unreachable"))
-            await asyncio.sleep(max(asked, self._pause(tries)))
+            await asyncio.sleep(max(pause, self._pause(tries)))
             tries += 1
 
     def _pause(self, looks: int) -> float:

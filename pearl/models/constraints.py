@@ -67,20 +67,20 @@ _LOOSE = frozenset(
 """Keywords that OpenAI's strict mode has refused; replies are checked for them all the same."""
 
 
-def choose_mode(given: str | None = None) -> Mode:
+def choose_mode(mode: str | None = None) -> Mode:
     """The mode a person means.
 
     Args:
-        given: theirs; None for what ``PEARL_CONSTRAIN`` says, or ``auto``.
+        mode: theirs; None for what ``PEARL_CONSTRAIN`` says, or ``auto``.
 
     Raises:
         InputError: it is none.
     """
-    named = given or os.environ.get("PEARL_CONSTRAIN", "").strip() or "auto"
+    named = mode or os.environ.get("PEARL_CONSTRAIN", "").strip() or "auto"
     if named in get_args(Mode):
         return cast(Mode, named)
-    what = "constrain" if given else "PEARL_CONSTRAIN"
-    raise InputError(f"{what} is wrong: it is to be auto, always or never.")
+    name = "constrain" if mode else "PEARL_CONSTRAIN"
+    raise InputError(f"{name} is wrong: it is to be auto, always or never.")
 
 
 # --- what a call is held to ---
@@ -134,18 +134,18 @@ def _reply_schema(call: FillSchema) -> dict[str, Any]:
     """The JSON schema of a reply: objects have the fields that are asked for, and no others."""
     fields = {field.name: json.loads(field.within or field.schema) for field in call.schema.fields}
     whole = {"type": "object", "properties": fields, "required": [*fields]}
-    return {name: _closed(one) for name, one in whole.items()} | {"additionalProperties": False}
+    return {name: _closed(part) for name, part in whole.items()} | {"additionalProperties": False}
 
 
 def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(schema, list):
-        return [_closed(one) for one in schema]
+        return [_closed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") == "string" and not schema.keys() & {"enum", "const", "maxLength"}:
         # A small model comes into a loop, and out of it only where the text has to end.
         return {**schema, "maxLength": LONGEST_TEXT}
-    closed = {name: _closed(one) for name, one in schema.items()}
+    closed = {name: _closed(part) for name, part in schema.items()}
     return closed | {"additionalProperties": False} if "properties" in closed else closed
 
 
@@ -171,11 +171,11 @@ def held(call: Call) -> Call:
 
 
 def _held(write: WritePlan) -> WritePlan:
-    plans = [(one, parse(one.plan).plan) for one in write.demonstrations]
+    plans = [(demo, parse(demo.plan).plan) for demo in write.demonstrations]
     # One that declares an action of its own shows what the reply may not do.
     shown = tuple(
-        replace(one, plan=print_plan(by_number(plan)).strip())
-        for one, plan in plans
+        replace(demo, plan=print_plan(by_number(plan)).strip())
+        for demo, plan in plans
         if not plan.declares
     )
     return replace(write, demonstrations=shown, held=True)
@@ -220,17 +220,17 @@ def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - an
     Decoders take a pattern for the whole text (xgrammar), or do not take such a one (llama.cpp).
     """
     if isinstance(schema, list):
-        return [_without(one, keywords) for one in schema]
+        return [_without(part, keywords) for part in schema]
     if not isinstance(schema, dict):
         return schema
     named = schema.get("properties")
-    kept = {name: _without(one, keywords) for name, one in schema.items() if name not in keywords}
-    if not re.fullmatch(r"\^.*\$", str(kept.get("pattern", "^$")), re.DOTALL):
-        del kept["pattern"]
+    rest = {name: _without(part, keywords) for name, part in schema.items() if name not in keywords}
+    if not re.fullmatch(r"\^.*\$", str(rest.get("pattern", "^$")), re.DOTALL):
+        del rest["pattern"]
     if isinstance(named, dict):
         # A field may have the name of a keyword.
-        kept["properties"] = {name: _without(one, keywords) for name, one in named.items()}
-    return kept
+        rest["properties"] = {name: _without(part, keywords) for name, part in named.items()}
+    return rest
 
 
 # --- what an endpoint takes ---
@@ -266,14 +266,14 @@ class Forms:
         endpoint: str = "",
         grammars: Sequence[str] = GRAMMARS,
         schemas: Sequence[str] = SCHEMAS,
-        known: Mapping[Kind, str] | None = None,
+        forms: Mapping[Kind, str] | None = None,
         room: Room = lambda _: None,
     ) -> None:
         self.notice = ""
         self.room = room
         self._endpoint = hashlib.sha256(endpoint.encode()).hexdigest() if endpoint else ""
         self._candidates: dict[Kind, Sequence[str]] = {"grammar": grammars, "schema": schemas}
-        self._known: dict[Kind, str] = dict(known or {})
+        self._known: dict[Kind, str] = dict(forms or {})
         self._flights: dict[Kind, asyncio.Future[None]] = {}
 
     @property
@@ -348,10 +348,10 @@ class Forms:
             if reply is None:
                 none = None
                 continue
-            said = reply.strip()
+            answer = reply.strip()
             with suppress(ValueError, TypeError, KeyError, RecursionError):
-                said = said if kind == "grammar" else json.loads(said)["word"]
-            if said == word:
+                answer = answer if kind == "grammar" else json.loads(answer)["word"]
+            if answer == word:
                 return form
         return none
 
@@ -359,12 +359,12 @@ class Forms:
         entry = _read().get(self._endpoint) if self._endpoint else None
         if not isinstance(entry, dict):
             return {}
-        asked = entry.get("asked")
-        if not isinstance(asked, int | float) or not time.time() - asked < KNOWN_FOR:
+        proven_at = entry.get("asked")
+        if not isinstance(proven_at, int | float) or not time.time() - proven_at < KNOWN_FOR:
             return {}
-        known = {kind: entry.get(kind, None) for kind in self._candidates}
+        stored = {kind: entry.get(kind, None) for kind in self._candidates}
         takes = {kind: ("", *forms) for kind, forms in self._candidates.items()}
-        return {kind: str(form) for kind, form in known.items() if form in takes[kind]}
+        return {kind: str(form) for kind, form in stored.items() if form in takes[kind]}
 
     def _remember(self, kind: Kind, form: str | None) -> None:
         """Write down what a kind is taken in; None forgets it."""
@@ -374,7 +374,7 @@ class Forms:
             # RuntimeError: a process may have no home at all. It asks again then.
             path = _file()
             entry = {**self._remembered(), "asked": time.time()}
-            entry = {name: one for name, one in {**entry, kind: form}.items() if one is not None}
+            entry = {key: data for key, data in {**entry, kind: form}.items() if data is not None}
             path.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps({**_read(), self._endpoint: entry}, indent=1)
             with replacing(path) as file:

@@ -51,12 +51,12 @@ class Embed(Protocol):
         ...
 
 
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     """The cosine of the angle between two vectors; 0 where one of them has no length."""
-    lengths = math.hypot(*one) * math.hypot(*other)
+    lengths = math.hypot(*first) * math.hypot(*second)
     if not lengths or not math.isfinite(lengths):
         return 0.0
-    return sum(left * right for left, right in zip(one, other, strict=True)) / lengths
+    return sum(x * y for x, y in zip(first, second, strict=True)) / lengths
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -90,7 +90,7 @@ class TfIdf:
         for text in texts:
             folded = unicodedata.normalize("NFKD", text.casefold())
             words = _WORD.findall("".join(c for c in folded if not unicodedata.combining(c)))
-            by_word.append(Counter((*words, *(f"{one} {two}" for one, two in pairwise(words)))))
+            by_word.append(Counter((*words, *(f"{a} {b}" for a, b in pairwise(words)))))
             marked = [f" {word} " for word in words]
             by_piece.append(
                 Counter(

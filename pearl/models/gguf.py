@@ -47,21 +47,21 @@ def read_head(path: Path) -> Head:
         raise InputError(f"{path} cannot be read ({error.strerror}): name a GGUF file.") from None
     try:
         with file:
-            said = dict(_said(file))
-        kind = said["general.architecture"]
-        window = int(said[f"{kind}.context_length"])
-        heads = said.get(f"{kind}.attention.head_count", 1)
-        width = said[f"{kind}.embedding_length"] // heads
-        each = said.get(f"{kind}.attention.key_length", width)
-        each += said.get(f"{kind}.attention.value_length", width)
-        kept = said.get(f"{kind}.attention.head_count_kv", heads)
+            entries = dict(_entries(file))
+        kind = entries["general.architecture"]
+        window = int(entries[f"{kind}.context_length"])
+        heads = entries.get(f"{kind}.attention.head_count", 1)
+        width = entries[f"{kind}.embedding_length"] // heads
+        each = entries.get(f"{kind}.attention.key_length", width)
+        each += entries.get(f"{kind}.attention.value_length", width)
+        kv_heads = entries.get(f"{kind}.attention.head_count_kv", heads)
         # Keys and values are kept in two bytes a number.
-        return Head(window, 2 * said[f"{kind}.block_count"] * kept * each)
+        return Head(window, 2 * entries[f"{kind}.block_count"] * kv_heads * each)
     except (OSError, ValueError, KeyError, TypeError, ArithmeticError, struct.error):
         raise InputError(f"{path} is no GGUF file of a language model: name one.") from None
 
 
-def _said(file: BinaryIO) -> Iterator[tuple[str, Any]]:
+def _entries(file: BinaryIO) -> Iterator[tuple[str, Any]]:
     """Keys with their values: numbers and short texts; None stands for what is passed over."""
 
     def unpack(form: str) -> tuple[Any, ...]:

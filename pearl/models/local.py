@@ -62,8 +62,8 @@ class Local:
         from pearl.models.settings import make_settings
 
         self.name = name
-        self.told: Callable[[str, float], None] | None = None
-        """Told a call's path, and the share of its prompt that has been read."""
+        self.on_progress: Callable[[str, float], None] | None = None
+        """Called with a call's path, and the share of its prompt that has been read."""
         if find_spec("xllamacpp") is None:
             raise InputError(
                 f"The model {name} needs llama.cpp: pip install '.[local]' in Pearl's folder, or "
@@ -85,15 +85,15 @@ class Local:
         settings = make_settings()
         limit = settings.max_tokens or REPLY
         self._longest = settings.max_tokens or max(PLAN, self.window // 16)
-        known: dict[Kind, str] = {"grammar": "grammar", "schema": "json_schema"}
+        forms: dict[Kind, str] = {"grammar": "grammar", "schema": "json_schema"}
         room = partial(room_for, self._longest, self.count, window=self.window)
-        self.forms = Forms(known=known, room=room)
+        self.forms = Forms(forms=forms, room=room)
         # An endpoint may have died; a model of this process is slow at most.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
         sampling = [settings.temperature or 0, settings.seed, limit]
         self.identity = canonical_json(["local", file_hash(self._path), sampling])
-        said = {"max_tokens": limit, "temperature": settings.temperature or 0.0}
-        self._settings = settings.model_copy(update=said)
+        limits = {"max_tokens": limit, "temperature": settings.temperature or 0.0}
+        self._settings = settings.model_copy(update=limits)
         self.sampling = self._settings.sampling
 
     @property
@@ -137,8 +137,8 @@ class Local:
                 return True
             if "prompt_progress" in chunk:
                 read.update(chunk["prompt_progress"])
-                if self.told:
-                    self.told(request.path, read["processed"] / read["total"])
+                if self.on_progress:
+                    self.on_progress(request.path, read["processed"] / read["total"])
             for choice in chunk["choices"]:
                 pieces.append(choice["delta"].get("content") or "")
                 ended["finish_reason"] = choice["finish_reason"]
@@ -313,11 +313,11 @@ def _check_memory(name: str, path: Path, window: int, head: Head) -> None:
     if weights + window * head.bytes_a_token <= free:
         return
     fits = (free - weights) // max(head.bytes_a_token, 1) // 1024 * 1024
-    way = f"set PEARL_CONTEXT={fits}" if fits >= 2048 else "take a smaller model"
+    advice = f"set PEARL_CONTEXT={fits}" if fits >= 2048 else "take a smaller model"
     need = (weights + window * head.bytes_a_token) / 1e9
     raise InputError(
         f"{name} takes about {need:,.1f} GB of memory with a window of {window:,} tokens, and "
-        f"{free / 1e9:,.1f} GB are free: {way}."
+        f"{free / 1e9:,.1f} GB are free: {advice}."
     )
 
 

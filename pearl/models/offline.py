@@ -178,9 +178,9 @@ def carry_out(call: ExecuteStep) -> str:
     document gave is read as a document itself. Of another step without the document all that can
     be said is its arguments.
     """
-    if (found := _findings(call)) is not None:
-        given = tuple((name, value) for name, value in call.arguments if name != FINDINGS)
-        call = replace(call, document=Source("findings", found), arguments=given, written=())
+    if (findings := _findings(call)) is not None:
+        others = tuple((name, value) for name, value in call.arguments if name != FINDINGS)
+        call = replace(call, document=Source("findings", findings), arguments=others, written=())
     if call.document is None:
         # Of pairs only what was answered, as a key may be a part's label.
         values = [
@@ -200,12 +200,12 @@ def carry_out(call: ExecuteStep) -> str:
         below = f"\n{text}"
         # Whether one sentence holds most words of the statement that is to be checked, and none
         # that holds as many says the opposite.
-        asked = {stem for _, value in call.arguments for stem in words(as_text(value))}
-        most = max((len(asked & held) for held in read.stems), default=0)
+        claimed = {stem for _, value in call.arguments for stem in words(as_text(value))}
+        most = max((len(claimed & own) for own in read.stems), default=0)
         claim = "\n".join(as_text(value) for _, value in call.arguments)
-        rests = [text for text, held in zip(texts, read.stems, strict=True)
-                 if len(asked & held) == most]  # fmt: skip
-        true = bool(asked) and most >= HELD * len(asked)
+        rests = [text for text, own in zip(texts, read.stems, strict=True)
+                 if len(claimed & own) == most]  # fmt: skip
+        true = bool(claimed) and most >= HELD * len(claimed)
         true = true and not any(_denies(text, claim) for text in rests)
         text = text or NOTHING
     match call.action.returns:
@@ -226,9 +226,9 @@ def _denies(sentence: str, claim: str) -> bool:
     """Whether one of the two is negated and the other is not."""
     if bool(_NEGATION.search(sentence)) is not bool(_NEGATION.search(claim)):
         return True
-    one, other = set(words(sentence)), set(words(claim))
-    negated = {f"{prefix}{stem}" for prefix in ("un", "non") for stem in one ^ other}
-    return not negated.isdisjoint(one ^ other)
+    first, second = set(words(sentence)), set(words(claim))
+    negated = {f"{prefix}{stem}" for prefix in ("un", "non") for stem in first ^ second}
+    return not negated.isdisjoint(first ^ second)
 
 
 def _findings(call: ExecuteStep) -> str | None:
@@ -238,15 +238,15 @@ def _findings(call: ExecuteStep) -> str | None:
     for name, value in call.arguments:
         if name == FINDINGS:
             merges = True
-            left: list[Value] = [value]
-            while left:
-                one = left.pop(0)
-                if isinstance(one, Pairs):
-                    left = [part for _, part in one] + left
-                elif isinstance(one, list):
-                    left = [*one, *left]
-                elif as_text(one).strip() != NOTHING:
-                    pieces += (line.removeprefix("> ") for line in as_text(one).splitlines())
+            pending: list[Value] = [value]
+            while pending:
+                item = pending.pop(0)
+                if isinstance(item, Pairs):
+                    pending = [part for _, part in item] + pending
+                elif isinstance(item, list):
+                    pending = [*item, *pending]
+                elif as_text(item).strip() != NOTHING:
+                    pieces += (line.removeprefix("> ") for line in as_text(item).splitlines())
     return "\n\n".join(dict.fromkeys(filter(str.strip, pieces))) if merges else None
 
 
@@ -257,11 +257,11 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     query |= dict.fromkeys(words(call.step.note), 0.6)
     for stem in words(_ORDERS):
         query.pop(stem, None)
-    found = [as_text(value) for _, value, _ in call.outputs]
-    for weight, given in ((1.0, call.texts), (0.1, found)):
-        for stem in words("\n".join(given)):
+    earlier = [as_text(value) for _, value, _ in call.outputs]
+    for weight, phrases in ((1.0, call.texts), (0.1, earlier)):
+        for stem in words("\n".join(phrases)):
             query[stem] = max(weight, query.get(stem, 0.0))
-    quoted = {line for text in found for line in text.splitlines()}
+    quoted = {line for text in earlier for line in text.splitlines()}
     scores = [
         score * REPEATED if text in quoted else score
         for score, text in zip(read.scores(query), texts, strict=True)
@@ -283,19 +283,19 @@ def _number(quotes: list[str], call: ExecuteStep) -> str:
         ModelError: there is none, or it can be read in two ways; any other number would be about
             something else.
     """
-    told = set[str]().union(*map(words, call.texts))
-    asked = told.union(words(call.step.note))
+    stated = set[str]().union(*map(words, call.texts))
+    wanted_words = stated.union(words(call.step.note))
     first = ""
-    for quote in sorted(quotes, key=lambda quote: -len(asked.intersection(words(quote)))):
+    for quote in sorted(quotes, key=lambda quote: -len(wanted_words.intersection(words(quote)))):
         text = _DAY.sub(r"\1, ", _LABEL.sub("", quote))
         for match in _NUMBER.finditer(text):
             number = _digits(match)
-            if len(told.intersection(words(quote))) >= HELD * len(told) > 0:
+            if len(stated.intersection(words(quote))) >= HELD * len(stated) > 0:
                 first = first or number
             after = text[match.end() :].split(maxsplit=2)[:2]
             # "In 1904 the ships", "in 1904 forty ships": the year counts none.
             counts = after and words(after[0]) and not _NUMBER.match(after[0])
-            if counts and asked.intersection(words(" ".join(after))):
+            if counts and wanted_words.intersection(words(" ".join(after))):
                 return _clear(number)
     if not first:
         raise ModelError("refusal", NO_NUMBER)
@@ -330,8 +330,8 @@ def choose(call: MapAnswer) -> str:
     option that the answer bears out least. Ties go to the first option. Where
     the answer holds no word of any, or the whole text of several, none fits.
     """
-    asked = set(words(call.question))
-    options = [set(words(option)) - asked for option in call.options]
+    question = set(words(call.question))
+    options = [set(words(option)) - question for option in call.options]
     shared = Counter(stem for option in options for stem in option)
     answer = Counter(words(call.answer))
     scores = [
@@ -345,8 +345,8 @@ def choose(call: MapAnswer) -> str:
     ]
     unlike = asks_for_what_is_not_so(call.question)
     answered = _spaced(call.answer)
-    several = not unlike and sum(_spaced(option) in answered for option in call.options) > 1
-    if (several or not any(scores)) and not call.best:
+    ambiguous = not unlike and sum(_spaced(option) in answered for option in call.options) > 1
+    if (ambiguous or not any(scores)) and not call.best:
         return "none"
     best = min(scores) if unlike else max(scores)
     return letter(scores.index(best))
@@ -405,20 +405,20 @@ _FORMS: tuple[tuple[str, str, str, Type], ...] = (
 
 def propose(call: MineActions) -> str:
     """At most one new action for the question, or ``None`` where the seeds will do."""
-    asked = read_question(call.question)
-    action = _named(asked) or _formed(asked)
-    known = {tuple(stems(name.lower().split("_"))) for name in call.library.every_name()}
-    if action is None or tuple(stems(action.name.lower().split("_"))) in known:
+    question = read_question(call.question)
+    action = _named(question) or _formed(question)
+    taken_names = {tuple(stems(name.lower().split("_"))) for name in call.library.every_name()}
+    if action is None or tuple(stems(action.name.lower().split("_"))) in taken_names:
         return "None"
     return f"- {print_action(action)}"
 
 
-def _formed(asked: Question) -> Action | None:
+def _formed(question: Question) -> Action | None:
     """The action for a question's form."""
-    for pattern, what, doc, returns in _FORMS:
-        if re.search(pattern, asked.asked, re.IGNORECASE):
+    for pattern, thing, doc, returns in _FORMS:
+        if re.search(pattern, question.sentence, re.IGNORECASE):
             params = [name for name in ("X", "Y") if re.search(rf"\b{name}\b", doc)]
-            return Action(_name(what.split()), tuple(map(Param, ("CTX", *params))), returns, doc)
+            return Action(_name(thing.split()), tuple(map(Param, ("CTX", *params))), returns, doc)
     return None
 
 
@@ -427,19 +427,19 @@ def _name(words: Sequence[str]) -> str:
     return "_".join(("FIND", *words)).upper()
 
 
-def _named(asked: Question) -> Action | None:
+def _named(question: Question) -> Action | None:
     """The action that finds the thing a question names: the purpose of X, the conflict of X, Y."""
-    text = asked.asked[:1].lower() + asked.asked[1:]
+    text = question.sentence[:1].lower() + question.sentence[1:]
     match = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)
     if match is None:
         return None
-    people = {part.lower() for name in names(asked.text) for part in name.split()}
+    people = {part.lower() for name in names(question.text) for part in name.split()}
     idle = STOP | _VAGUE | people
     words = [w for w in re.split(r"[ -]+", match["words"]) if w not in idle and w.isascii()]
     if not words or len(words[-1]) < 3:
         return None
     link = match.groupdict().get("link") or "of"
-    two = link == "between" or asked.pair is not None
+    two = link == "between" or question.pair is not None
     parties = ("X and Y" if link == "between" else "X towards Y") if two else "X"
     params = tuple(map(Param, ("CTX", "X", "Y")[: 3 if two else 2]))
     link = "of" if two and link != "between" else link
@@ -456,19 +456,19 @@ def condense(call: CondenseActions) -> str:
     actions: list[Action] = []
     for places in group(call.actions, call.target, FLOOR):
         members = [call.actions[at] for at in places]
-        kept = members.pop(clearest(members))
+        main = members.pop(clearest(members))
         replaced: list[Replaced] = []
         for old in members:
-            args, params = arguments(old, kept), tuple(param.name for param in old.params)
+            args, params = arguments(old, main), tuple(param.name for param in old.params)
             # Of two actions of one name, the definition says what both find.
-            same = old.name == kept.name and args == tuple(map(Ref, params))
+            same = old.name == main.name and args == tuple(map(Ref, params))
             if args is not None and not same:
                 replaced.append(Replaced(old.name, params, args))
         gone = {old.name for old in replaced}
-        doc = widen(kept, [member for member in members if member.name in gone])
-        kept = replace(kept, doc=doc, replaces=tuple(replaced), aliases=(), provenance=())
+        doc = widen(main, [member for member in members if member.name in gone])
+        main = replace(main, doc=doc, replaces=tuple(replaced), aliases=(), provenance=())
         others = [member for member in members if member.name not in gone]
-        actions += [replace(action, comments=()) for action in (kept, *others)]
+        actions += [replace(action, comments=()) for action in (main, *others)]
     return print_library(actions)
 
 
@@ -494,7 +494,7 @@ _SIGNS = (
 
 def label(call: LabelQuestion) -> str:
     """The kinds whose signs the question bears, at most two; else the last one there is."""
-    known = [name for name, _ in call.labels]
+    labels = [name for name, _ in call.labels]
     question = " ".join(call.question.split())
     borne = [name for sign, name in _SIGNS if re.search(sign, question, re.IGNORECASE)]
-    return ", ".join([name for name in borne if name in known][:2] or known[-1:])
+    return ", ".join([name for name in borne if name in labels][:2] or labels[-1:])

@@ -96,7 +96,7 @@ class Question:
 
     Args:
         text: the whole of it, on one line.
-        asked: the sentence that asks, without what leads up to it.
+        sentence: the one that asks, without what leads up to it.
         scene: the sentences before it, which set the scene.
         clause: what it is about: the asking sentence without question words.
         happens: whether that is something somebody does, and not a thing.
@@ -104,7 +104,7 @@ class Question:
     """
 
     text: str
-    asked: str
+    sentence: str
     scene: str
     clause: str
     happens: bool
@@ -117,19 +117,19 @@ def read_question(question: str) -> Question:
     text = " ".join(question.replace("{", "(").replace("}", ")").split())
     parts = [text[span.start : span.end] for span in sentences(text)] or [text]
     at = next((at for at in reversed(range(len(parts))) if parts[at].endswith("?")), -1)
-    asked = parts[at].strip(' "“”')
+    sentence = parts[at].strip(' "“”')
     scene = " ".join(parts[:at]) if at > 0 else ""
-    while led := _PREAMBLE.match(asked):
-        asked = asked[led.end() :]
-    noun, word, rest, verb = "", "", asked, ""
-    if asking := _ASKING.match(asked):
-        word, rest = asking["word"].lower(), asked[asking.end() :]
+    while led := _PREAMBLE.match(sentence):
+        sentence = sentence[led.end() :]
+    noun, word, rest, verb = "", "", sentence, ""
+    if asking := _ASKING.match(sentence):
+        word, rest = asking["word"].lower(), sentence[asking.end() :]
         if (asking["much"] or word in ("what", "which", "whose")) and (led := _NOUN.match(rest)):
             noun, rest = led["noun"], rest[led.end() :]
         if led := _VERB.match(rest):
             verb, rest = (led["verb"] or "").lower(), rest[led.end() :]
-    elif asking := _YES_OR_NO.match(asked):
-        rest = asked[asking.end() :]
+    elif asking := _YES_OR_NO.match(sentence):
+        rest = sentence[asking.end() :]
     rest = _trimmed(rest)
     clause = _trimmed(f"{noun}{rest}") or _trimmed(text) or text
     pair = None
@@ -138,25 +138,25 @@ def read_question(question: str) -> Question:
         if parties and not _QUESTIONING.search(parties["one"]):
             pair = _trimmed(parties["one"]), _trimmed(parties["two"])
             break
-    return Question(text, asked, scene, clause, verb in _VERBS or word == "why", pair)
+    return Question(text, sentence, scene, clause, verb in _VERBS or word == "why", pair)
 
 
 def names(text: str) -> list[str]:
     """The names in a text, each once, without the words a sentence only starts with."""
-    found: list[str] = []
+    names_found: list[str] = []
     for match in _NAME.finditer(text):
         name = match[0]
         while name and name.split()[0].lower() in STOP:
             _, _, name = name.partition(" ")
         if len(name) > 1 and name != "NOT":
-            found.append(name)
-    return list(dict.fromkeys(found))
+            names_found.append(name)
+    return list(dict.fromkeys(names_found))
 
 
 def _trimmed(clause: str) -> str:
     clause = clause.strip(' ,;:?.!"“”')
-    found = _FALSE.match(clause)
-    return found[1] if found else clause
+    match = _FALSE.match(clause)
+    return match[1] if match else clause
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,36 +257,36 @@ _PARTY = 6
 
 def write(call: WritePlan) -> str:
     """A plan of one to three steps for the question."""
-    asked = read_question(call.question)
+    question = read_question(call.question)
     ranked = _Ranking(call.library)
-    main = ranked.best(asked)
-    if main and asked.pair and len(main.params) == 3:
-        return _text(asked, _about_two(ranked, main, asked.pair, asked))
-    happens = asked.happens or bool(asked.scene)
+    main = ranked.best(question)
+    if main and question.pair and len(main.params) == 3:
+        return _text(question, _about_two(ranked, main, question.pair, question))
+    happens = question.happens or bool(question.scene)
     first = ranked.known(EVENT if happens else TOPIC, (1,))
-    main = main or (ranked.known(TOPIC, (1,)) if asked.scene else first) or ranked.any()
+    main = main or (ranked.known(TOPIC, (1,)) if question.scene else first) or ranked.any()
     if main is None:
         return ""
     if len(main.params) == 1:
-        return _text(asked, [_step("answer", main, [], asked.text)])
-    about, person = _about(asked), ranked.known(PERSON, (1,))
+        return _text(question, [_step("answer", main, [], question.text)])
+    about, person = _about(question), ranked.known(PERSON, (1,))
     if first is None or main in (first, person):
-        return _text(asked, [_step("answer", main, [Literal(about)], asked.text)])
-    found = asked.scene.strip(" .") or about
+        return _text(question, [_step("answer", main, [Literal(about)], question.text)])
+    scene = question.scene.strip(" .") or about
     name = "event" if happens else "topic"
-    steps = [_step(name, first, [Literal(found)], f"Find what is said of this: {found}")]
-    return _text(asked, [*steps, _step("answer", main, [Ref(name)], asked.text)])
+    steps = [_step(name, first, [Literal(scene)], f"Find what is said of this: {scene}")]
+    return _text(question, [*steps, _step("answer", main, [Ref(name)], question.text)])
 
 
 def write_shortest(call: WritePlan) -> str:
     """One step, with the least that can be wrong in it."""
-    asked = read_question(call.question)
+    question = read_question(call.question)
     ranked = _Ranking(call.library)
     action = ranked.known(TOPIC, (1,)) or ranked.any()
     if action is None:
         return ""
-    args = [Literal(asked.clause)][: len(action.params) - 1]
-    return _text(asked, [_step("answer", action, args, asked.text)])
+    args = [Literal(question.clause)][: len(action.params) - 1]
+    return _text(question, [_step("answer", action, args, question.text)])
 
 
 def asks_for_what_is_not_so(question: str) -> bool:
@@ -294,21 +294,21 @@ def asks_for_what_is_not_so(question: str) -> bool:
     return any(cue.false and cue.fits(question) for cue in CUES)
 
 
-def _about(asked: Question) -> str:
+def _about(question: Question) -> str:
     """What a one-argument action is to work on."""
-    if asked.pair and _author(asked.pair[0]):
-        return asked.pair[1]
-    cue = next((cue for cue in CUES if cue.fits(asked.asked)), None)
+    if question.pair and _author(question.pair[0]):
+        return question.pair[1]
+    cue = next((cue for cue in CUES if cue.fits(question.sentence)), None)
     if cue and cue.supposes:
-        supposed = _IF.search(asked.asked)
-        return _trimmed(supposed[1]) if supposed else asked.clause
+        supposed = _IF.search(question.sentence)
+        return _trimmed(supposed[1]) if supposed else question.clause
     # The wreck, for the meaning of the wreck.
-    head = _OF.match(asked.clause) if cue else None
-    return head["rest"] if cue and head and cue.fits(head["head"]) else asked.clause
+    head = _OF.match(question.clause) if cue else None
+    return head["rest"] if cue and head and cue.fits(head["head"]) else question.clause
 
 
 def _about_two(
-    ranked: _Ranking, main: Action, pair: tuple[str, str], asked: Question
+    ranked: _Ranking, main: Action, pair: tuple[str, str], question: Question
 ) -> list[Step]:
     """Who or what each of the two is, and then how they stand in the question."""
     steps: list[Step] = []
@@ -316,7 +316,7 @@ def _about_two(
     for party, variable in zip(pair, ("one", "other"), strict=True):
         # "In Ulm" speaks of a name as of a place.
         at = rf"{_AT_PLACE} (?:the )?{re.escape(party)}\b"
-        person = party in names(asked.text) and not re.search(at, asked.text)
+        person = party in names(question.text) and not re.search(at, question.text)
         action = ranked.known(PERSON if person else TOPIC, (1,))
         if action is None or len(party.split()) > _PARTY:
             args.append(Literal(party))
@@ -327,8 +327,8 @@ def _about_two(
         steps.append(_step(variable, action, [Literal(party)], note))
         args.append(Ref(variable))
     if len({step.name for step in steps}) < len(steps):
-        return [_step("answer", main, [Literal(party) for party in pair], asked.text)]
-    return [*steps, _step("answer", main, args, asked.text)]
+        return [_step("answer", main, [Literal(party) for party in pair], question.text)]
+    return [*steps, _step("answer", main, args, question.text)]
 
 
 def _author(party: str) -> bool:
@@ -340,8 +340,8 @@ def _step(name: str, action: Action, args: Sequence[Arg], note: str) -> Step:
     return Step(name, action.name, (Ref(DOCUMENT), *args), note)
 
 
-def _text(asked: Question, steps: Sequence[Step]) -> str:
-    plan = Plan(tuple(steps), asked.text)
+def _text(question: Question, steps: Sequence[Step]) -> str:
+    plan = Plan(tuple(steps), question.text)
     written = print_plan(plan)
     if parse(written).plan.steps != plan.steps:
         # A question that holds a step itself would be read as one in a note.
@@ -371,26 +371,26 @@ class _Ranking:
         self.docs = [set(words(action.doc)) for action in self.actions]
         self.counts = Counter(stem for doc in self.docs for stem in doc)
 
-    def best(self, asked: Question) -> Action | None:
+    def best(self, question: Question) -> Action | None:
         """The action that is called after the question's form, or None.
 
         Two parameters besides the document need two parties, none at all a
         question about the whole document.
         """
-        if _HOW_MUCH.search(asked.asked):
+        if _HOW_MUCH.search(question.sentence):
             # A number that the words alone find is too often another one: quotes have it too.
             return None
         for cue in CUES:
-            if not cue.fits(asked.asked):
+            if not cue.fits(question.sentence):
                 continue
             arities = {1}
             if cue.whole:
                 arities.add(0)
-            if asked.pair and not _author(asked.pair[0]):
+            if question.pair and not _author(question.pair[0]):
                 arities.add(2)
-            found = self._top(cue.words, arities, {"text", "list", "any"})
-            if found or cue.false:
-                return found
+            action = self._top(cue.words, arities, {"text", "list", "any"})
+            if action or cue.false:
+                return action
         return None
 
     def known(self, about: str, arities: Collection[int]) -> Action | None:
@@ -400,7 +400,7 @@ class _Ranking:
 
     def any(self) -> Action | None:
         """The first action that can be asked about anything."""
-        return next((one for one in self.actions if len(one.params) < 3), None)
+        return next((action for action in self.actions if len(action.params) < 3), None)
 
     def _top(
         self, about: str, arities: Collection[int], types: Collection[Type], *, named: bool = True
@@ -409,15 +409,15 @@ class _Ranking:
 
         Ties go to the library's order.
         """
-        wanted = set(stems(about.split()))
+        query = set(stems(about.split()))
         best, top = None, 0.0
         for action, name, doc in zip(self.actions, self.names, self.docs, strict=True):
-            hits = sum(stem in wanted for stem in name)
+            hits = sum(stem in query for stem in name)
             if len(action.params) - 1 not in arities or action.returns not in types:
                 continue
             if named and not hits:
                 continue
-            rarities = (math.log(1 + len(self.docs) / self.counts[s]) for s in sorted(wanted & doc))
+            rarities = (math.log(1 + len(self.docs) / self.counts[s]) for s in sorted(query & doc))
             score = hits + 6 * hits / max(1, len(name)) + sum(rarities) / math.sqrt(8 + len(doc))
             if score > top:
                 best, top = action, score

@@ -64,7 +64,7 @@ class OpenAI:
         api, transport = self._endpoint.api, self._transport
         try:
             async with deadline(self._endpoint.settings.timeout):
-                sent = await self._sent(request, self._form)
+                sent = await self._send(request, self._form)
             reply = reply_of(api.completion(read_json(sent)), transport.redact)
         except ModelError as error:
             error.args = (transport.named(str(error)),)
@@ -74,7 +74,7 @@ class OpenAI:
         check_read(request, self.name, reply.usage)
         return reply
 
-    async def _sent(self, request: Request, form: Form) -> bytes:
+    async def _send(self, request: Request, form: Form) -> bytes:
         body = self._writer.body(request, form)
         while True:
             try:

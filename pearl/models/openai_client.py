@@ -133,8 +133,8 @@ class ClientTransport(Transport):
         return text
 
     def named(self, message: str) -> str:
-        for name, here in self._names.items():
-            message = message.replace(name, here)
+        for name, own in self._names.items():
+            message = message.replace(name, own)
         return message
 
     @asynccontextmanager
@@ -161,13 +161,13 @@ class ClientTransport(Transport):
             # As an object: of an Azure client's, the deployment goes into the address.
             sent["body"] = json.loads(body)
         with self._mapped_errors(), self.calling():
-            response = await self._sent(method, "/" + "/".join(path), sent)
+            response = await self._send(method, "/" + "/".join(path), sent)
             try:
                 yield Incoming(response.status_code, response.headers, self._body(response))
             finally:
                 await response.aclose()
 
-    async def _sent(self, method: str, path: str, sent: dict[str, Any]) -> Any:  # noqa: ANN401
+    async def _send(self, method: str, path: str, sent: dict[str, Any]) -> Any:  # noqa: ANN401
         """The response of httpx, its body still to be read."""
         from openai import APIStatusError
 
@@ -265,11 +265,11 @@ _KINDS = (
 def _fault(cause: BaseException) -> tuple[str, str]:
     """An error's reason and message."""
     names = {kind.__name__ for kind in type(cause).__mro__}
-    seen: BaseException | None = cause
-    while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError):
+    error: BaseException | None = cause
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
             return FAULTS["certificate"]
-        seen = seen.__cause__ or seen.__context__
+        error = error.__cause__ or error.__context__
     if "RemoteProtocolError" in names:
         words = str(cause).lower()
         if "without sending a response" in words:

@@ -34,7 +34,7 @@ class Recorded:
     identity: str = ""
     cut: frozenset[str] = frozenset()
     notice: str = field(default="", init=False)
-    forms: Forms = field(init=False, default_factory=partial(Forms, known=_ANY), compare=False)
+    forms: Forms = field(init=False, default_factory=partial(Forms, forms=_ANY), compare=False)
 
     def __post_init__(self) -> None:
         if not self.identity:

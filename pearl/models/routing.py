@@ -147,28 +147,28 @@ class Models:
     @property
     def identity(self) -> str:
         """That of all of them, by which a job is known again; a call's key has only its own."""
-        actions = {name: one.identity for name, one in self.actions.items()}
+        actions = {name: model.identity for name, model in self.actions.items()}
         return canonical_json([self.planner.identity, self.reader.identity, actions])
 
     @property
     def notice(self) -> str:
         """What a person should know about any of them."""
-        return " ".join(dict.fromkeys(one.notice for one in members(self) if one.notice))
+        return " ".join(dict.fromkeys(member.notice for member in members(self) if member.notice))
 
     @property
     def sampling(self) -> str:
         """How each samples, as far as it says."""
-        told = {one.name: sampling_of(one) for one in members(self)}
-        return "; ".join(f"{name}: {text}" for name, text in told.items() if text)
+        texts = {member.name: sampling_of(member) for member in members(self)}
+        return "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
 
     async def answer(self, request: Request) -> Reply:
         """Have the model answer that the call is for."""
-        one = request.model or model_for(self, request.call)
-        return await one.answer(request)
+        model = request.model or model_for(self, request.call)
+        return await model.answer(request)
 
     async def close(self) -> None:
         """Close all of them."""
-        await asyncio.gather(*(one.close() for one in members(self)))
+        await asyncio.gather(*(member.close() for member in members(self)))
 
 
 def members(model: Model) -> tuple[Model, ...]:
@@ -176,7 +176,7 @@ def members(model: Model) -> tuple[Model, ...]:
     if not isinstance(model, Models):
         return (model,)
     every = (model.planner, model.reader, *model.actions.values())
-    return tuple({id(one): one for one in every}.values())
+    return tuple({id(each): each for each in every}.values())
 
 
 def planner_of(model: Model) -> Model:
@@ -217,11 +217,11 @@ class ModelNames:
     def choose(self) -> Model:
         """The models, or the one that all are; an `InputError` says which setting is wrong."""
         names = dict.fromkeys((self.planner, self.reader, *self.actions))
-        made = {name: choose_model(name) for name in names}
-        if len(made) == 1 and not self.actions:
-            return made[self.planner]
-        actions = {name: made[name] for name in self.actions}
-        return Models(made[self.planner], made[self.reader], MappingProxyType(actions))
+        models = {name: choose_model(name) for name in names}
+        if len(models) == 1 and not self.actions:
+            return models[self.planner]
+        actions = {name: models[name] for name in self.actions}
+        return Models(models[self.planner], models[self.reader], MappingProxyType(actions))
 
 
 def with_library(model: Model, libraries: Iterable[Library]) -> Model:
@@ -234,7 +234,7 @@ def with_library(model: Model, libraries: Iterable[Library]) -> Model:
     Raises:
         InputError: there is no such model, or the action that names it asks none.
     """
-    known = {one.name: one for one in members(model)}
+    by_name = {member.name: member for member in members(model)}
     named: dict[str, Model] = {}
     if isinstance(model, Models):
         named.update(model.actions)
@@ -251,7 +251,7 @@ def with_library(model: Model, libraries: Iterable[Library]) -> Model:
             if action.model in named:
                 continue
             try:
-                named[action.model] = known.get(action.model) or choose_model(action.model)
+                named[action.model] = by_name.get(action.model) or choose_model(action.model)
             except InputError as error:
                 raise InputError(f"{action.name} has a model of its own. {error}") from None
     if len(named) == before:

@@ -69,8 +69,8 @@ class Settings(BaseSettings):
     @property
     def sampling(self) -> str:
         """How replies are sampled, for a run's head and for reports."""
-        asked = "temperature 0 where the endpoint takes it"
-        temperature = asked if self.temperature is None else f"temperature {self.temperature:g}"
+        greedy = "temperature 0 where the endpoint takes it"
+        temperature = greedy if self.temperature is None else f"temperature {self.temperature:g}"
         seed = "no seed" if self.seed is None else f"seed {self.seed}"
         limit = f"{self.max_tokens:,} tokens" if self.max_tokens else "any length"
         return f"{temperature}, {seed}, replies of {limit}"
@@ -116,11 +116,11 @@ class Settings(BaseSettings):
         return text.strip().lower() if isinstance(text, str) else text
 
 
-def _header(text: str, what: str) -> str:
+def _header(text: str, noun: str) -> str:
     """A text read from a file often ends with a line end, which no header may hold."""
     text = text.strip()
     if not text.isascii() or not text.isprintable():
-        raise ValueError(f"it holds characters that no {what} has: copy it again")
+        raise ValueError(f"it holds characters that no {noun} has: copy it again")
     return text
 
 

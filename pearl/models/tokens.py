@@ -55,9 +55,9 @@ def counter_of(model: Model) -> Callable[[str], int]:
 
 @lru_cache(maxsize=256)
 def _count(text: str, encoding: str) -> int:
-    found = _encoding(encoding)
+    coding = _encoding(encoding)
     pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
-    return sum(len(found.encode_ordinary(piece)) for piece in pieces)
+    return sum(len(coding.encode_ordinary(piece)) for piece in pieces)
 
 
 def plain_name(model: str) -> str:
@@ -139,9 +139,9 @@ def room_for(
     window = window or env_number("PEARL_CONTEXT")
     if not window:
         return limit
-    left = window - sum(OVERHEAD + count(message["content"]) for message in messages)
-    left = max(1, left if left < 512 else left // 256 * 256)
-    return min(limit or left, left)
+    room = window - sum(OVERHEAD + count(message["content"]) for message in messages)
+    room = max(1, room if room < 512 else room // 256 * 256)
+    return min(limit or room, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +167,11 @@ class Price:
 
         Tokens that were kept count among those read, as endpoints report them.
         """
-        kept = min(usage.cached_tokens, usage.prompt_tokens)
+        reused = min(usage.cached_tokens, usage.prompt_tokens)
         cached = self.input if self.cached_input is None else self.cached_input
         dollars_a_million = (
-            (usage.prompt_tokens - kept) * self.input
-            + kept * cached
+            (usage.prompt_tokens - reused) * self.input
+            + reused * cached
             + usage.completion_tokens * self.output
         )
         # Dollars for a million tokens are millionths of a dollar for one.
@@ -210,8 +210,8 @@ class Prices:
             price.cost(usage) if (price := self.get(model)) else None
             for model, usage in spent.items()
         ]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if len(known) == len(costs) else None
+        priced = [cost for cost in costs if cost is not None]
+        return sum(priced) if len(priced) == len(costs) else None
 
 
 NO_PRICES = Prices({})
@@ -257,12 +257,12 @@ def _read(text: str, name: str) -> dict[str, Price]:
 
 
 def _price(row: Any, where: str) -> Price:  # noqa: ANN401 - any TOML
-    known = [field.name for field in fields(Price)]
+    keys = [field.name for field in fields(Price)]
     if not isinstance(row, dict):
         raise InputError(f"{where} is no table: write input = 0.5 and output = 1.5 in it.")
     for key, value in row.items():
-        if key not in known:
-            raise InputError(f"{where} has no key {key}: use {', '.join(known)}.")
+        if key not in keys:
+            raise InputError(f"{where} has no key {key}: use {', '.join(keys)}.")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
             raise InputError(f"{where}: {key} is to be a number from 0.")
         if key == "window" and (not isinstance(value, int) or value < 1):

@@ -255,13 +255,13 @@ def _below(base: URL, path: tuple[str, ...]) -> URL:
 
 
 @asynccontextmanager
-async def deadline(seconds: float, what: str = "answer") -> AsyncIterator[None]:
+async def deadline(seconds: float, noun: str = "answer") -> AsyncIterator[None]:
     """What is done within the block may take so many seconds; then it is a `ModelError`."""
     try:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise ModelError("timeout", f"No {what} within {seconds:g} seconds.") from None
+        raise ModelError("timeout", f"No {noun} within {seconds:g} seconds.") from None
 
 
 def timeout(settings: Settings, sock_read: float | None = None) -> aiohttp.ClientTimeout:

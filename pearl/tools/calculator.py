@@ -105,9 +105,9 @@ def _value(node: ast.expr, text: str) -> Fraction:
             return _small(_OPERATORS[type(op)](_value(left, text), _value(right, text)))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             numbers = [_value(arg, text) for arg in args]
-            function, most, wanted = _FUNCTIONS[name]
+            function, most, inputs = _FUNCTIONS[name]
             if not 1 <= len(numbers) <= most:
-                _fail(f"{name} takes {wanted}.")
+                _fail(f"{name} takes {inputs}.")
             return _small(Fraction(function(*numbers)))
         case ast.Call() | ast.Name():
             _fail(f"There are no names but the functions {', '.join(_FUNCTIONS)}.")

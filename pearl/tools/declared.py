@@ -37,7 +37,7 @@ from pearl.tools.toolbox import (
     Tool,
     Toolbox,
     ToolError,
-    checked,
+    check_arguments,
 )
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ def _read_tool(table: Table, folder: Path) -> Declared:
             about = ""
             try:
                 how = find_entry(table.text("entry"))
-                made, _ = function_tool(how.action)
-                about, parameters = table.text("about", made.about), made.parameters
+                own, _ = function_tool(how.action)
+                about, parameters = table.text("about", own.about), own.parameters
             except InputError as error:
                 table.wrong(str(error), "entry")
         case _:
@@ -192,14 +192,14 @@ def _read_tool(table: Table, folder: Path) -> Declared:
 
 def _examples(table: Table, tool: Tool) -> Iterator[tuple[str, str]]:
     """Questions, each with a call's arguments that fit the tool's parameters."""
-    wanted = f"give tables, as [[{tool.name}.examples]]"
-    are_tables = lambda value: all(isinstance(one, dict) for one in value)  # noqa: E731
-    for number, data in enumerate(table.value("examples", [], wanted, are_tables), 1):
+    form = f"give tables, as [[{tool.name}.examples]]"
+    are_tables = lambda value: all(isinstance(item, dict) for item in value)  # noqa: E731
+    for number, data in enumerate(table.value("examples", [], form, are_tables), 1):
         example = Table(f"{tool.name}.examples[{number}]", data, table.mistakes)
         example.only("question", "arguments")
         question, arguments = example.text("question"), example.table("arguments").data
         try:
-            yield question, canonical_json(checked(tool, arguments))
+            yield question, canonical_json(check_arguments(tool, arguments))
         except ToolError as error:
             example.wrong(str(error), "arguments")
 

@@ -97,9 +97,9 @@ def read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) -> 
     parts, origin = address
     wrong = partial(table.wrong, key="endpoint")
     path, query = quote(parts.path or "/", safe=_LEFT), quote(parts.query, safe=_LEFT + "?")
-    known = {parameter.name: parameter for parameter in parameters}
+    by_name = {parameter.name: parameter for parameter in parameters}
     for name in HOLE.findall(path):
-        filler = known.get(name)
+        filler = by_name.get(name)
         if filler is None and name not in static.data:
             wrong(f"{{{name}}} is no parameter and not static: declare it.")
         elif filler and (not filler.required or json.loads(filler.schema)["type"] == "array"):

@@ -48,13 +48,13 @@ def find_entry(name: str) -> Entry:
     Raises:
         InputError: there is none, or no tool can be made of it.
     """
-    found = extension("tools", name)
-    if found is None:
+    function = extension("tools", name)
+    if function is None:
         raise InputError(f"no installed package offers {name or 'a tool without a name'}.")
-    if not isinstance(found, OwnAction):
+    if not isinstance(function, OwnAction):
         raise InputError(f"{name} is to be a function that pearl.action made an action.")
-    function_tool(found.action)
-    return Entry(name, found.action)
+    function_tool(function.action)
+    return Entry(name, function.action)
 
 
 def function_tool(action: Action) -> tuple[Tool, Service]:
@@ -71,33 +71,33 @@ def function_tool(action: Action) -> tuple[Tool, Service]:
     if action.variadic or any(param.name == DOCUMENT for param in action.params):
         raise InputError(f"{action.name} is no tool: a tool has named parameters, and no document.")
     parameters = tuple(
-        Parameter(one.name.lower(), one.name.lower(), json.dumps(_SCHEMAS[one.type]))
-        for one in action.params
+        Parameter(param.name.lower(), param.name.lower(), json.dumps(_SCHEMAS[param.type]))
+        for param in action.params
     )
     tool = Tool(action.name.lower(), action.doc, parameters)
-    return tool, partial(_called, action)
+    return tool, partial(_call, action)
 
 
 def function_tools(actions: Iterable[Action]) -> Toolbox:
     """A toolbox of functions, as `function_tool` makes tools of them and raises `InputError`."""
-    made = [function_tool(action) for action in actions]
-    tools = MappingProxyType({tool.name: tool for tool, _ in made})
-    services = MappingProxyType({tool.name: service for tool, service in made})
+    pairs = [function_tool(action) for action in actions]
+    tools = MappingProxyType({tool.name: tool for tool, _ in pairs})
+    services = MappingProxyType({tool.name: service for tool, service in pairs})
     return Toolbox(tools, services, lambda text: text)
 
 
-async def _called(action: Action, arguments: Mapping[str, Any]) -> str:
-    given: list[Given] = []
+async def _call(action: Action, arguments: Mapping[str, Any]) -> str:
+    args: list[Given] = []
     for param in action.params:
-        told = arguments[param.name.lower()]
-        if isinstance(told, dict):
-            told = {"pairs": [[key, one] for key, one in told.items()]}
+        data = arguments[param.name.lower()]
+        if isinstance(data, dict):
+            data = {"pairs": [[key, item] for key, item in data.items()]}
         try:
-            value = from_json(told)
+            value = from_json(data)
         except DecodeError as error:
             raise ToolError("input", f"{param.name.lower()}: {error}.") from None
-        given.append(Given(Literal(value), value))
+        args.append(Given(Literal(value), value))
     try:
-        return as_text((await carry_out(action, given, None, None)).value)
+        return as_text((await carry_out(action, args, None, None)).value)
     except StepError as error:
         raise ToolError("reply", str(error)) from None

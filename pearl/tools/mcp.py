@@ -119,16 +119,16 @@ class Server:
 
 def read_server(table: Table, folder: Path) -> Server | None:
     """What a table says of a server; None where it cannot be used."""
-    called = "url" in table.data
-    own = ("url", "headers", "ca") if called else ("command", "environment")
+    over_http = "url" in table.data
+    own = ("url", "headers", "ca") if over_http else ("command", "environment")
     table.only("kind", "limits", "tools", *own)
 
     def texts(value: list[object]) -> bool:
-        return all(isinstance(one, str) and one for one in value)
+        return all(isinstance(text, str) and text for text in value)
 
     named = 'give the names of those that may be called, as ["read"]'
     tools: list[str] = table.value("tools", [], named, texts)
-    if not called:
+    if not over_http:
         words = 'give the words that start it, as ["uvx", "x"], or a url'
         command = table.value("command", [], words, lambda value: value and texts(value))
         environment = read_headers(table, "environment")
@@ -177,17 +177,17 @@ class Connection:
             InputError: the server cannot be reached, lacks one, or declares one that no call fits.
         """
         server = self._server
-        made: list[tuple[Tool, Service]] = []
+        pairs: list[tuple[Tool, Service]] = []
         try:
             portal, client = self._session()
             listed = portal.call(_listed, client)
             if missing := [name for name in server.tools or ("",) if name not in listed]:
-                known = ", ".join(map(self._line, listed)) or "none"
+                names = ", ".join(map(self._line, listed)) or "none"
                 wrong = f"there is no {missing[0]}" if missing[0] else "none is named"
-                raise InputError(f"{server.place}.tools: {wrong}: the server offers {known}.")
+                raise InputError(f"{server.place}.tools: {wrong}: the server offers {names}.")
             for name in server.tools:
                 try:
-                    made.append((self._tool(name, listed[name]), partial(self._answer, name)))
+                    pairs.append((self._tool(name, listed[name]), partial(self._answer, name)))
                 except ValueError as error:
                     message = f"{name} cannot be called: {error}."
                     raise InputError(f"{server.place}.tools: {message}") from None
@@ -203,18 +203,18 @@ class Connection:
             else:
                 message = self._redact(str(failure))
             raise InputError(f"{server.place}: {message}") from None
-        return made
+        return pairs
 
     async def close(self) -> None:
         """End the session; the next call begins another."""
         await asyncio.to_thread(self.end)
 
-    def _tool(self, name: str, told: mcp.Tool) -> Tool:
+    def _tool(self, name: str, declared: mcp.Tool) -> Tool:
         """A tool as it is shown to a model; a `ValueError` where it cannot be."""
-        called = f"{self._server.place}_{re.sub('[^a-z0-9_]+', '_', name.lower())}"
-        if not TOOL_NAME.fullmatch(called):
-            raise ValueError(f"{called[:80]} is no tool's name")
-        schema = json.loads(self._redact(json.dumps(told.input_schema)))
+        full_name = f"{self._server.place}_{re.sub('[^a-z0-9_]+', '_', name.lower())}"
+        if not TOOL_NAME.fullmatch(full_name):
+            raise ValueError(f"{full_name[:80]} is no tool's name")
+        schema = json.loads(self._redact(json.dumps(declared.input_schema)))
         fields, needed = schema.get("properties", {}), schema.get("required", [])
         if not isinstance(fields, dict) or not isinstance(needed, list):
             raise ValueError("its parameters are no JSON schema")
@@ -225,13 +225,13 @@ class Connection:
             plain = plain_schema(field, schema)
             if key not in needed and "anyOf" in plain:
                 # A null counts as none: it need not be offered.
-                ways = [way for way in plain.pop("anyOf") if way != {"type": "null"}]
-                plain |= ways[0] if len(ways) == 1 else {"anyOf": ways}
+                types = [type for type in plain.pop("anyOf") if type != {"type": "null"}]
+                plain |= types[0] if len(types) == 1 else {"anyOf": types}
             described = field.get("description") if isinstance(field, dict) else ""
             about = self._line(described) or key
             parameters.append(Parameter(key, about, json.dumps(plain), key in needed))
-        about = self._line(told.description) or name
-        return replace(self._common, name=called, about=about, parameters=tuple(parameters))
+        about = self._line(declared.description) or name
+        return replace(self._common, name=full_name, about=about, parameters=tuple(parameters))
 
     def _line(self, text: object) -> str:
         """What a server says of something, in one line."""
@@ -243,7 +243,7 @@ class Connection:
         try:
             portal, client = await asyncio.to_thread(self._session)
             self._wrong = None
-            called = portal.start_task_soon(_called, client, name, dict(arguments))
+            called = portal.start_task_soon(_call, client, name, dict(arguments))
             text: str = await asyncio.wrap_future(called)
         except Exception as error:  # noqa: BLE001 - a server may break in any way
             failure = self._failure(error)
@@ -257,8 +257,8 @@ class Connection:
 
     def _failure(self, error: Exception) -> ToolError:
         """What is said of an error, without the server's words."""
-        if known := self._wrong or (error if isinstance(error, ToolError) else None):
-            return known
+        if fault := self._wrong or (error if isinstance(error, ToolError) else None):
+            return fault
         while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         import mcp
@@ -370,7 +370,7 @@ async def _listed(client: mcp.Client) -> dict[str, mcp.Tool]:
     return listed
 
 
-async def _called(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str:
+async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str:
     """The text of a call's reply."""
     import mcp
 
@@ -385,8 +385,8 @@ async def _called(client: mcp.Client, name: str, arguments: dict[str, Any]) -> s
         match block:
             case mcp.types.TextContent():
                 texts.append(block.text)
-            case mcp.types.EmbeddedResource(resource=mcp.types.TextResourceContents() as one):
-                texts.append(one.text)
+            case mcp.types.EmbeddedResource(resource=mcp.types.TextResourceContents() as resource):
+                texts.append(resource.text)
     if not texts and result.structured_content is not None:
         texts.append(json.dumps(result.structured_content, ensure_ascii=False))
     if result.content and not texts:
@@ -408,41 +408,41 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
     import regex
     from jsonschema import Draft202012Validator, SchemaError
 
-    left = LARGEST_SCHEMA
+    budget = LARGEST_SCHEMA
 
-    def plain(one: object, seen: tuple[str, ...]) -> Any:  # noqa: ANN401 - a schema
-        nonlocal left
-        left -= 1
-        if left < 0 or len(seen) > 20:
+    def plain(node: object, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a schema
+        nonlocal budget
+        budget -= 1
+        if budget < 0 or len(path) > 20:
             raise ValueError("a parameter's schema is too large")
-        if isinstance(one, bool):
-            return one
-        if not isinstance(one, dict):
+        if isinstance(node, bool):
+            return node
+        if not isinstance(node, dict):
             raise ValueError("a parameter's schema is none")
-        found: dict[str, Any] = {}
-        if (place := one.get("$ref")) is not None:
-            if place in seen or not isinstance(place, str) or not place.startswith("#/"):
+        flat: dict[str, Any] = {}
+        if (place := node.get("$ref")) is not None:
+            if place in path or not isinstance(place, str) or not place.startswith("#/"):
                 raise ValueError("a parameter's schema refers to itself, or to another place")
             target: Any = root
             for part in place[2:].split("/"):
                 target = target.get(part) if isinstance(target, dict) else None
-            found = plain(target, (*seen, place))
-        found |= {key: one[key] for key in _KEYWORDS if key in one}
-        if "pattern" in one:
+            flat = plain(target, (*path, place))
+        flat |= {key: node[key] for key in _KEYWORDS if key in node}
+        if "pattern" in node:
             try:
-                regex.compile(str(one["pattern"]))
+                regex.compile(str(node["pattern"]))
             except regex.error:
                 raise ValueError("a parameter's pattern is no regular expression") from None
-            found["pattern"] = one["pattern"]
-        for key in {"items", "additionalProperties"} & one.keys():
-            found[key] = plain(one[key], seen)
-        for key in {"anyOf", "oneOf", "allOf"} & one.keys():
-            found[key] = [plain(each, seen) for each in one[key]]
-        if "properties" in one:
-            found["properties"] = {
-                key: plain(each, seen) for key, each in one["properties"].items()
+            flat["pattern"] = node["pattern"]
+        for key in {"items", "additionalProperties"} & node.keys():
+            flat[key] = plain(node[key], path)
+        for key in {"anyOf", "oneOf", "allOf"} & node.keys():
+            flat[key] = [plain(each, path) for each in node[key]]
+        if "properties" in node:
+            flat["properties"] = {
+                key: plain(each, path) for key, each in node["properties"].items()
             }
-        return found
+        return flat
 
     try:
         result = plain(schema, ())

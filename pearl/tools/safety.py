@@ -33,8 +33,8 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 async def look_up(host: str, port: int) -> Sequence[str]:
     """The addresses of a host, as the system knows them."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in infos]
 
 
 def host_problem(host: str) -> str:
@@ -85,14 +85,14 @@ def is_public(address: str) -> bool:
 
 def _public(address: Address) -> bool:
     return all(
-        one.is_global
-        and not one.is_multicast
+        part.is_global
+        and not part.is_multicast
         and (
-            one not in _ASSIGNMENTS
-            if isinstance(one, IPv4Address)
-            else one in _UNICAST and one not in _DOCUMENTATION
+            part not in _ASSIGNMENTS
+            if isinstance(part, IPv4Address)
+            else part in _UNICAST and part not in _DOCUMENTATION
         )
-        for one in _reached(address)
+        for part in _reached(address)
     )
 
 
@@ -146,8 +146,8 @@ def redaction(secrets: Iterable[str]) -> Callable[[str], str]:
         secrets: the values.
     """
     # The longest first: one may begin with another.
-    known = {secret for secret in secrets if len(secret) >= SHORTEST}
-    forms = [form for secret in sorted(known, key=len, reverse=True) for form in _forms(secret)]
+    maskable = {secret for secret in secrets if len(secret) >= SHORTEST}
+    forms = [form for secret in sorted(maskable, key=len, reverse=True) for form in _forms(secret)]
     if not forms:
         return lambda text: text
     pattern = re.compile("|".join(forms))
@@ -165,8 +165,8 @@ def _forms(secret: str) -> Iterator[str]:
     for before in range(3):
         # Six bits a character: those which the neighbours share in cannot be known.
         packed = b64encode(bytes(before) + data).decode().rstrip("=")
-        known = packed[(8 * before + 5) // 6 : (8 * (before + len(data))) // 6]
-        yield "".join(_IN_BASE64.get(char, char) for char in known)
+        digits = packed[(8 * before + 5) // 6 : (8 * (before + len(data))) // 6]
+        yield "".join(_IN_BASE64.get(char, char) for char in digits)
 
 
 def _character(char: str) -> str:

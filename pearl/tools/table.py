@@ -27,19 +27,19 @@ class Table:
         place = f"{self.place}.{key}" if key else self.place
         self.mistakes.append(" ".join(f"{place}: {message}".split()))
 
-    def only(self, *known: str) -> None:
+    def only(self, *fields: str) -> None:
         """Note every field but these, with the one that is meant where there is such a one."""
         for key in self.data:
-            if key not in known:
-                close = get_close_matches(key, known, 1)
-                use = f"do you mean {close[0]}?" if close else f"use {', '.join(known)}."
+            if key not in fields:
+                close = get_close_matches(key, fields, 1)
+                use = f"do you mean {close[0]}?" if close else f"use {', '.join(fields)}."
                 self.wrong(f"there is no such field: {use}", key)
 
     def value(
         self,
         key: str,
         default: Any,  # noqa: ANN401 - any TOML
-        wanted: str,
+        form: str,
         fits: Callable[[Any], object],
         *others: type,
     ) -> Any:  # noqa: ANN401
@@ -47,7 +47,7 @@ class Table:
         value = self.data.get(key, default)
         if type(value) in (type(default), *others) and fits(value):
             return value
-        self.wrong(f"{wanted}.", key)
+        self.wrong(f"{form}.", key)
         return default
 
     def text(self, key: str, default: str = "") -> str:
@@ -55,15 +55,15 @@ class Table:
         is_line = lambda text: text.strip() and text.isprintable()  # noqa: E731
         return str(self.value(key, default, "give a text, in one line", is_line)).strip()
 
-    def choice(self, key: str, *known: str) -> str:
+    def choice(self, key: str, *words: str) -> str:
         """One of a few words; the first where there is none."""
-        return str(self.value(key, known[0], f"use {' or '.join(known)}", known.__contains__))
+        return str(self.value(key, words[0], f"use {' or '.join(words)}", words.__contains__))
 
     def number(self, key: str, default: float, most: float) -> Any:  # noqa: ANN401
         """A number above 0; a whole one where the default is."""
         whole = "whole " if isinstance(default, int) else ""
-        wanted = f"give a {whole}number above 0, and up to {most:,}"
-        return self.value(key, default, wanted, lambda value: 0 < value <= most, int)
+        form = f"give a {whole}number above 0, and up to {most:,}"
+        return self.value(key, default, form, lambda value: 0 < value <= most, int)
 
     def flag(self, key: str, *, default: bool) -> bool:
         """True or false."""

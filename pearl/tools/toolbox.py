@@ -159,7 +159,7 @@ LONGEST_CALL = 20_000
 _SHOWN = 200
 
 
-def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, where they fit the tool's parameters.
 
     Args:
@@ -171,19 +171,19 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         ToolError: they do not; all that is wrong with them is told at once.
     """
     optional = {parameter.name for parameter in tool.parameters if not parameter.required}
-    given = {
+    data = {
         name: value
         for name, value in arguments.items()
         if value is not None or name not in optional
     }
     try:
-        size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+        size = len(json.dumps(data, ensure_ascii=False, allow_nan=False).encode())
     except (ValueError, TypeError, RecursionError):
         raise ToolError("input", "The arguments are no JSON that can be sent.") from None
     if size > LONGEST_CALL:
         raise ToolError("input", f"The arguments are longer than {LONGEST_CALL:,} characters.")
     wrong = sorted(
-        _validator()(tool.json_schema).iter_errors(given), key=lambda error: str(error.path)
+        _validator()(tool.json_schema).iter_errors(data), key=lambda error: str(error.path)
     )
     if wrong:
         problems = [
@@ -191,7 +191,7 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
             for error in wrong
         ]
         raise ToolError("input", f"The arguments do not fit: {'; '.join(problems)}.")
-    return given
+    return data
 
 
 PATTERNS = 0.5
@@ -210,9 +210,9 @@ def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
         if not isinstance(text, str):
             return
         try:
-            left = max(0.001, until - time.monotonic())
+            seconds = max(0.001, until - time.monotonic())
             # A thread that searches lets the others run, so that the loop goes on.
-            if regex.search(pattern, text, timeout=left, concurrent=True) is None:
+            if regex.search(pattern, text, timeout=seconds, concurrent=True) is None:
                 yield ValidationError(f"{text!r} does not match {pattern!r}")
         except TimeoutError:
             yield ValidationError(f"it takes too long to see whether it matches {pattern!r}")
@@ -260,11 +260,11 @@ class Toolbox:
         limits = tool.limits
         try:
             async with asyncio.timeout(limits.seconds):
-                given = await asyncio.to_thread(checked, tool, arguments)
+                data = await asyncio.to_thread(check_arguments, tool, arguments)
                 if self._used[name] >= limits.calls:
                     raise ToolError("budget", f"All {limits.calls} calls of a question are made.")
                 self._used[name] += 1
-                text = await self.services[name](given)
+                text = await self.services[name](data)
         except TimeoutError:
             raise ToolError(
                 "time", f"{name}: No answer within {limits.seconds:g} seconds."
@@ -317,21 +317,21 @@ class CachedTools:
             raise ToolError(
                 "budget", f"{name}: All {tool.limits.calls} calls of a question are made."
             )
-        called = digest([self.question, name, dict(arguments)])
-        self._made[called] += 1
-        key = digest(["tool", called, self._made[called]])
+        call_digest = digest([self.question, name, dict(arguments)])
+        self._made[call_digest] += 1
+        key = digest(["tool", call_digest, self._made[call_digest]])
 
-        async def made() -> object:
+        async def call_inner() -> object:
             try:
                 answer = await self.inner.call(name, arguments)
             except ToolError as error:
                 return {"reason": error.reason, "message": str(error)}
             return [answer.text, answer.cut]
 
-        kept = await kept_or_made(self.replies, self.run, key, f"tool {name}", made)
-        if isinstance(kept, dict):
-            raise ToolError(kept["reason"], kept["message"])
-        return ToolReply(*kept)
+        reply = await kept_or_made(self.replies, self.run, key, f"tool {name}", call_inner)
+        if isinstance(reply, dict):
+            raise ToolError(reply["reason"], reply["message"])
+        return ToolReply(*reply)
 
 
 PASSAGES = 4
@@ -382,7 +382,7 @@ class SearchTool:
 
         if name != SEARCH.name:
             raise ToolError("input", f"There is no tool {name[:60]}: use {SEARCH.name}.")
-        query = checked(SEARCH, arguments)["query"]
+        query = check_arguments(SEARCH, arguments)["query"]
         passages = await asyncio.to_thread(self.retriever.search, query, PASSAGES)
         if not passages:
             raise ToolError("input", "No paragraph has one of these words: use others.")
@@ -400,7 +400,7 @@ WRONG_INPUT = "tool-input"
 """Why a solver has no value where other arguments may mend it."""
 
 
-def solver(toolbox: Tools, told: Callable[[str, ToolReply], Any] = lambda *_: None) -> Solve:
+def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_: None) -> Solve:
     """What calls tools for an action with ``body: solver``.
 
     Its arguments are a tool's name, and the call's arguments: pairs, a list of lists of two,
@@ -408,7 +408,7 @@ def solver(toolbox: Tools, told: Callable[[str, ToolReply], Any] = lambda *_: No
 
     Args:
         toolbox: the tools, of one question.
-        told: told of every reply.
+        on_reply: called with the path and the reply of every call.
 
     Returns:
         The solver; its value is the reply's text. A call that comes to nothing
@@ -416,14 +416,14 @@ def solver(toolbox: Tools, told: Callable[[str, ToolReply], Any] = lambda *_: No
         or ``tool``.
     """
 
-    async def solve(path: str, given: Sequence[Given]) -> Value:
-        name = as_text(given[0].value)
+    async def solve(path: str, args: Sequence[Given]) -> Value:
+        name = as_text(args[0].value)
         try:
-            reply = await toolbox.call(name, arguments_of(given[1].value if given[1:] else []))
+            reply = await toolbox.call(name, arguments_of(args[1].value if args[1:] else []))
         except ToolError as error:
             reason = WRONG_INPUT if error.reason == "input" else "tool"
             raise SolverError(reason, str(error)) from None
-        told(path, reply)
+        on_reply(path, reply)
         return reply.text
 
     return solve
@@ -437,14 +437,14 @@ def arguments_of(value: Value) -> Mapping[str, Any]:
     """
     match value:
         case Pairs():
-            return {as_text(key): to_json(one) for key, one in value}
-        case list() if all(isinstance(one, list) and len(one) == 2 for one in value):
-            return {as_text(one[0]): to_json(one[1]) for one in value if isinstance(one, list)}
+            return {as_text(key): to_json(item) for key, item in value}
+        case list() if all(isinstance(item, list) and len(item) == 2 for item in value):
+            return {as_text(item[0]): to_json(item[1]) for item in value if isinstance(item, list)}
         case str():
             try:
-                found = json.loads(value)
+                data = json.loads(value)
             except (ValueError, RecursionError):
-                found = None
-            if isinstance(found, dict):
-                return found
+                data = None
+            if isinstance(data, dict):
+                return data
     raise ToolError("input", 'Give a call\'s arguments as pairs, or as {"name": value} in JSON.')

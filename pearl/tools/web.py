@@ -73,8 +73,8 @@ def read_text(body: bytes, kind: str, charset: str | None) -> str:
     except (LookupError, ValueError):
         name = "utf-8"
     # Python knows others that no page is in, and reads some in the square of the time.
-    known = name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
-    text = body.decode(known, "replace")
+    encoding = name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
+    text = body.decode(encoding, "replace")
     if kind in _UNKNOWN and ("\0" in text or "\ufffd" in text):
         raise ToolError("reply", "It answered with something that is no text.")
     if kind in _PAGES:
@@ -118,8 +118,8 @@ class Web:
 
     async def answer(self, arguments: Mapping[str, Any]) -> str:
         """The reply's text, as `Service.answer`."""
-        given = {**self._static, **arguments}
-        texts = {name: _text(given.pop(name)) for name in set(HOLE.findall(self._http.path))}
+        data = {**self._static, **arguments}
+        texts = {name: _text(data.pop(name)) for name in set(HOLE.findall(self._http.path))}
         for name, text in texts.items():
             # A server may undo what keeps a value in its place.
             if not text or {".", ".."} & set(text.replace("\\", "/").split("/")):
@@ -127,17 +127,17 @@ class Web:
         path = HOLE.sub(lambda match: quote(texts[match[1]], safe=""), self._http.path)
         url, query, body = f"{self._http.origin}{path}", [self._http.query], None
         if self._http.method == "POST":
-            body = json.dumps(given, ensure_ascii=False).encode()
+            body = json.dumps(data, ensure_ascii=False).encode()
         else:
             values = {
                 name: [*map(_text, value)] if isinstance(value, list) else _text(value)
-                for name, value in given.items()
+                for name, value in data.items()
             }
             query.append(urlencode(values, doseq=True, quote_via=quote))
         if any(query):
             url += f"?{'&'.join(filter(None, query))}"
         try:
-            return await self._sent(URL(url, encoded=True), body)
+            return await self._send(URL(url, encoded=True), body)
         except (aiohttp.ClientError, OSError) as error:
             raise unreached(error) from None
         except ValueError:
@@ -150,7 +150,7 @@ class Web:
         for loop in [loop for loop in self._sessions if loop is this or loop.is_closed()]:
             await self._sessions.pop(loop).close()
 
-    async def _sent(self, url: URL, body: bytes | None) -> str:
+    async def _send(self, url: URL, body: bytes | None) -> str:
         """Follow redirects by hand: each may only lead to where the call began."""
         for _ in range(REDIRECTS + 1):
             method = "GET" if body is None else "POST"
@@ -182,7 +182,7 @@ class Web:
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         status, most = response.status, self._limits.bytes
         if not 200 <= status < 300:
-            raise refused(status)
+            raise refusal(status)
         too_long = oversized(most)
         if (response.content_length or 0) > most:
             raise too_long
@@ -257,10 +257,10 @@ def oversized(most: int) -> ToolError:
     return ToolError("size", f"Its answer is longer than {most:,} bytes, so it was not read.")
 
 
-def refused(status: int) -> ToolError:
+def refusal(status: int) -> ToolError:
     """What is said of a status: its own words could say anything, and nobody expects them."""
-    known = status in set(HTTPStatus)
-    name = HTTPStatus(status).phrase if known else "which HTTP does not know"
+    registered = status in set(HTTPStatus)
+    name = HTTPStatus(status).phrase if registered else "which HTTP does not know"
     return ToolError("status", f"It answered with status {status}, {name}.")
 
 
@@ -322,7 +322,7 @@ def carrier(
             if response.status >= 400:
                 # By GET it would tell of itself, which few servers do, and none has to.
                 if request.method == "POST":
-                    note(refused(response.status))
+                    note(refusal(response.status))
             elif response.status >= 300:
                 # It is followed where it stays with this host, port and scheme.
                 note(ToolError("host", f"It is sent on elsewhere: only {origin} is declared."))
