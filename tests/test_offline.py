@@ -472,6 +472,8 @@ def test_a_number_that_can_be_read_in_two_ways_is_none(text: str, number: str):
         ("How many zebras did the keeper's son feed?", ("zebras", "feed")),
         ("What did the keeper's son sell?", ()),
         ("Which zebras sell boats?", ("zebras",)),
+        ("Wie viele boats? Warum Zebras?", ("Zebras",)),
+        ("Pourquoi sell boats?", ()),
     ],
 )
 def test_passages_that_lack_words_of_the_question_are_not_said_to_be_its_answer(

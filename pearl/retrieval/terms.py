@@ -302,13 +302,19 @@ def words(text: str) -> list[str]:
     return stems([word for word in plain if word not in QUESTION_STOP and len(word) > 1])
 
 
-_HOW = re.compile(r"\bhow (?:many|much|often|long|old|far)\b", re.IGNORECASE)
+_ASKING = re.compile(
+    r"\b(?:how (?:many|much|often|long|old|far)"
+    r"|warum|wann|wer|wen|wem|wessen|wie(?: (?:viele?|oft|lange|alt|weit))?|was|welche[mnrs]?|wo"
+    r"|pourquoi|quand|qui|quoi|quel(?:le)?s?|où|comment|combien)\b",
+    re.IGNORECASE,
+)
+"""What asks, in English, German and French, and stands in no answer; QUESTION_STOP has more."""
 
 
 def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     """The content words of a question, as they stand there, that no passage has."""
     held = {stem for passage in passages for stem in words(passage)}
-    left = _WORD.findall(_HOW.sub("", question))
+    left = _WORD.findall(_ASKING.sub("", question))
     asked = (word for word in left if not held.issuperset(words(word)))
     return tuple(dict.fromkeys(asked))
 
