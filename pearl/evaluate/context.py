@@ -69,7 +69,7 @@ class HopSearch:
 
     @cached_property
     def scorer(self) -> AnalogyScorer:
-        """Who proposes as the model does that was learned."""
+        """The learned model as what proposes hops to the search."""
         assert self.model
         return AnalogyScorer(self.model)
 

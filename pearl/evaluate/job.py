@@ -257,7 +257,7 @@ class Sample:
 
     @property
     def counts(self) -> str:
-        """How many questions on how many documents."""
+        """The numbers of questions and of documents, in words."""
         documents = len({example.document.digest for example in self.examples})
         return f"{counted(len(self.examples), 'question')}, {counted(documents, 'document')}"
 

@@ -217,7 +217,7 @@ def equipped(
 
 
 def _with_set(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them
-    """What is made with those options that were given."""
+    """An object made with those options that are not None."""
     return make(**{name: value for name, value in options.items() if value is not None})
 
 

@@ -380,7 +380,7 @@ AsideKind = OneOf["prose", "wrapping", "thinking"]
 
 
 class Kind(Enum):
-    """What a logical line is meant as."""
+    """The kind of a logical line: what it is meant as."""
 
     STEP = auto()
     RETURN = auto()

@@ -345,7 +345,7 @@ def _canonical(step: re.Match[str]) -> Step:
 
 
 def parse_returns(text: str, span: Span) -> tuple[Ref, ...] | Failure:
-    """What is returned, or where it fails."""
+    """The references of a return line, or where it stops being readable."""
     return _parse(_table("plan"), text, span, "returns")
 
 

@@ -81,7 +81,7 @@ class _Reader:
         self.last = next((line for line in reversed(lines) if line.kind in _OF_THE_PLAN), None)
 
     def read(self, line: ast.Line) -> None:
-        """Take in one line."""
+        """Add what one line holds to the plan."""
         match line.kind:
             case ast.Kind.STEP | ast.Kind.BROKEN:
                 self._step(line)
@@ -152,7 +152,7 @@ class _Reader:
         self.broken.append(broken)
 
     def finish(self, lines: list[ast.Line], wraps: list[Span], before: Sequence[str]) -> ast.Parsed:
-        """All of it together."""
+        """The plan of all lines, what is broken in it, and what is no part of it."""
         plan = ast.Plan(
             steps=tuple(self.steps),
             question=self.question,

@@ -193,7 +193,7 @@ class _Rules:
         return self._known[body]
 
     def grammar(self, starts: Iterable[Alternative]) -> Grammar:
-        """All rules, the start first."""
+        """The grammar of all rules, the start symbol first."""
         return Grammar((("start", tuple(starts)), *reversed(self._rules.items())))
 
 
@@ -387,7 +387,7 @@ def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternati
 
 
 def _part(rules: _Rules, most: int) -> Symbol:
-    """What stands beside the braces in a text, or nothing."""
+    """A symbol for up to so many characters beside the braces in a text."""
     most = max(1, min(most, _TEXT))
     part = rules.add(f"CHARS{most}", [(Chars(_IN_TEXTS, 1, most),)])
     return rules.add("part", [(), (part,)])

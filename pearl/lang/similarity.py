@@ -118,7 +118,7 @@ def _fitted(
 
 
 def _kind(action: Action) -> tuple[Any, ...]:
-    """What two actions must have alike to be one."""
+    """What two actions must have in common to be merged, in a form that can be compared."""
     typed = tuple(param for param in action.params if param.type not in ("any", "text"))
     reads = any(param.name == DOCUMENT for param in action.params)
     # A last parameter that repeats can be given to no other.

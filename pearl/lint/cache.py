@@ -64,7 +64,7 @@ class Cache:
         self._opened: sqlite3.Connection | None = None
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, list[Diagnostic]]:
-        """What was found, of those texts whose findings are known."""
+        """The findings of those texts that the cache holds, by key."""
         findings: dict[bytes, list[Diagnostic]] = {}
 
         def read(database: sqlite3.Connection) -> None:
@@ -77,7 +77,7 @@ class Cache:
         return findings
 
     def put(self, findings: Mapping[bytes, Sequence[Diagnostic]]) -> None:
-        """Keep what was found."""
+        """Store the findings of texts, by key."""
         rows = [(key, json.dumps([*map(_fields, each)])) for key, each in findings.items()]
 
         def write(database: sqlite3.Connection) -> None:

@@ -34,7 +34,7 @@ _TYPED = re.compile(r"(?:->|→)\s*\w*$")
 
 
 class Where(Enum):
-    """What may stand at a place."""
+    """What kind of thing may be written at a place."""
 
     NOWHERE = auto()
     ACTION = auto()

@@ -48,11 +48,11 @@ class Lines:
 
     @cached_property
     def _starts(self) -> Sequence[int]:
-        """Where each line starts."""
+        """The offset at which each line starts."""
         return self.starts or [0, *(ending.end() for ending in _ENDING.finditer(self.text))]
 
     def _end(self, line: int) -> int:
-        """Where a line ends, before its line ending."""
+        """The offset at which a line ends, before its line ending."""
         if line + 1 == len(self._starts):
             return len(self.text)
         end = self._starts[line + 1] - 1
@@ -122,7 +122,7 @@ class Lines:
 
 
 class Role(Enum):
-    """What a name is there for."""
+    """The role of a name where it stands."""
 
     DEFINES = auto()
     USES = auto()
@@ -155,7 +155,7 @@ class Mention:
 
 
 class Kind(Enum):
-    """What a document holds."""
+    """The kind of a document: a plan or a library."""
 
     PLAN = auto()
     LIBRARY = auto()
@@ -208,7 +208,7 @@ class Document:
         return self.plan.plan.declares if self.kind is Kind.PLAN else self.library.actions
 
     def location(self, span: Span) -> types.Location:
-        """Where a span stands."""
+        """A span of this document as the protocol's location."""
         return types.Location(self.uri, self.lines.range(span))
 
     @cached_property

@@ -218,7 +218,7 @@ def _action(
 def _fix_all(
     session: LanguageSession, document: Document, libraries: Libraries
 ) -> Sequence[types.CodeAction]:
-    """What `pearl lint --fix` does; libraries have no fixes."""
+    """The edit that `pearl lint --fix` makes, as a code action; none for a library."""
     if document.kind is not Kind.PLAN or libraries.trouble:
         return ()
     edits = document.edits_to(fix(document.source, libraries.library, libraries.selection).text)

@@ -389,7 +389,7 @@ async def _round(
 
 
 def _kind(action: Action) -> tuple[object, ...]:
-    """What two actions have in common that one may stand for."""
+    """What two actions must have in common for one to stand for both."""
     return action.returns, read_action(action).marks
 
 
@@ -426,7 +426,7 @@ def shards(
     sizes = [count(print_action(action)) for action in actions]
 
     def packed(clusters: Iterable[list[int]]) -> list[list[int]]:
-        """As many clusters at a time as fit."""
+        """Clusters joined into packs that are as large as fits a prompt."""
         packs: list[list[int]] = []
         spare = 0
         for cluster in clusters:

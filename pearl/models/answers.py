@@ -286,7 +286,7 @@ class Complaint:
 
     @property
     def text(self) -> str:
-        """All of it, to look things up in."""
+        """The words and the codes as one text, to search in."""
         return f"{self.words} {self.codes}"
 
     @property
@@ -307,7 +307,7 @@ def read_complaint(body: bytes, redact: Redact) -> Complaint:
 
 
 def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any JSON
-    """What a piece of JSON says of an error."""
+    """The complaint that a piece of JSON holds: an error's code, words and numbers."""
     error = data.get("error", data) if isinstance(data, dict) else data
     if not isinstance(error, dict):
         return Complaint(_words(error, redact) if isinstance(error, str) else "")

@@ -237,7 +237,7 @@ class _Session:
         return reply
 
     async def close(self) -> None:
-        """Let go of everything; batches run on at the provider."""
+        """Stop all tasks and release the folder; batches run on at the provider."""
         if self.loop is asyncio.get_running_loop():
             tasks = [self._ready, *self._tasks.values()]
             self._stop(ModelError("stopped", "The model was closed before the batch was over."))
@@ -297,7 +297,7 @@ class _Session:
         self._batch_of.update(dict.fromkeys(keys, number))
 
     def _start(self, number: int) -> None:
-        """Take a batch on, unless somebody does."""
+        """Start the task that takes a batch to its end, unless one is running."""
 
         def end(task: asyncio.Task[None]) -> None:
             # What nobody foresaw must not leave anybody waiting for ever.

@@ -141,7 +141,7 @@ class BatchClient:
         return self._read(await self._ask("POST", "batches", body=body))
 
     async def look(self, batch_id: str) -> ProviderBatch:
-        """How a batch stands."""
+        """The status of a batch at the provider."""
         missing = (
             f"The endpoint knows no batch {batch_id}: use the key that it was sent with, or remove "
             "its .json file to send its requests anew."

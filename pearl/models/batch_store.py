@@ -125,7 +125,7 @@ class BatchFolder:
                 part.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Leave the folder to others."""
+        """Release the folder's lock, so that another process may use it."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -145,7 +145,7 @@ class BatchFolder:
         return [self.record(number) for number in sorted(map(int, filter(str.isdecimal, names)))]
 
     def record(self, number: int) -> BatchRecord:
-        """What is known of a batch."""
+        """The record of a batch, as the folder has it."""
         path = self._record(number)
         with self._disk():
             text = path.read_bytes()
@@ -363,7 +363,7 @@ class Lifecycle:
             looks += 1
 
     async def _lasting(self, act: Callable[[], Awaitable[T]], status: BatchStatus) -> T:
-        """Do what changes nothing, until it succeeds or never will."""
+        """Repeat a call that changes nothing until it succeeds, or fails for good."""
         tries = 0
         while True:
             try:

@@ -150,7 +150,7 @@ def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _proof(call: ProveForm) -> Constraint:
-    """What only an endpoint that takes a form keeps to."""
+    """A constraint to one word, which only an endpoint that takes the form keeps to."""
     form = call.form
     if form in SCHEMAS:
         word = {"type": "string", "enum": [call.word], "maxLength": len(call.word)}
@@ -330,7 +330,7 @@ class Forms:
         )
 
     def refuse(self, kind: Kind) -> None:
-        """Take note that a form which was taken once is refused."""
+        """Forget the form of a kind, which the endpoint refuses now, and say so in the notice."""
         self.notice = (
             f"The endpoint refused a {kind} that it was to keep replies to: they were checked and "
             "corrected instead."

@@ -98,7 +98,7 @@ class Local:
 
     @property
     def notice(self) -> str:
-        """That a constraint was refused, where one was."""
+        """A sentence that says that a constraint was refused; empty where none was."""
         return self.forms.notice
 
     async def answer(self, request: Request) -> Reply:
@@ -131,7 +131,7 @@ class Local:
         ended: dict[str, Any] = {}
 
         def take(chunk: dict[str, Any]) -> bool:
-            """What llama.cpp sends, piece by piece; true stops it."""
+            """Take in a piece that llama.cpp sends; True stops it."""
             if "error" in chunk:
                 ended["error"] = chunk["error"]
                 return True

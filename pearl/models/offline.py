@@ -423,7 +423,7 @@ def _formed(question: Question) -> Action | None:
 
 
 def _name(words: Sequence[str]) -> str:
-    """What an action is called that finds something."""
+    """The name of an action that finds something, as ``FIND_MAIN_REASON``."""
     return "_".join(("FIND", *words)).upper()
 
 

@@ -295,7 +295,7 @@ def asks_for_what_is_not_so(question: str) -> bool:
 
 
 def _about(question: Question) -> str:
-    """What a one-argument action is to work on."""
+    """The text that a one-argument action is given, of what the question asks."""
     if question.pair and _author(question.pair[0]):
         return question.pair[1]
     cue = next((cue for cue in CUES if cue.fits(question.sentence)), None)

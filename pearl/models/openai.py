@@ -55,7 +55,7 @@ class OpenAI:
 
     @property
     def notice(self) -> str:
-        """That a constraint was refused, where one was."""
+        """A sentence that says that a constraint was refused; empty where none was."""
         return self.forms.notice
 
     async def answer(self, request: Request) -> Reply:
@@ -375,9 +375,9 @@ class Endpoint:
 
     @property
     def writer(self) -> Writer:
-        """What writes requests to the model."""
+        """The writer of requests to the model, in its API's form."""
         return self.api.writer(self.model, self.settings)
 
     def connect(self) -> Transport:
-        """Open what sends."""
+        """Open the transport that sends requests."""
         return self.opens() if self.opens else Transport(self.settings)

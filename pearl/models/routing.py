@@ -152,7 +152,7 @@ class Models:
 
     @property
     def notice(self) -> str:
-        """What a person should know about any of them."""
+        """The notices of all models, each once."""
         return " ".join(dict.fromkeys(member.notice for member in members(self) if member.notice))
 
     @property
@@ -180,7 +180,7 @@ def members(model: Model) -> tuple[Model, ...]:
 
 
 def planner_of(model: Model) -> Model:
-    """Who decides on steps."""
+    """The model that decides on steps: the planner, or the only model."""
     return model.planner if isinstance(model, Models) else model
 
 

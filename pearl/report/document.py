@@ -157,12 +157,12 @@ class Chart:
 
     @property
     def last(self) -> float:
-        """Where the last point stands; 0 without any."""
+        """The largest x of the points; 0 without any."""
         return max((point.x for point in self.points), default=0.0)
 
     @property
     def end(self) -> float:
-        """Where the axis of the values ends."""
+        """The upper end of the axis of values."""
         if self.top is not None:
             return self.top
         return max((point.high or point.y for point in self.points), default=0.0) * 1.05 or 1.0

@@ -272,6 +272,6 @@ class _Ids:
         return None
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close the database and remove its file."""
         self._database.close()
         self._file.unlink()

@@ -64,7 +64,7 @@ class IndexInfo:
 
     @property
     def bytes(self) -> int:
-        """What its files take on disk."""
+        """The size of the index's files, in bytes."""
         return sum(size for size, _ in self.files.values())
 
 

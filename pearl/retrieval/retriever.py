@@ -145,7 +145,7 @@ class DocumentRetriever:
 
     @property
     def paragraphs(self) -> tuple[Paragraph, ...]:
-        """All of them, in order."""
+        """The document's paragraphs, in order."""
         return _paragraphs(self.document.text)
 
     def shown(self, paragraph: Paragraph) -> str:

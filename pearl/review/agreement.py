@@ -129,7 +129,7 @@ def agreement(labels: Labels) -> Agreement:
 
 
 def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
-    """What nltk counts with; None where all verdicts say the same."""
+    """The verdicts as nltk's task, which counts agreement; None where all say the same."""
     if len({label for marks in labels.values() for label in marks}) < 2:
         return None
     try:

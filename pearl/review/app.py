@@ -118,7 +118,7 @@ def make_pages(static: Mapping[str, str]) -> Environment:
 
 
 def _first_part(text: str) -> str:
-    """What is shown of an output."""
+    """The first characters of an output, with a line for how many more there are."""
     if len(text) <= LONGEST_OUTPUT:
         return text
     return f"{text[:LONGEST_OUTPUT]}\n… {len(text) - LONGEST_OUTPUT:,} more characters"

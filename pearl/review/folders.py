@@ -35,7 +35,7 @@ class Folders:
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """Where documents are looked for."""
+        """The folders in which documents are looked for."""
         return (*((self.documents,) if self.documents else ()), *self.plans)
 
     def inside(self, path: Path) -> Path | None:

@@ -119,7 +119,7 @@ def enter_page(visit: Visit) -> Response:
 
 
 def come_in(visit: Visit) -> Response:
-    """Let a browser in."""
+    """Log a browser in by its link's token, or as the annotator a person chooses."""
     token = visit.field("token")
     person = people.by_token(visit.session.engine, token) if token else None
     number = visit.field("person")
@@ -141,7 +141,7 @@ def come_in(visit: Visit) -> Response:
 
 
 def go_out(visit: Visit) -> Response:
-    """Let the browser in no more."""
+    """Log the browser out."""
     with visit.session.writing() as connection:
         people.leave(connection, visit.key)
     response = visit.show("left.jinja", {})
@@ -215,7 +215,7 @@ def check_page(visit: Visit) -> Response:
 
 
 def judge(visit: Visit) -> Response:
-    """Take a verdict. It is safe before the answer goes out."""
+    """Store a verdict, before the answer goes out."""
     item = _item(visit)
     option = visit.field("option")
     try:
@@ -243,7 +243,7 @@ def judge(visit: Visit) -> Response:
 
 
 def keep_edit(visit: Visit) -> Response:
-    """Take an edited plan as a new version."""
+    """Store an edited plan as a new version."""
     item, session = _item(visit), visit.session
     try:
         text = verdicts.accept_edit(visit.field("text"), item, session.library)

@@ -136,7 +136,7 @@ def admit(
 
 
 def by_token(engine: Engine, token: str) -> Person | None:
-    """Whom a token lets in."""
+    """The annotator whose token this is; None where it is nobody's."""
     with reading(engine) as connection:
         people = _people(connection, review_people.c.token == hashed(token))
     return people[0] if people else None
@@ -173,7 +173,7 @@ def rename(connection: Connection, person: Person, name: str) -> Person:
 
 
 def enter(connection: Connection, person: Person) -> str:
-    """Let a browser in; what its cookie is to hold."""
+    """Begin a session of an annotator's browser, and return the key for its cookie."""
     key = secrets.token_urlsafe(32)
     now = time.time()
     old = review_sessions.c.started < now - LIFE
@@ -184,7 +184,7 @@ def enter(connection: Connection, person: Person) -> str:
 
 
 def who_is(engine: Engine, key: str) -> Person | None:
-    """Who is in, by a browser's cookie."""
+    """The annotator whose session a cookie's key belongs to; None where there is none."""
     session = review_sessions.c
     theirs = (session.person == review_people.c.id, session.key == hashed(key))
     with reading(engine) as connection:
@@ -193,7 +193,7 @@ def who_is(engine: Engine, key: str) -> Person | None:
 
 
 def leave(connection: Connection, key: str) -> None:
-    """Let a browser in no more."""
+    """End the session of a cookie's key."""
     connection.execute(delete(review_sessions).where(review_sessions.c.key == hashed(key)))
 
 
@@ -366,7 +366,7 @@ def lay_out(
 
 
 def _pairs(connection: Connection, table: Table, ids: Sequence[str]) -> dict[str, list[int]]:
-    """Who stands beside which plan in a table."""
+    """The people that a table names beside each of some plans, by plan."""
     plans = set(ids)
     people: dict[str, list[int]] = {}
     query = select(table.c.plan, table.c.person).distinct().order_by(table.c.person)

@@ -159,7 +159,7 @@ def of_person(engine: Engine, person: int) -> dict[str, Verdict]:
 
 
 def last(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
-    """What each person said last of each plan."""
+    """Each person's last verdict on each plan, by plan and person."""
     return {(verdict.plan, verdict.person): verdict for verdict in recorded}
 
 
@@ -208,7 +208,7 @@ def save_mapping(connection: Connection, item: Item, person: int, option: str) -
 
 
 def read_mappings(engine: Engine) -> list[MappedAnswer]:
-    """What each person said last of each answer."""
+    """Each person's last choice of an option for each answer."""
     query = select(review_mappings).order_by(review_mappings.c.id)
     with reading(engine) as connection:
         rows = connection.execute(query).all()

@@ -76,7 +76,7 @@ async def call(function: Callable[..., object], *arguments: object) -> Any:  # n
 
 
 def _arguments(action: Action, values: list[Value], document: Source | None) -> list[object]:
-    """What the function is called with."""
+    """The Python arguments of a call, the document's text among them."""
     arguments: list[object] = []
     for at, param in enumerate(action.params):
         if param.name == DOCUMENT:

@@ -116,7 +116,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
     caller = Caller(model.answer, model.identity, journal)
 
     async def solve(path: str, args: Sequence[Given]) -> Value:
-        """What an agent, a retriever or an action's own steps gave."""
+        """The recorded value of an agent, a retriever or an action's own steps."""
         del args
         if path not in record.values:
             raise SolverError("recording", f"{record.source.name} has no value for {path}.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelStats:
-    """What the cache holds of one model."""
+    """A model's replies in the cache: how many, their characters, and tokens they took."""
 
     model: str
     replies: int
@@ -48,7 +48,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was let go."""
+    """The numbers of runs and of replies that were deleted."""
 
     runs: int
     replies: int

@@ -213,7 +213,7 @@ class StoreLedger:
         self._store.writer.post(_settle, bill)
 
     async def spent(self) -> Amount:
-        """What has been spent so far."""
+        """The amount that the run has spent so far."""
         amount: Amount = await self._store.writer.ask(_spent, self._run)
         return amount
 

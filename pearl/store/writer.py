@@ -430,7 +430,7 @@ def _take_over(connection: Connection, call: Claim, owner: str, expires: float, 
 
 @cache
 def _leasing(dialect: str) -> Insert:
-    """Take leases; one that is there stays as it is."""
+    """The statement that takes leases; one that is there stays as it is."""
     statement: Insert = insert_into(leases, dialect).values(_named(leases)).on_conflict_do_nothing()
     return statement
 
@@ -468,7 +468,7 @@ def _looking_up(count: int) -> Select[Any]:
 
 
 def forget_owner(connection: Connection, changes: list[str]) -> None:
-    """Let go of everything that some owners hold: they end."""
+    """Delete the leases of owners that end, and leave their runs without an owner."""
     connection.execute(delete(leases).where(leases.c.owner.in_(changes)))
     connection.execute(update(runs).where(runs.c.owner.in_(changes)).values(owner=""))
 

@@ -48,7 +48,7 @@ class State:
 
     @property
     def action(self) -> str:
-        """What its step calls; empty where it is none."""
+        """The action that the state's step calls; empty for a state without a step."""
         return self.name.upper() if self.works else ""
 
 

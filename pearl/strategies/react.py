@@ -202,7 +202,7 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
 
 
 def _words(step: Step) -> str:
-    """What an action was given by the model."""
+    """The words that the model gave a step's action."""
     return next(as_text(arg.value) for arg in step.args if isinstance(arg, Literal))
 
 

@@ -276,7 +276,7 @@ class _AsModel:
         return Reply(json.dumps(rows), usage)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as nothing is open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,7 +360,7 @@ def _within(prepared: Prepared, inputs: RunInputs) -> RunInputs:
 
 
 def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
-    """Where a run begins, within the prepared limits."""
+    """The frame in which a run begins, within the prepared limits."""
     limits = prepared.settings.limits
     handlers = replace(handlers, depth=limits.depth, width=limits.width)
     parts = (prepared.library, inputs.caller, inputs.context, handlers)

@@ -53,7 +53,7 @@ class Search:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """None has a variable."""
+        """No values, as a search has none that could name a variable."""
         return ()
 
 

@@ -68,7 +68,7 @@ class Http:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """Those that may have variables."""
+        """The values that may name variables of the environment."""
         return *self.static.values(), *self.headers.values()
 
 

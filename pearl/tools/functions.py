@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def values(self) -> tuple[()]:
-        """It is given nothing that could name a variable."""
+        """No values, as a function has none that could name a variable."""
         return ()
 
 

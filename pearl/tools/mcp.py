@@ -113,7 +113,7 @@ class Server:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """Those that may have variables."""
+        """The values that may name variables of the environment."""
         return *self.environment.values(), *self.headers.values()
 
 
@@ -234,7 +234,7 @@ class Connection:
         return replace(self._common, name=full_name, about=about, parameters=tuple(parameters))
 
     def _line(self, text: object) -> str:
-        """What a server says of something, in one line."""
+        """A server's words on something, in one line."""
         words = "".join(char if char.isprintable() else " " for char in str(text or ""))
         return " ".join(self._redact(words).split())[:LONGEST_ABOUT]
 
@@ -256,7 +256,7 @@ class Connection:
         return text
 
     def _failure(self, error: Exception) -> ToolError:
-        """What is said of an error, without the server's words."""
+        """The error that a person is told, without the server's words."""
         if fault := self._wrong or (error if isinstance(error, ToolError) else None):
             return fault
         while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
@@ -358,7 +358,7 @@ class Connection:
 
 
 async def _listed(client: mcp.Client) -> dict[str, mcp.Tool]:
-    """All that a server offers, by name."""
+    """The tools that a server offers, by name."""
     listed: dict[str, mcp.Tool] = {}
     cursor: str | None = None
     for _ in range(20):

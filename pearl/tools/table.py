@@ -56,7 +56,7 @@ class Table:
         return str(self.value(key, default, "give a text, in one line", is_line)).strip()
 
     def choice(self, key: str, *words: str) -> str:
-        """One of a few words; the first where there is none."""
+        """A field that is one of these words; the first where it is not there."""
         return str(self.value(key, words[0], f"use {' or '.join(words)}", words.__contains__))
 
     def number(self, key: str, default: float, most: float) -> Any:  # noqa: ANN401

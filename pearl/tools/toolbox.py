@@ -276,7 +276,7 @@ class Toolbox:
         return cut(self.redact(text))
 
     async def close(self) -> None:
-        """Let go of connections; the tools of `afresh` share them."""
+        """Close the connections, which the tools of `afresh` share."""
         for close in self.closing:
             await close()
 
@@ -306,7 +306,7 @@ class CachedTools:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """As they are."""
+        """The inner tools."""
         return self.inner.tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:

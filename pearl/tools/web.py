@@ -247,18 +247,18 @@ def open_session(host: str, ca: str, limits: Limits, resolve: Resolve) -> aiohtt
 
 
 def unreached(error: Exception) -> ToolError:
-    """What is said of a connection that came to nothing."""
+    """The error for a connection that failed."""
     message = next(words for kinds, words in _FAILURES if isinstance(error, kinds))
     return ToolError("network", message)
 
 
 def oversized(most: int) -> ToolError:
-    """What is said of a reply above its limit, in bytes."""
+    """The error for a reply that is longer than its limit, in bytes."""
     return ToolError("size", f"Its answer is longer than {most:,} bytes, so it was not read.")
 
 
 def refusal(status: int) -> ToolError:
-    """What is said of a status: its own words could say anything, and nobody expects them."""
+    """The error for a status: its own words could say anything, and nobody expects them."""
     registered = status in set(HTTPStatus)
     name = HTTPStatus(status).phrase if registered else "which HTTP does not know"
     return ToolError("status", f"It answered with status {status}, {name}.")
@@ -364,7 +364,7 @@ class _Checked(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as nothing is open."""
 
 
 class _Unpacker:

@@ -35,7 +35,7 @@ class Renderer:
     whole: Callable[[Iterable[str], Collection[str]], Iterator[str]]
 
     def __call__(self, reports: Iterable[Report]) -> str:
-        """All reports as one text."""
+        """The text of all reports in this form."""
         codes: set[str] = set()
 
         def parts() -> Iterator[str]:

@@ -201,7 +201,7 @@ _NAMED_AFTER = pattern(r"(?:->|=>|→|\bas\b)\s*([^\W\d]\w*)")
 
 
 def _names(broken: Iterable[Broken], source: Source) -> frozenset[str]:
-    """What lines that cannot be read may have meant to define."""
+    """The names that lines which cannot be read may have meant to define."""
     names: set[str] = set()
     for line in broken:
         if line.name:
