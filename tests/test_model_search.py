@@ -132,7 +132,7 @@ def test_a_model_proposes_and_the_search_goes_on_where_agents_answer(model: Any)
 def test_the_greedy_way_ends_where_the_best_proposal_has_no_answer(model: Any):
     asked, _ = model(scripted)
     with pytest.raises(RunError, match="of 1 hops that were tried"):
-        run(asked, way="greedy")
+        run(asked, mode="greedy")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
 
-from pearl.commaqa.decomposition import Hop, HopError, Operation, asked, name_of, run_operation
+from pearl.commaqa.decomposition import Hop, HopError, Operation, name_of, read_hop, run_operation
 from pearl.commaqa.world import Fact, Lookup, Template, World, calculate
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
@@ -90,8 +90,8 @@ class Agents:
         """What stands where a step of a template wants it, for the whole or for one item."""
         filled = texts if item is None else {**texts, over: as_text(item.value)}
         places = [filled.get(place, place) for place in lookup.places]
-        wanted = places.index("?")
-        return [fact[wanted] for fact in self.facts(lookup.predicate, places)]
+        gap = places.index("?")
+        return [fact[gap] for fact in self.facts(lookup.predicate, places)]
 
     def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
         """The facts that have what stands at each place; ``?`` and ``_`` are anything."""
@@ -114,8 +114,8 @@ def handlers(agents: Agents) -> Handlers:
         agents: the agents; the actions that ask them have ``body: solver`` and the agent's name.
     """
 
-    async def solve(name: str, _: str, given: Sequence[Given]) -> Value:
-        question = as_text(given[0].value)
+    async def solve(name: str, _: str, args: Sequence[Given]) -> Value:
+        question = as_text(args[0].value)
         answer = agents.ask(name, question)
         if answer is None:
             message = f"The agent {name} has no answer to: {question[:80]}"
@@ -165,7 +165,7 @@ def run_hop(
 def _read(operator: str, question: str) -> tuple[Operation, Arg, tuple[str, ...], str] | None:
     """What a hop does, its question, the answers it names, and the one it goes over."""
     try:
-        operation, argument = asked(Hop(operator, "", question))
+        operation, argument = read_hop(Hop(operator, "", question))
     except HopError:
         return None
     named = list(refs(argument))

@@ -211,7 +211,7 @@ def parse_hops(text: str) -> ParsedHops:
         elif not agent:
             message = "The brackets name no agent: write its name in them."
         else:
-            question = _ESCAPED.sub(lambda one: _ESCAPES[one[1]], match["question"])
+            question = _ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], match["question"])
             hops.append(Hop(operator, agent, question))
             continue
         problems.append(Problem(number, line, message))
@@ -262,7 +262,7 @@ def name_of(number: int) -> str:
     return f"a{number}"
 
 
-def asked(hop: Hop) -> tuple[Operation, Arg]:
+def read_hop(hop: Hop) -> tuple[Operation, Arg]:
     """What a hop does, and its question as a step's argument.
 
     Raises:
@@ -277,8 +277,8 @@ def asked(hop: Hop) -> tuple[Operation, Arg]:
     if operation.mode is not Mode.PLAIN:
         over = operation.of or next(iter(named), None)
         if over not in named:
-            wanted = f"#{over}" if over else "an answer such as #1"
-            raise HopError(f"({hop.operator}) needs {wanted} in its question: {hop.question}")
+            reference = f"#{over}" if over else "an answer such as #1"
+            raise HopError(f"({hop.operator}) needs {reference} in its question: {hop.question}")
     if not named:
         return operation, Literal(hop.question)
     parts: list[str | Ref] = []
@@ -309,7 +309,7 @@ def to_plan(hops: Sequence[Hop], question: str = "") -> Plan:
     """
     steps: list[Step] = []
     for number, hop in enumerate(hops, 1):
-        operation, argument = asked(hop)
+        operation, argument = read_hop(hop)
         names = [f"{name_of(number)}_{at}" for at in range(1, len(operation.then) + 1)]
         names.append(name_of(number))
         plain = print_operation(_normal(operation, hop.question))

@@ -51,10 +51,10 @@ _Turn: TypeAlias = Callable[[str, Sequence[str]], str]
 
 def _turns(random: Random) -> _Turn:
     """Takes the ways to say a thing in turns: each comes once before any comes again."""
-    left: dict[str, list[str]] = {}
+    unused: dict[str, list[str]] = {}
 
     def turn(name: str, options: Sequence[str]) -> str:
-        ways = left.setdefault(name, [])
+        ways = unused.setdefault(name, [])
         if not ways:
             ways += random.sample(options, len(options))
         return ways.pop()
@@ -72,7 +72,7 @@ class _Asking:
         data = {"kb": self.world.kb, "pred_lang_config": config, "qa_pairs": []}
         self.agents = Agents(read_world(data, schema.path, schema.name))
         # The kind and the things of each question so far.
-        self.taken: set[tuple[int, tuple[str, ...]]] = set()
+        self.used: set[tuple[int, tuple[str, ...]]] = set()
 
     def can_ask(self, theory: Theory) -> bool:
         """Whether this world can be asked a theory."""
@@ -84,17 +84,17 @@ class _Asking:
         for _ in range(_DRAWS):
             things: list[str] = []
             for kind in theory.leaves:
-                left = [thing for thing in self.world.things[kind] if thing not in things]
-                if not left:
+                free = [thing for thing in self.world.things[kind] if thing not in things]
+                if not free:
                     return reason
-                things.append(self.random.choice(left))
+                things.append(self.random.choice(free))
             key = (number, tuple(things))
-            if key in self.taken:
+            if key in self.used:
                 reason = "it has too few things to ask about"
                 continue
             row = self._about(theory, things)
             if not isinstance(row, str):
-                self.taken.add(key)
+                self.used.add(key)
                 return row
             reason = row
         return reason
@@ -117,12 +117,12 @@ class _Asking:
         for call, number in zip(theory.calls, recorded, strict=True):
             ask = self.schema.asks[call.ask]
             words = self.turn(f"ask {ask.name}", ask.words)
-            arguments = [things[-one - 1] if one < 0 else f"#{one}" for one in call.arguments]
+            arguments = [things[-arg - 1] if arg < 0 else f"#{arg}" for arg in call.arguments]
             question = filled(words, arguments)
             hops.append(Hop(_operator(call, question), self.world.agent_of(ask), question))
-            slots = [f"${-one}" if one < 0 else f"#{one}" for one in call.arguments]
-            asked = predicate_of(ask, slots)
-            steps.append({"operation": _operator(call, asked), "question": asked, "answer": number})
+            slots = [f"${-arg}" if arg < 0 else f"#{arg}" for arg in call.arguments]
+            probe = predicate_of(ask, slots)
+            steps.append({"operation": _operator(call, probe), "question": probe, "answer": number})
         heard = run_hops(hops, self.agents)
         if [*map(_canonical, heard)] != [*map(_canonical, answers)]:
             hop = hops[min(len(heard), len(hops) - 1)]
@@ -154,7 +154,7 @@ class _Asking:
         """What a step gives by the facts alone, which are added to those used."""
         ask = self.schema.asks[call.ask]
 
-        def one(item: Item | None) -> Value | None:
+        def of_item(item: Item | None) -> Value | None:
             arguments: list[str] = []
             for argument in call.arguments:
                 value = things[-argument - 1] if argument < 0 else answers[argument - 1]
@@ -164,14 +164,14 @@ class _Asking:
             if ask.total:
                 return calculate(ask.total, arguments)
             place = ask.places.index("$1") if arguments else None
-            wanted: list[Value] = []
+            results: list[Value] = []
             for fact in self.world.facts[ask.relation]:
                 if place is None or fact[place] == arguments[0]:
                     facts[self.world.written(ask.relation, fact)] = None
-                    wanted.append(fact[ask.places.index("?")])
-            return list(dict.fromkeys(wanted)) if ask.unique else wanted
+                    results.append(fact[ask.places.index("?")])
+            return list(dict.fromkeys(results)) if ask.unique else results
 
-        return run_operation(call.operation, answers[call.over - 1] if call.over else None, one)
+        return run_operation(call.operation, answers[call.over - 1] if call.over else None, of_item)
 
     def _words(self, node: Node | str, numbers: Iterator[int]) -> str:
         """A node's words, with the next numbers for its things."""
@@ -182,7 +182,7 @@ class _Asking:
         return HOLE.sub(lambda hole: inner[int(hole[1]) - 1], words)
 
     def questions(
-        self, theories: Sequence[Theory], waiting: list[int], wanted: int
+        self, theories: Sequence[Theory], waiting: list[int], most: int
     ) -> dict[int, list[_Row]]:
         """Questions for this world: first what waits, which then waits no more; then anything.
 
@@ -194,11 +194,11 @@ class _Asking:
         places = {number: place for place, number in enumerate(waiting)}
         possible.sort(key=lambda number: places.get(number, len(places)))
         questions: dict[int, list[_Row]] = {}
-        while possible and wanted:
+        while possible and most:
             number = possible.pop(0)
             question = self.question(number, theories[number])
             if not isinstance(question, str):
-                wanted -= 1
+                most -= 1
                 questions.setdefault(number, []).append(question)
                 possible.append(number)
                 if number in waiting:
@@ -273,9 +273,9 @@ def generate(
                 fruitful.add(first)
         if generated:
             number += 1
-            made = list(chain(*generated.values()))
-            done += len(made)
-            for at, row in enumerate(made, 1):
+            rows = list(chain(*generated.values()))
+            done += len(rows)
+            for at, row in enumerate(rows, 1):
                 name = f"{seeds}/{number}/{at} {row['question']}"
                 row["id"] = blake2b(name.encode(), digest_size=8).hexdigest()
                 row["held_out"] = [pair for pair in row["pairs"] if tuple(pair) in held]
@@ -284,7 +284,7 @@ def generate(
                 "context": " ".join(asking.world.sentences.values()),
                 "per_fact_context": dict(asking.world.sentences),
                 "pred_lang_config": asking.world.language(schema),
-                "qa_pairs": made,
+                "qa_pairs": rows,
                 "generated": {**source, "held_out": [list(pair) for pair in held]},
             }
 
@@ -326,21 +326,21 @@ def figures(worlds: Iterable[World]) -> dict[str, Any]:
         (spans of an answer), ``facts_used``, ``facts`` and ``tokens`` (words and marks) of a
         world's context. What no question or world tells is left out.
     """
-    known = list(worlds)
-    asked = [question for world in known for question in world.questions]
-    spans = [len(one.answer) if isinstance(one.answer, list) else 1 for one in asked]
+    every = list(worlds)
+    questions = [question for world in every for question in world.questions]
+    spans = [len(item.answer) if isinstance(item.answer, list) else 1 for item in questions]
     counted = {
-        "questions_a_world": [len(world.questions) for world in known],
-        "steps": [len(one.hops) for one in asked if one.hops],
+        "questions_a_world": [len(world.questions) for world in every],
+        "steps": [len(item.hops) for item in questions if item.hops],
         "answers": spans,
-        "facts_used": [len(one.facts) for one in asked if one.facts],
-        "facts": [sum(map(len, world.facts.values())) for world in known],
-        "tokens": [len(_TOKEN.findall(world.context)) for world in known if world.context],
+        "facts_used": [len(item.facts) for item in questions if item.facts],
+        "facts": [sum(map(len, world.facts.values())) for world in every],
+        "tokens": [len(_TOKEN.findall(world.context)) for world in every if world.context],
     }
     return {
-        "questions": len(asked),
-        "worlds": len(known),
-        "kinds": len({one.theory for one in asked if one.theory}),
+        "questions": len(questions),
+        "worlds": len(every),
+        "kinds": len({item.theory for item in questions if item.theory}),
         **{
             name: {"mean": fmean(counts), "least": min(counts), "most": max(counts)}
             for name, counts in counted.items()
@@ -362,9 +362,9 @@ class _Watching(Agents):
         return super().ask(agent, question)
 
     def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
-        found = super().facts(predicate, places)
-        self.found |= dict.fromkeys(f"{predicate}({', '.join(fact)})" for fact in found)
-        return found
+        facts = super().facts(predicate, places)
+        self.found |= dict.fromkeys(f"{predicate}({', '.join(fact)})" for fact in facts)
+        return facts
 
 
 def agent_pairs(world: World) -> Iterator[dict[str, Any]]:

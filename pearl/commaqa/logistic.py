@@ -80,15 +80,15 @@ class _Path:
 
     def after(self, move: Move) -> _Path:
         rests: frozenset[int] = frozenset()
-        for one in (*move.arguments, move.over):
-            if isinstance(one, int):
-                rests |= {one} if one > 0 else self.rests[one]
+        for argument in (*move.arguments, move.over):
+            if isinstance(argument, int):
+                rests |= {argument} if argument > 0 else self.rests[argument]
         place = move, OWN, 0
         if self.entities > 1 and len(rests) != 1:
             place = move, ALL, 0
         elif self.entities > 1:
             (own,) = rests
-            arguments = tuple(1 if one == own else one for one in move.arguments)
+            arguments = tuple(1 if number == own else number for number in move.arguments)
             place = replace(move, arguments=arguments), OWN, own - 1
         return _Path(
             self.entities, (*self.moves, move), (*self.rests, rests), (*self.places, place)
@@ -105,7 +105,7 @@ def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
     examples: dict[str, list[tuple[frozenset[str], frozenset[Move]]]] = {OWN: [], ALL: []}
     for pattern in patterns:
         entities = len(HOLE.findall(pattern.question))
-        texts = {(OWN, at): one for at, one in enumerate(parts_of(pattern.question, entities))}
+        texts = {(OWN, at): part for at, part in enumerate(parts_of(pattern.question, entities))}
         if entities > 1:
             texts[ALL, 0] = pattern.question
         for strategy in pattern.strategies:
@@ -115,7 +115,7 @@ def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
             for (scope, part), text in texts.items():
                 moves = frozenset(move for move, *place in path.places if place == [scope, part])
                 examples[scope].append((features_of(text), moves))
-    return tuple(one for scope in (OWN, ALL) for one in _fitted(scope, examples[scope]))
+    return tuple(hop for scope in (OWN, ALL) for hop in _fitted(scope, examples[scope]))
 
 
 def _fitted(
@@ -124,16 +124,16 @@ def _fitted(
     """One logistic model for each hop, by ridge-penalised likelihood; all are fitted at once."""
     moves = sorted({move for _, hops in examples for move in hops}, key=str)
     counted = Counter(feature for features, _ in examples for feature in features)
-    known = sorted(feature for feature, times in counted.items() if times > 1)
+    repeated = sorted(feature for feature, times in counted.items() if times > 1)
     if not moves:
         return
     import numpy as np
     from scipy.optimize import minimize
 
     # Examples × features and a bias (last); examples × moves; features and a bias × moves.
-    present = [[*(feature in features for feature in known), True] for features, _ in examples]
+    present = [[*(feature in features for feature in repeated), True] for features, _ in examples]
     inputs = np.array(present, float)
-    wanted = np.array([[move in hops for move in moves] for _, hops in examples], float)
+    targets = np.array([[move in hops for move in moves] for _, hops in examples], float)
     shape = (inputs.shape[1], len(moves))
     ridge = np.full(shape, _RIDGE)
     ridge[-1] = _RIDGE_OF_BIAS
@@ -141,16 +141,16 @@ def _fitted(
     def loss(flat: Any) -> tuple[float, Any]:  # noqa: ANN401 - numpy's
         weights = flat.reshape(shape)
         sums = inputs @ weights
-        value = np.logaddexp(0, sums).sum() - (wanted * sums).sum()
+        value = np.logaddexp(0, sums).sum() - (targets * sums).sum()
         chances = 1 / (1 + np.exp(-np.clip(sums, -500, 500)))
-        slope = inputs.T @ (chances - wanted) + ridge * weights
+        slope = inputs.T @ (chances - targets) + ridge * weights
         return float(value + 0.5 * (ridge * weights**2).sum()), slope.ravel()
 
     start = np.zeros(shape[0] * shape[1])
     fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     for move, weights in zip(moves, fitted.x.reshape(shape).T, strict=True):
         *column, bias = [round(float(weight), 2) for weight in weights]
-        named = zip(known, column, strict=True)
+        named = zip(repeated, column, strict=True)
         phrases = {feature: weight for feature, weight in named if abs(weight) >= 0.05}
         yield HopClassifier(move, scope, bias, phrases)
 
@@ -198,29 +198,29 @@ class LogisticScorer:
             cost = sum(_excess(1 - chance) for chance in missed)
             end = cost - math.log(self._follows(path.moves, _END))
             candidates.append(Candidate(-end, None))
-        return sorted(candidates, key=lambda one: (-one.score, str(one.hop)))
+        return sorted(candidates, key=lambda candidate: (-candidate.score, str(candidate.hop)))
 
     def _open(self, question: str) -> tuple[tuple[str, ...], dict[Place, float]]:
         """A question's entities, and how likely each hop is in each place."""
         pattern, entities = self.model.opened(question)
         chances: dict[Place, float] = {}
-        parts = [features_of(one) for one in parts_of(pattern, len(entities))]
-        for one in self.model.classifiers:
-            if one.scope == OWN:
+        parts = [features_of(part) for part in parts_of(pattern, len(entities))]
+        for classifier in self.model.classifiers:
+            if classifier.scope == OWN:
                 for at, features in enumerate(parts):
-                    chances[one.move, OWN, at] = one.probability(features)
+                    chances[classifier.move, OWN, at] = classifier.probability(features)
             elif len(entities) > 1:
-                chances[one.move, ALL, 0] = one.probability(features_of(pattern))
+                chances[classifier.move, ALL, 0] = classifier.probability(features_of(pattern))
         return entities, chances
 
     def _all_moves(self, entities: int) -> tuple[Move, ...]:
         """The moves of all classifiers, for each entity that they may be asked of."""
         moves: dict[Move, None] = {}
-        for one in self.model.classifiers:
-            own = one.scope == OWN and entities > 1
+        for classifier in self.model.classifiers:
+            own = classifier.scope == OWN and entities > 1
             for number in range(1, entities + 1) if own else (1,):
-                arguments = (number if at == 1 else at for at in one.move.arguments)
-                moves[replace(one.move, arguments=tuple(arguments))] = None
+                arguments = (number if at == 1 else at for at in classifier.move.arguments)
+                moves[replace(classifier.move, arguments=tuple(arguments))] = None
         return tuple(moves)
 
     def _path(self, entities: Sequence[str], hops: Sequence[Hop]) -> _Path | None:
@@ -240,14 +240,14 @@ class LogisticScorer:
         """How often a shape follows the two shapes before it."""
         before = (_START, _START, *map(_shape, moves))[-2:]
         counted = (self._followed.get(before), self._followed.get(before[1:]))
-        two, one = (times[shape] / times.total() if times else 0.0 for times in counted)
-        return max(0.8 * two + 0.2 * one, _UNSEEN)
+        of_two, of_one = (times[shape] / times.total() if times else 0.0 for times in counted)
+        return max(0.8 * of_two + 0.2 * of_one, _UNSEEN)
 
     @cached_property
     def _followed(self) -> dict[tuple[_Shape, ...], Counter[_Shape]]:
         """What follows each shape, and each two shapes, in the decompositions that were learned."""
         counted: dict[tuple[_Shape, ...], Counter[_Shape]] = {}
-        for strategy in (one for pattern in self.model.patterns for one in pattern.strategies):
+        for strategy in (each for pattern in self.model.patterns for each in pattern.strategies):
             shapes = [_START, _START, *map(_shape, strategy.moves), _END]
             for first, second, third in zip(shapes, shapes[1:], shapes[2:], strict=False):
                 for context in ((first, second), (second,)):
@@ -257,7 +257,7 @@ class LogisticScorer:
 
 def _shape(move: Move) -> _Shape:
     """How a move is asked, with entities all alike."""
-    arguments = (one if isinstance(one, int) and one < 0 else "{}" for one in move.arguments)
+    arguments = (arg if isinstance(arg, int) and arg < 0 else "{}" for arg in move.arguments)
     return move.mode, move.then, tuple(arguments), move.over
 
 

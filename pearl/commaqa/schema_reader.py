@@ -64,9 +64,9 @@ def shipped_text(name: str) -> str:
         InputError: no schema of that name ships with Pearl.
     """
     if name not in shipped_schemas():
-        known = ", ".join(shipped_schemas())
+        names = ", ".join(shipped_schemas())
         raise InputError(
-            f"No schema {name} ships with Pearl: use {known}, or name a .toml or .json file."
+            f"No schema {name} ships with Pearl: use {names}, or name a .toml or .json file."
         )
     return (files("pearl.commaqa") / "schemas" / f"{name}.toml").read_text(encoding="utf-8")
 
@@ -96,7 +96,7 @@ def read_schema(name: str) -> Schema:
     table.only("about", "limits", "kinds", "relations", "asks", "pieces", "splits")
     stem = Path(name).stem
     kinds = _kinds(table, stem)
-    relations = {one: _relation(one, inner, kinds) for one, inner in table.tables("relations")}
+    relations = {name: _relation(name, inner, kinds) for name, inner in table.tables("relations")}
     asks = _asks(table, relations)
     about = table.get("about", "text", "")
     pieces = _pieces(table, kinds, asks)
@@ -111,19 +111,19 @@ def read_schema(name: str) -> Schema:
 
 _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
     {
-        "text": (lambda one: isinstance(one, str) and one.strip(), "give a text."),
+        "text": (lambda value: isinstance(value, str) and value.strip(), "give a text."),
         "texts": (
             lambda many: isinstance(many, list) and many and all(map(_FORMS["text"][0], many)),
             "give a list of texts, at least one.",
         ),
-        "truth": (lambda one: isinstance(one, bool), "give true or false."),
-        "number": (lambda one: type(one) is int and one > 0, "give a whole number above 0."),
-        "decimal": (lambda one: type(one) in (int, float), "give a number."),
+        "truth": (lambda value: isinstance(value, bool), "give true or false."),
+        "number": (lambda value: type(value) is int and value > 0, "give a whole number above 0."),
+        "decimal": (lambda value: type(value) in (int, float), "give a number."),
         "span": (
             lambda many: isinstance(many, list) and [*map(type, many)] == [int, int],
             "give the fewest and the most, as [1, 3].",
         ),
-        "table": (lambda one: isinstance(one, dict), "give a table."),
+        "table": (lambda value: isinstance(value, dict), "give a table."),
     }
 )
 """What a value may be: whether it is, and what to say where it is not."""
@@ -156,8 +156,8 @@ class _Table:
         """A key's value, which is of one of `_FORMS` or is the default."""
         value = self.data.get(key, default)
         fits, message = _FORMS[form]
-        known = fits(value) or (type(value) is type(default) and value == default)
-        self.check(known and value is not None, message, key)
+        usable = fits(value) or (type(value) is type(default) and value == default)
+        self.check(usable and value is not None, message, key)
         return value
 
     def span(self, key: str, default: list[int], least: int) -> tuple[int, int]:
@@ -181,10 +181,10 @@ class _Table:
             inner.check(_NAME.fullmatch(name), message, name)
             yield name, inner.table(name)
 
-    def known(self, name: str, names: Mapping[str, Any], what: str, key: str) -> str:
+    def known(self, name: str, names: Mapping[str, Any], noun: str, key: str) -> str:
         """The name, where there is such a thing; else names one that is close, or all."""
         close = get_close_matches(name, names, 1) or list(names)
-        self.check(name in names, f"no {what} is called {name}: use {', '.join(close)}.", key)
+        self.check(name in names, f"no {noun} is called {name}: use {', '.join(close)}.", key)
         return name
 
     def check_slots(self, text: str, pattern: re.Pattern[str], mark: str, count: int) -> None:
@@ -204,11 +204,11 @@ def _kinds(table: _Table, seed: str) -> dict[str, Kind]:
         for name in listed[kind]:
             message = f"a name is letters, digits, spaces and hyphens, unlike {name!r}."
             inner.check(_ENTITY.fullmatch(name), message, "names")
-    given = Counter(name for names in listed.values() for name in names)
-    for name, times in given.items():
+    times_named = Counter(name for names in listed.values() for name in names)
+    for name, times in times_named.items():
         message = f"{name} is named twice: a name stands for one thing."
         table.check(times == 1, message, "kinds")
-    words = invented(seed, frozenset(map(str.lower, given)))
+    words = invented(seed, frozenset(map(str.lower, times_named)))
     kinds: dict[str, Kind] = {}
     for kind, inner in tables.items():
         inner.only("names", "style", "numbers", "each_world")
@@ -216,9 +216,9 @@ def _kinds(table: _Table, seed: str) -> dict[str, Kind]:
         if not pool:
             style = inner.get("style", "text", _STYLES[0])
             inner.check(style in _STYLES, f"use {' or '.join(_STYLES)}.", "style")
-            wanted = inner.get("names", "number")
-            inner.check(wanted <= _MOST_NAMES, f"{_MOST_NAMES} names are the most.", "names")
-            pool = list(islice(words, wanted))
+            number = inner.get("names", "number")
+            inner.check(number <= _MOST_NAMES, f"{_MOST_NAMES} names are the most.", "names")
+            pool = list(islice(words, number))
             pool = [word.capitalize() for word in pool] if style == _STYLES[0] else pool
         count = inner.get("each_world", "number", len(pool))
         inner.check(count <= len(pool), f"there are {len(pool)} alone.", "each_world")
@@ -263,11 +263,11 @@ def invented(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str]:
     The same seed gives the same words, on any machine.
     """
     random = Random(seed)  # noqa: S311 - names, not secrets
-    seen = set(taken)
+    words = set(taken)
     while True:
         word = "".join(random.choice(options.split()) for options in _SYLLABLES)
-        if word not in seen:
-            seen.add(word)
+        if word not in words:
+            words.add(word)
             yield word
 
 
@@ -322,8 +322,8 @@ def _ask(name: str, table: _Table, relations: Mapping[str, Relation]) -> Ask:
         places = tuple(place.strip() for place in looks[2].split(","))
         usable = sorted(places) in (["$1", "?"], ["?", "_"])
         table.check(usable, "its places are ? and $1, or ? and _.", "looks")
-        held = zip(relations[relation].kinds, places, strict=True)
-        inputs = tuple(kind for kind, place in held if place == "$1")
+        both = zip(relations[relation].kinds, places, strict=True)
+        inputs = tuple(kind for kind, place in both if place == "$1")
         ask = Ask(name, words, inputs, relation, places, table.get("unique", "truth", False))
     for text in words:
         message = f"leave quotes, brackets and # out of {text!r}."
@@ -334,21 +334,21 @@ def _ask(name: str, table: _Table, relations: Mapping[str, Relation]) -> Ask:
 
 def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -> dict[str, Piece]:
     tables = dict(table.tables("pieces"))
-    given = {inner.get("gives", "text"): name for name, inner in tables.items()}
+    given_by = {inner.get("gives", "text"): name for name, inner in tables.items()}
     pieces: dict[str, Piece] = {}
     for name, inner in tables.items():
         inner.only("gives", "takes", "words", "steps", "ways")
         takes = inner.get("takes", "texts", [])
         holes: list[Hole] = []
-        for named in ([one.strip() for one in text.split("|")] for text in takes):
-            for one in named:
-                if one.startswith("$"):
-                    inner.known(one[1:], kinds, "kind", "takes")
+        for named in ([part.strip() for part in text.split("|")] for text in takes):
+            for part in named:
+                if part.startswith("$"):
+                    inner.known(part[1:], kinds, "kind", "takes")
                 else:
-                    message = f"no piece gives {one}: a kind is written ${one}."
-                    inner.check(one in given and one != QUESTION, message, "takes")
-            gives = tuple(one for one in named if not one.startswith("$"))
-            holes.append(Hole(gives, tuple(one[1:] for one in named if one.startswith("$"))))
+                    message = f"no piece gives {part}: a kind is written ${part}."
+                    inner.check(part in given_by and part != QUESTION, message, "takes")
+            gives = tuple(part for part in named if not part.startswith("$"))
+            holes.append(Hole(gives, tuple(part[1:] for part in named if part.startswith("$"))))
         words = tuple(inner.get("words", "texts"))
         for text in words:
             message = f"leave $ out of {text!r}: a kind is named in takes."
@@ -357,11 +357,11 @@ def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -
         ways = _ways(inner, holes, asks)
         pieces[name] = Piece(name, inner.get("gives", "text"), tuple(holes), words, ways)
     message = f'no piece gives a whole question: write gives = "{QUESTION}" in one.'
-    table.check(QUESTION in given, message, "pieces")
-    taken = {gives for piece in pieces.values() for hole in piece.holes for gives in hole.gives}
-    for gives, name in given.items():
+    table.check(QUESTION in given_by, message, "pieces")
+    used = {gives for piece in pieces.values() for hole in piece.holes for gives in hole.gives}
+    for gives, name in given_by.items():
         message = f"it gives {gives}, which no piece takes."
-        table.check(gives in taken or gives == QUESTION, message, f"pieces.{name}")
+        table.check(gives in used or gives == QUESTION, message, f"pieces.{name}")
     return pieces
 
 
@@ -371,20 +371,20 @@ def _ways(
     one_of_both = ("steps" in table.data) != ("ways" in table.data)
     table.check(one_of_both, "give steps, or ways where worlds differ in them.")
     if "steps" in table.data:
-        way = _steps(table, "steps", table.get("steps", "texts", []), len(holes), asks)
-        means = way or (len(holes) == 1 and not holes[0].kinds)
+        steps = _steps(table, "steps", table.get("steps", "texts", []), len(holes), asks)
+        means = steps or (len(holes) == 1 and not holes[0].kinds)
         message = "a piece with no steps means what its one hole means: a piece."
         table.check(means, message, "steps")
-        return (way,)
+        return (steps,)
     lists = table.data["ways"]
-    several = isinstance(lists, list) and len(lists) > 1
-    table.check(several, "give at least two lists of steps.", "ways")
+    enough = isinstance(lists, list) and len(lists) > 1
+    table.check(enough, "give at least two lists of steps.", "ways")
     ways: list[tuple[Step, ...]] = []
-    for number, one in enumerate(lists, 1):
+    for number, entry in enumerate(lists, 1):
         key = f"way {number}"
-        texts = _Table(table.path, table.place, {key: one}).get(key, "texts")
+        texts = _Table(table.path, table.place, {key: entry}).get(key, "texts")
         ways.append(_steps(table, key, texts, len(holes), asks))
-    looked = [{asks[step.ask].relation for step in way} - {""} for way in ways]
+    looked = [{asks[step.ask].relation for step in steps} - {""} for steps in ways]
     for (at, mine), (other, theirs) in permutations(enumerate(looked, 1), 2):
         message = f"way {at} looks up nothing that way {other} does not."
         table.check(mine - theirs, message, "ways")
@@ -447,14 +447,14 @@ def _splits(table: _Table, asks: Mapping[str, Ask]) -> dict[str, Split]:
             splits[name] = Split(kinds=kinds, test=test)
             continue
         split.check("test" not in split.data, "give kinds beside it: those of training.", "test")
-        held = split.data.get("held_out")
+        pairs_held = split.data.get("held_out")
         message = 'give pairs of asks, as [["one", "other"]].'
-        split.check(isinstance(held, list) and held, message, "held_out")
+        split.check(isinstance(pairs_held, list) and pairs_held, message, "held_out")
         pairs: list[Pair] = []
-        for pair in held or ():
-            known = isinstance(pair, list) and [*map(type, pair)] == [str, str]
-            split.check(known, message, "held_out")
-            one, other = (split.known(ask, asks, "ask", "held_out") for ask in pair)
-            pairs.append((one, other))
+        for pair in pairs_held or ():
+            is_pair = isinstance(pair, list) and [*map(type, pair)] == [str, str]
+            split.check(is_pair, message, "held_out")
+            first, second = (split.known(ask, asks, "ask", "held_out") for ask in pair)
+            pairs.append((first, second))
         splits[name] = Split(tuple(pairs))
     return splits

@@ -182,11 +182,11 @@ class _Walk:
         proposed = self.scorer.choices(self.question, state.hops, state.answers)
         candidates = await proposed if isinstance(proposed, Awaitable) else proposed
         usable = [
-            one
-            for one in itertools.islice(candidates, 100 * self.budget.width)
-            if math.isfinite(one.score) and (one.hop is not None or state.answers)
+            candidate
+            for candidate in itertools.islice(candidates, 100 * self.budget.width)
+            if math.isfinite(candidate.score) and (candidate.hop is not None or state.answers)
         ]
-        return sorted(usable, key=lambda one: -one.score)
+        return sorted(usable, key=lambda candidate: -candidate.score)
 
     def after(self, state: _State, hop: Hop) -> _State | None:
         """The state with one more hop; None where it has no answer, or no call is left."""

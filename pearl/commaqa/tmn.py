@@ -150,11 +150,11 @@ class LanguageModelScorer:
 
 def _questions(language: Language) -> Iterator[str]:
     """Each question that agents answer, with a gap for each blank, below the action that asks."""
-    asked: dict[str, list[str]] = {}
+    by_agent: dict[str, list[str]] = {}
     for form, agents in forms_of(language).items():
         for agent in agents:
-            asked.setdefault(agent, []).append(form.phrasings[0].replace(BLANK, "___"))
-    for agent, questions in sorted(asked.items()):
+            by_agent.setdefault(agent, []).append(form.phrasings[0].replace(BLANK, "___"))
+    for agent, questions in sorted(by_agent.items()):
         yield f"{action_of(agent)}:"
         yield from (f"- {question}" for question in questions)
 
@@ -174,7 +174,7 @@ def _replies(library: Library, hops: tuple[Hop, ...], width: int) -> Grammar:
         questions += [(Symbol("ref"),), (Symbol("ref"), words), (words, Symbol("ref"))]
         questions += [(words, Symbol("ref"), words)]
     answers = [f"a{number}" for number in range(1, len(hops) + 1)]
-    refs = [(f"{{{mode} {one}}}".replace("{ ", "{"),) for one in answers for mode in Mode]
+    refs = [(f"{{{mode} {answer}}}".replace("{ ", "{"),) for answer in answers for mode in Mode]
     moves: list[Alternative] = [(f"return {last}",)] if last else []
     for changes in range(MOST_CHANGES + 1):
         steps = [f"{name}_{at}" for at in range(1, changes + 1)] + [name]
@@ -184,15 +184,15 @@ def _replies(library: Library, hops: tuple[Hop, ...], width: int) -> Grammar:
         moves.append(tuple(move))
     candidate = Symbol("candidate")
     several = [(candidate, *((", ", candidate) * more)) for more in range(width)]
-    listed = [one for one in library.actions.values() if "unlisted" not in one.traits]
+    listed = [action for action in library.actions.values() if "unlisted" not in action.traits]
     rules: list[tuple[str, tuple[Alternative, ...]]] = [
         ("start", (('{"candidates": [', Symbol("several"), "]}"),)),
         ("several", tuple(several)),
         ("candidate", (('{"hop": "', hop, '", "score": ', score, "}"),)),
         ("hop", tuple(moves)),
-        ("ask", tuple((f'{one.name}(\\"', Symbol("question"), '\\")') for one in listed)),
+        ("ask", tuple((f'{action.name}(\\"', Symbol("question"), '\\")') for action in listed)),
         ("question", tuple(questions)),
-        ("change", tuple((one.upper(),) for one in CHANGES)),
+        ("change", tuple((name.upper(),) for name in CHANGES)),
         ("WORDS", ((_WORDS,),)),
         ("SCORE", (("1.0",), ("0.", Chars("1-9")))),
     ]
@@ -215,14 +215,14 @@ def _read(reply: dict[str, Any], hops: tuple[Hop, ...]) -> tuple[list[Candidate]
     """The candidates that can be used; and what is wrong with every one, where none can."""
     candidates: list[Candidate] = []
     problems: list[str] = []
-    for at, one in enumerate(reply["candidates"]):
+    for at, entry in enumerate(reply["candidates"]):
         try:
-            hop = _next_hop(one["hop"], hops)
+            hop = _next_hop(entry["hop"], hops)
         except HopError as error:
             problems.append(f"candidates.{at}: {error}")
             continue
-        if one["score"] > 0:
-            candidates.append(Candidate(math.log(one["score"]), hop))
+        if entry["score"] > 0:
+            candidates.append(Candidate(math.log(entry["score"]), hop))
     return candidates, problems if len(problems) == len(reply["candidates"]) else ()
 
 
@@ -237,9 +237,9 @@ def _next_hop(text: str, hops: tuple[Hop, ...]) -> Hop | None:
         if last and [ref.name for ref in parsed.plan.returns] == [last]:
             return None
         raise HopError(f"Write one hop, or return {last}.")
-    taken = {step.name for step in before} & {step.name for step in steps}
-    if taken:
-        raise HopError(f"{min(taken)} is the name of an earlier step: take another.")
+    repeated = {step.name for step in before} & {step.name for step in steps}
+    if repeated:
+        raise HopError(f"{min(repeated)} is the name of an earlier step: take another.")
     both = to_hops(Plan((*before, *steps), returns=(Ref(steps[-1].name),)))
     if len(both) != len(hops) + 1:
         raise HopError(f"It has {len(both) - len(hops)} hops: give one.")

@@ -54,8 +54,8 @@ def read_numbers(text: str) -> tuple[Decimal, ...] | None:
         except (ValueError, RecursionError):
             return None
     numbers = [read_number(item) if isinstance(item, str) else None for item in items]
-    known = tuple(number for number in numbers if number is not None)
-    return known if len(known) == len(numbers) else None
+    valid = tuple(number for number in numbers if number is not None)
+    return valid if len(valid) == len(numbers) else None
 
 
 def _value(number: Decimal) -> Value:
@@ -73,9 +73,9 @@ OF_LIST: Mapping[str, Callable[[Sequence[Decimal]], Value | None]] = MappingProx
 
 OF_TWO: Mapping[str, Callable[[Decimal, Decimal], Value]] = MappingProxyType(
     {
-        "diff": lambda one, other: _value(abs(one - other)),
-        "is_greater": lambda one, other: one > other,
-        "is_smaller": lambda one, other: one < other,
+        "diff": lambda first, second: _value(abs(first - second)),
+        "is_greater": lambda first, second: first > second,
+        "is_smaller": lambda first, second: first < second,
     }
 )
 """What arithmetic says of two numbers."""
@@ -91,8 +91,8 @@ def calculate(name: str, arguments: Sequence[str]) -> Value | None:
     if name in OF_LIST:
         numbers = read_numbers(arguments[0])
         return None if numbers is None else OF_LIST[name](numbers)
-    one, other = (read_number(argument) for argument in arguments)
-    return None if one is None or other is None else OF_TWO[name](one, other)
+    first, second = (read_number(argument) for argument in arguments)
+    return None if first is None or second is None else OF_TWO[name](first, second)
 
 
 # The agents' language.
@@ -283,7 +283,7 @@ class World:
 
     def without_gold(self) -> World:
         """The same world with questions and answers alone: no decomposition, no facts used."""
-        bare = (Question(one.id, one.text, one.answer) for one in self.questions)
+        bare = (Question(item.id, item.text, item.answer) for item in self.questions)
         return replace(self, questions=tuple(bare))
 
 
@@ -336,23 +336,23 @@ def read_world(
     """
     if not isinstance(data, dict):
         raise InputError(f"{where}: a world is an object with kb, pred_lang_config and qa_pairs.")
-    known = {} if languages is None else languages
+    shared = {} if languages is None else languages
     config = _of(data, "pred_lang_config", dict, where)
     key = canonical_json(config)
-    if key not in known:
+    if key not in shared:
         templates: list[Template] = []
         for agent, entries in config.items():
             if not isinstance(entries, list):
                 raise InputError(f"{where}: the agent {agent} needs a list of templates.")
             templates += [_template(agent, entry, where) for entry in entries]
-        known[key] = Language(templates)
+        shared[key] = Language(templates)
     return World(
         name,
         _facts(_of(data, "kb", dict, where), where),
-        known[key],
+        shared[key],
         _of({"context": "", **data}, "context", str, where),
         _of({"per_fact_context": {}, **data}, "per_fact_context", dict, where),
-        tuple(_question(one, where) for one in _of(data, "qa_pairs", list, where)),
+        tuple(_question(pair, where) for pair in _of(data, "qa_pairs", list, where)),
     )
 
 
@@ -369,10 +369,10 @@ def _facts(kb: Mapping[str, Any], where: str) -> dict[str, tuple[Fact, ...]]:
         if not isinstance(written, list):
             raise InputError(f"{where}: kb: {predicate} is not a list of facts.")
         matches = [_FACT.fullmatch(fact) if isinstance(fact, str) else None for fact in written]
-        known = [match for match in matches if match and match[1] == predicate]
-        if len(known) < len(written):
+        matching = [match for match in matches if match and match[1] == predicate]
+        if len(matching) < len(written):
             raise InputError(f"{where}: kb: write a fact as {predicate}(one, other).")
-        facts[predicate] = tuple(tuple(match[2].split(", ")) for match in known)
+        facts[predicate] = tuple(tuple(match[2].split(", ")) for match in matching)
         if len(set(map(len, facts[predicate]))) > 1:
             raise InputError(f"{where}: kb: the facts of {predicate} are not all of one length.")
     return facts
@@ -428,7 +428,7 @@ def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 -
         if not met:
             raise InputError(f"{where}: {agent}: {name}{message}.")
 
-    texts = isinstance(inputs, dict) and all(isinstance(one, str) for one in inputs.values())
+    texts = isinstance(inputs, dict) and all(isinstance(kind, str) for kind in inputs.values())
     check(texts, " needs init, the types of its arguments")
     check(all(map(_SLOT.fullmatch, inputs)), " needs slots such as $1 in init")
     lookups: list[Lookup] = []
@@ -448,11 +448,11 @@ def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 -
         lookups.append(Lookup(operation, match[1], places))
     predicate = name.partition("(")[0]
     if not lookups:
-        known = ", ".join((*OF_LIST, *OF_TWO))
-        message = f" has no steps and is no arithmetic: use {known}, or give it steps"
+        names = ", ".join((*OF_LIST, *OF_TWO))
+        message = f" has no steps and is no arithmetic: use {names}, or give it steps"
         check(predicate in OF_LIST or predicate in OF_TWO, message, predicate)
-        right = len(inputs) == (1 if predicate in OF_LIST else 2)
-        check(right, f" has {len(inputs)} arguments in init", predicate)
+        fits = len(inputs) == (1 if predicate in OF_LIST else 2)
+        check(fits, f" has {len(inputs)} arguments in init", predicate)
     phrasings: list[Phrasing] = []
     for question in questions:
         check(question and isinstance(question, str), " has a question that is no text")
@@ -461,5 +461,5 @@ def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 -
         check(apart, f" has two slots with nothing between them: {question}")
         if set(parts[1::2]) == set(inputs):
             phrasings.append(Phrasing(tuple(parts[::2]), tuple(parts[1::2])))
-    ordered = sorted(inputs.items(), key=lambda one: int(one[0][1:]))
+    ordered = sorted(inputs.items(), key=lambda slot: int(slot[0][1:]))
     return Template(agent, predicate, tuple(phrasings), tuple(ordered), tuple(lookups))
