@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -67,7 +68,7 @@ def read(file: Path, other: str = OTHER) -> str:
     return file.read_bytes().decode("utf-8").replace("{other}", other)
 
 
-injections = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+injections = pytest.mark.parametrize("files", [FILES[at::4] for at in range(4)])
 
 
 def in_one_line(message: str) -> None:
@@ -90,8 +91,8 @@ def closings(text: str, name: str) -> list[str]:
 
 
 @injections
-def test_a_block_ends_where_it_ends(file: Path):
-    for name in ("document", "reply", "facts", "question"):
+def test_a_block_ends_where_it_ends(files: list[Path]):
+    for name, file in product(("document", "reply", "facts", "question"), files):
         block = fenced(name, read(file))
         tag = re.match(r"<([\w-]+)>\n", block)
         assert tag
@@ -99,7 +100,7 @@ def test_a_block_ends_where_it_ends(file: Path):
         assert len(closings(block, re.escape(tag[1]))) == 1
 
 
-@injections
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_prompt_holds_an_injection_as_data(file: Path):
     text = read(file)
     source, library = Source("d", text), load_library("core")
@@ -335,36 +336,39 @@ def clean() -> tuple[Box, list[str]]:
 
 
 @injections
-def test_a_reply_changes_no_call_of_a_model_that_reads_it_as_data(file: Path):
-    text = read(file)
+def test_a_reply_changes_no_call_of_a_model_that_reads_it_as_data(files: list[Path]):
     without, actions = clean()
-    parts = slice(None, None, -1 if FILES.index(file) % 2 else 1)
-    box, journal = rebelled(
-        data(text), lambda name, given: "\n".join([plainly(name, given), text][parts])
-    )
-    assert box.called == without.called
-    assert [step.action for step in every_step(journal)] == actions
-    assert questions(journal) == [WHOLE, WHO, WHERE]
+    for at, file in enumerate(files):
+        text, parts = read(file), slice(None, None, -1 if at % 2 else 1)
+
+        def reply(name: str, given: Mapping[str, Any], text=text, parts=parts) -> str:
+            return "\n".join([plainly(name, given), text][parts])
+
+        box, journal = rebelled(data(text), reply)
+        assert box.called == without.called, file.stem
+        assert [step.action for step in every_step(journal)] == actions, file.stem
+        assert questions(journal) == [WHOLE, WHO, WHERE], file.stem
 
 
 @injections
-def test_a_model_that_obeys_stays_within_what_the_question_decided(file: Path):
-    text = read(file)
-    model = obedient(text, believes=FILES.index(file) % 3 == 0)
-    box, journal = rebelled(model, lambda *_: text)
+def test_a_model_that_obeys_stays_within_what_the_question_decided(files: list[Path]):
     # Each tool, of those that the question's own parts chose, once for each of them at most.
     allowed = [name for names in CHOICES.values() for name in names]
-    called = [name for name, _ in box.called]
-    assert all(called.count(name) <= allowed.count(name) for name in called)
-    assert "other" not in called
-    assert set(questions(journal)) <= {WHOLE, WHO, WHERE}
-    assert all(set(given) == {"query"} for _, given in box.called)
     own = {"SOLVE", "CALL_TOOL", "READ_REPLY", "ANSWER_FROM_MEMORY"}
-    assert {step.action for step in every_step(journal)} <= own
-    assert len(model.asked) <= 80
-    # No reply makes two facts of one.
-    facts = [fact for given in model.given() for fact in given.get("facts", [])]
-    assert all("\n" not in fact for fact in facts)
+    for file in files:
+        text = read(file)
+        model = obedient(text, believes=FILES.index(file) % 3 == 0)
+        box, journal = rebelled(model, lambda *_, text=text: text)
+        called = [name for name, _ in box.called]
+        assert all(called.count(name) <= allowed.count(name) for name in called), file.stem
+        assert "other" not in called, file.stem
+        assert set(questions(journal)) <= {WHOLE, WHO, WHERE}, file.stem
+        assert all(set(given) == {"query"} for _, given in box.called), file.stem
+        assert {step.action for step in every_step(journal)} <= own, file.stem
+        assert len(model.asked) <= 80, file.stem
+        # No reply makes two facts of one.
+        facts = [fact for given in model.given() for fact in given.get("facts", [])]
+        assert all("\n" not in fact for fact in facts), file.stem
 
 
 def test_the_tests_models_differ():

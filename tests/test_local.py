@@ -175,11 +175,10 @@ def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPat
     assert there.usage.cached_tokens > 60
 
 
-@pytest.mark.parametrize("strategy", ["fsm2", "react"])
-def test_a_strategy_reaches_it_and_ends(strategy: str):
+def test_a_strategy_reaches_it_and_ends():
     """This model writes hardly any JSON: a refusal of one line is an end."""
     model, limits = Local("local", FILE), Limits(steps=1, calls=3)
-    prepared = prepare(strategy, model.name, None, None, settings=Settings(limits=limits))
+    prepared = prepare("fsm2", model.name, None, None, settings=Settings(limits=limits))
 
     async def work() -> tuple[list[str], str]:
         async with open_session(model, {}, "ask", context=context_for(model)) as session:
