@@ -136,7 +136,6 @@ FIND_A = "FIND_A(CTX, X) : Find X in CTX.\n"
 WRONG = {
     f"{FIND_A}no action at all\n": "my.actions:2:4: PRL118 The action no cannot be read",
     f"{FIND_A}  traits: pur\n": "my.actions:2:11: PRL505 FIND_A: there is no trait pur. Use one",
-    f"{FIND_A}FIND_A(CTX, Y) : List the tides at Y.\n": "my.actions:2:1: PRL501 FIND_A is already",
 }
 
 
@@ -152,12 +151,24 @@ def test_no_model_is_asked_with_a_library_that_has_errors(text: str):
         assert (done.code, WRONG[text] in done.told[0]) == (0, True), done.err
 
 
-def test_a_library_with_warnings_is_used_and_what_is_ignored_is_not_told():
-    text = "FIND_A(CTX, X) : Find it in CTX.\n"
+USED = {
+    "FIND_A(CTX, X) : Find it in CTX.\n": "1:1: PRL503 FIND_A's definition never mentions X.",
+    f"{FIND_A}FIND_A(CTX, Y) : List the tides at Y.\n": "2:1: PRL501 FIND_A is already the name",
+    f"{FIND_A}FIND_B(CTX, X) #\n": "2:1: PRL502 FIND_B has no definition.",
+}
+
+
+@pytest.mark.parametrize("text", USED)
+def test_a_library_that_loses_nothing_is_used_and_what_is_found_in_it_is_told(text: str):
     for line in ASKING[:-1]:
         done = with_library(line, text)
         assert done.code == 0
-        assert "my.actions:1:1: PRL503 FIND_A's definition never mentions X." in done.told[0]
+        assert f"my.actions:{USED[text]}" in done.told[0]
+
+
+def test_what_is_ignored_is_not_told():
+    text = "FIND_A(CTX, X) : Find it in CTX.\n"
+    assert "PRL503" in with_library("plan Why?", text).err
     Path("pyproject.toml").write_text('[tool.pearl]\nignore = ["PRL5"]\n', encoding="utf-8")
     assert "PRL503" not in with_library("plan Why?", text).err
 

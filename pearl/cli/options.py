@@ -411,23 +411,31 @@ def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     return library
 
 
+LOADED = ("PRL501", "PRL502")
+"""Errors beside which a library is loaded: of two actions of a name the last counts, and a missing
+definition is no definition. The paper's own list of 407 actions has one of each."""
+
+
 def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     """As `load`, for what goes to a model.
 
     Raises:
-        LinesError: it has errors.
+        LinesError: it has errors that lose an action, or fail when it is called.
     """
     library = load_quietly(libraries, folder)
-    found = list(_found(library, folder))
-    for line in (line for is_error, line in found if not is_error):
-        click.echo(f"pearl: {line}", err=True)
-    if errors := [line for is_error, line in found if is_error]:
+    errors = []
+    for code, line in _found(library, folder):
+        if code and code not in LOADED:
+            errors.append(line)
+        else:
+            click.echo(f"pearl: {line}", err=True)
+    if errors:
         raise LinesError(errors[:NAMED], len(errors[NAMED:]))
     return library
 
 
-def _found(library: Library, folder: Path | None) -> Iterator[tuple[bool, str]]:
-    """What ``pearl lint`` finds in the files of a library: whether it is an error, and a line."""
+def _found(library: Library, folder: Path | None) -> Iterator[tuple[str, str]]:
+    """What ``pearl lint`` finds in the files of a library: an error's code, and a line."""
     from pearl.cli.inputs import selection_for
     from pearl.lang.diagnostics import Severity
     from pearl.lang.library import library_source
@@ -437,12 +445,13 @@ def _found(library: Library, folder: Path | None) -> Iterator[tuple[bool, str]]:
         if name in shipped_actions() or not Path(name).is_file():
             continue
         if name.endswith(".plan"):
-            yield False, printable(f"{name} is read as an action library: call it .actions.")
+            yield "", printable(f"{name} is read as an action library: call it .actions.")
         source = library_source(name)
-        for one in check_library(source, selection_for((), (), folder), library):
-            line, column = source.position(one.span.start)
-            said = f"{name}:{line}:{column}: {one.code} {one.message} {one.help}"
-            yield one.severity is Severity.ERROR, printable(said.rstrip())
+        for found in check_library(source, selection_for((), (), folder), library):
+            line, column = source.position(found.span.start)
+            said = f"{name}:{line}:{column}: {found.code} {found.message} {found.help}"
+            code = found.code if found.severity is Severity.ERROR else ""
+            yield code, printable(said.rstrip())
 
 
 def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
