@@ -61,13 +61,13 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
     """The messages of a call; equal calls give equal messages."""
     match call:
         case calls.WritePlan():
-            listed = [one for one in _listing(call.library) if one.name in call.listed]
+            listed = [action for action in _listing(call.library) if action.name in call.listed]
             actions = listed or _listing(call.library)
-            answers = any(one.name == "ANSWER_FROM" for one in actions)
+            answers = any(action.name == "ANSWER_FROM" for action in actions)
             return _messages("write_plan", call=call, actions=actions, answers=answers)
         case calls.NextStep():
             actions = _listing(call.library)
-            reads = any(param.name == DOCUMENT for one in actions for param in one.params)
+            reads = any(param.name == DOCUMENT for action in actions for param in action.params)
             return _messages("next_step", call=call, actions=actions, reads=reads)
         case calls.CorrectPlan():
             return _follow_up(call.write, call.reply, "correct_plan", call)
@@ -85,7 +85,7 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
                 document=document_block(call.document) if call.document else None,
                 arguments=_written(call),
                 named={f"[{name}]" for name, _, _ in call.outputs},
-                outputs=[(name, as_text(value), made) for name, value, made in call.outputs],
+                outputs=[(name, as_text(value), step) for name, value, step in call.outputs],
                 examples=examples,
                 returns=SHOWN if examples else returns,
                 knows=knows,
@@ -135,8 +135,8 @@ def fenced(name: str, text: str) -> str:
     that nobody sees.
     """
     pattern = rf"[<＜‹〈⟨]\W{{0,8}}{re.escape(name)}(?!\w)(?:-(\d{{1,9}}))?"
-    seen = text if text.isascii() else f"{text}\n{normalize('NFKC', _UNSEEN.sub('', text))}"
-    used = {found[1] or "" for found in re.finditer(pattern, seen, re.IGNORECASE)}
+    haystack = text if text.isascii() else f"{text}\n{normalize('NFKC', _UNSEEN.sub('', text))}"
+    used = {match[1] or "" for match in re.finditer(pattern, haystack, re.IGNORECASE)}
     number = next(at for at in count(2) if str(at) not in used) if used else 0
     tag = f"{name}-{number}" if number else name
     return f"<{tag}>\n{text}\n</{tag}>"
@@ -156,21 +156,21 @@ def _follow_up(
 def _conversation(call: calls.FillSchema) -> tuple[calls.Message, ...]:
     """A demand after those of its conversation; one that stood in it before is named only."""
     messages: list[calls.Message] = []
-    known: list[calls.Schema] = []
-    for one, reply in (*call.turns, (call, "")):
-        given = [(name, as_text(value)) for name, value in one.given]
-        names = {name for name, _ in given} | ({"no_document"} if one.document is None else set())
-        system, asked = _messages(
+    named: list[calls.Schema] = []
+    for turn, reply in (*call.turns, (call, "")):
+        inputs = [(name, as_text(value)) for name, value in turn.given]
+        names = {name for name, _ in inputs} | ({"no_document"} if turn.document is None else set())
+        system, user = _messages(
             "fill_schema",
-            call=one,
-            again=one.schema in known,
-            document=document_block(one.document) if one.document else None,
-            given=given,
-            told=[words for name, words in one.schema.told if name in names],
+            call=turn,
+            again=turn.schema in named,
+            document=document_block(turn.document) if turn.document else None,
+            given=inputs,
+            told=[words for name, words in turn.schema.told if name in names],
         )
-        messages += [asked] if messages else [system, asked]
-        messages += [{"role": "assistant", "content": reply}] if one is not call else []
-        known.append(one.schema)
+        messages += [user] if messages else [system, user]
+        messages += [{"role": "assistant", "content": reply}] if turn is not call else []
+        named.append(turn.schema)
     return tuple(messages)
 
 
@@ -210,10 +210,10 @@ def _examples(action: Action) -> list[tuple[str, str]]:
         return []
     return [
         (
-            ", ".join(map(print_arg, one.args)),
-            print_value(one.answer) if isinstance(one.answer, list) else as_text(one.answer),
+            ", ".join(map(print_arg, item.args)),
+            print_value(item.answer) if isinstance(item.answer, list) else as_text(item.answer),
         )
-        for one in action.body.examples
+        for item in action.body.examples
     ]
 
 
@@ -249,7 +249,7 @@ def _listing(library: Library) -> list[Action]:
 
     What only Pearl itself puts into plans is not among them.
     """
-    actions = (one for one in library.actions.values() if "unlisted" not in one.traits)
+    actions = (action for action in library.actions.values() if "unlisted" not in action.traits)
     return sorted(actions, key=lambda action: all(p.name != DOCUMENT for p in action.params))
 
 
@@ -285,9 +285,9 @@ def load_schema(*names: str) -> calls.Schema:
         for example in data.get("examples", ())
     )
     task = " ".join(each["task"].strip() for each in (data, *others))
-    told = tuple(data.get("told", {}).items())
+    said_of = tuple(data.get("told", {}).items())
     return calls.Schema(
-        "_with_".join(names), task, fields, examples, data.get("plans", False), told
+        "_with_".join(names), task, fields, examples, data.get("plans", False), said_of
     )
 
 
