@@ -58,6 +58,8 @@ FIND_CHARACTER(CTX, X) : Say who X is.
 """
 PLAN = '1. why = FIND_REASON(CTX, "Mara left the lighthouse") : Say why she left\n'
 LINES = "\n".join(f"On day {day} the lamp was lit by Mara at {day % 12}." for day in range(40))
+NEW = f"{random.Random(7).random()}\n{LINES[:600]}"
+"""What no model of this process has read before `test_a_document_is_read_once_for_all_steps`."""
 
 
 @pytest.fixture(autouse=True)
@@ -196,10 +198,8 @@ def test_a_strategy_reaches_it_and_ends():
 
 
 def test_a_document_is_read_once_for_all_steps():
-    model = Local("local", FILE)
-    text = f"{random.Random(7).random()}\n{LINES[:600]}"
-    size = model.count(text)
-    first, second = (ask(model, step(text, about))[0].usage for about in ("Mara", "the lamp"))
+    model, size = Local("local", FILE), Local("local", FILE).count(NEW)
+    first, second = (ask(model, step(NEW, about))[0].usage for about in ("Mara", "the lamp"))
     assert first.prompt_tokens > size > 150
     assert first.prompt_tokens - first.cached_tokens > size
     assert second.prompt_tokens > size
@@ -242,7 +242,7 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_two_at_a_time_say_what_each_says_alone():
-    one, two = step(STORY, "Mara"), step(LINES[:300], "the lamp")
+    one, two = step(STORY, "Mara"), step(NEW, "the lamp")
     model, other = Local("local", FILE), Local("local", FILE)
     alone = [ask(model, one)[0].text, ask(model, two)[0].text]
     assert [reply.text for reply in ask(model, one, two)] == alone
