@@ -35,7 +35,7 @@ def test_an_endpoint_that_never_gives_a_usable_answer(tmp_path: Path):
 def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
     """A quota that is used up is no question's fault: the rest waits for the next go."""
     with Stub(latency=0.01, faults=0.1, faults_of=(kind,), seed=7) as stub:
-        batch = write_batch(tmp_path, 8, stub)
+        batch = write_batch(tmp_path, 5, stub)
         done = batch.run()
         assert done.code == 1
         while done.code:
@@ -48,7 +48,7 @@ def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
 
 def test_a_bad_request_fails_its_question_only(tmp_path: Path):
     with Stub(latency=0.01, faults=0.1, faults_of=("bad_request",), seed=7) as stub:
-        batch = write_batch(tmp_path, 8, stub)
+        batch = write_batch(tmp_path, 5, stub)
         books = Books(batch, stub)
         first = books.go()
         assert first.failed.keys() == {"request"}
