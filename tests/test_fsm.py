@@ -567,9 +567,12 @@ class TestLimits:
         unnamed = finds("Holt & Sons", BY_HOLT, title=None)
         done = Done(Walking(search=[unnamed]))
         assert done.model.complaints() == ["- title: copy that of a paragraph of the document."]
+        assert field_of(Done(Walking()).finished.values["found_1"], "unmet") == ""
         done = Done(Walking(search=[long, long]))
-        assert field_of(done.finished.values["found_1"], "answer") == long["answer"]
-        assert field_of(done.finished.values["found_1"], "title") == "Larkin Bridge"
+        found = done.finished.values["found_1"]
+        assert field_of(found, "answer") == long["answer"]
+        assert field_of(found, "title") == "Larkin Bridge"
+        assert field_of(found, "unmet") == ["answer: at most 5 words."]
 
     def test_what_was_found_is_not_lost_where_it_cannot_go_back(self):
         done = Done(Walking(revise=BAD), backtracks=0)

@@ -457,11 +457,14 @@ class Fsm:
         answer = one_line(reply["answer"] or "")
         if not answer:
             raise SolverError("no-answer", "the paragraphs do not say")
+        # What was asked for once more, and then taken as it is, is told beside it.
+        unmet: list[Value] = [*problems(reply)]
         return _record(
             question=as_text(question),
             answer=answer,
             evidence=self._quotes(reply["evidence"]),
             title=one_line(reply["title"] or ""),
+            **({"unmet": unmet} if unmet else {}),
         )
 
     async def _ask_revise(self, path: str, question: Value, hop: Value, *refused: Value) -> Value:
