@@ -36,10 +36,12 @@ from pearl.commaqa.model import (
     strange_entities,
     write_model,
 )
+from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, levels_of
 from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, greedy
 from pearl.commaqa.world import World, read_world, read_worlds
+from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 from pearl.lang.values import Value
 from tests.shell import call
@@ -265,6 +267,46 @@ def test_answers_alone_teach_where_few_questions_are_of_a_kind():
     learned = learn_from_answers(made("explicit", "compgen", "train", 7, 60))
     assert learned.explained >= 54
     assert score(learned.model, made("explicit", "compgen", "test", 7, 10)) >= 90
+
+
+def growers(questions: int, *entities: str) -> list[Case]:
+    """Questions about a world in which somebody grew a pumpkin and no marrow."""
+    [world] = made("numeric", "iid", "train", 1, 1)
+    agents = CachingAgents(Agents(world))
+    return [Case("How heavy are they?", entities, [], agents) for _ in range(questions)]
+
+
+def longer(bank: Bank, start: Iterable[Term], words: str, mode: str) -> list[Term]:
+    hops = (hop for term in start for hop in bank.longer(term))
+    return [one for one in hops if one.form and words in one.form.phrasings and one.mode == mode]
+
+
+def test_that_one_list_is_empty_tells_nothing_of_types():
+    refusals: Refusals = {}
+    bank = Bank(growers(4), refusals, 1)
+    highest: dict[str, list[Term]] = {}
+    for grown in ("Who grew pumpkins?", "Who grew marrows?"):
+        who = [one for one in bank.longer() if one.form and grown in one.form.phrasings]
+        weights = longer(bank, who, "What did the marrows of {} weigh?", Mode.EACH)
+        pairs = [one for one in weights if not one.then]
+        assert pairs
+        highest[grown] = longer(bank, pairs, "What is the highest number in {}?", Mode.EACH_VALUES)
+    assert highest["Who grew pumpkins?"] == []
+    assert highest["Who grew marrows?"]
+
+
+def test_of_programs_that_do_alike_each_is_given_and_one_made_longer():
+    levels = itertools.islice(levels_of(Bank(growers(1), {}, 1)), 3)
+    given = [term for level in levels for term in level]
+    assert len({str(term.values) for term in given}) < len(given)
+    made_longer = {id(one): str(one.values) for term in given for one in term.arguments}
+    assert len({*made_longer.values()}) == len(made_longer) > 1
+
+
+def test_what_one_question_alone_is_searched_for_is_in_a_row():
+    levels = itertools.islice(levels_of(Bank(growers(1, "40"), {}, 1), new_only=False), 3)
+    for term in itertools.chain(*levels):
+        assert sum(one.form is not None for one in term.arguments) < 2
 
 
 @pytest.mark.parametrize(("name", "few"), [("throws", True), ("movies", False)])

@@ -60,7 +60,7 @@ _ROUNDS = 12  # searches for one kind of question
 _SUPPORT = 3  # questions that a program has to explain
 _EQUALS = 50  # programs that are kept beside one that they do as well as
 _CHOICES = 8  # rounds of choosing among programs by words
-_SAID = 2.0  # how often a word counts as seen with a hop that says it
+_SAID = 1.0  # how often a word counts as seen with a hop that says it
 _ERRORS = 0.2  # the share of its answers that may be wrong
 
 Report = Callable[[str], None]

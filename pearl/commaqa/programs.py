@@ -204,7 +204,9 @@ class Bank:
             answered, refused = self.refusals.get(key, (0, 0))
             if not answered and refused >= 3:
                 continue
-            ready = left = sum(None not in row for row in given)
+            left = sum(None not in row for row in given)
+            # That there is no highest of nothing tells nothing of types.
+            telling = sum(None not in row and not any(map(_has_nothing, row)) for row in given)
             values: list[Value | None] = []
             for case, row in zip(self.cases, given, strict=True):
                 value = None
@@ -214,7 +216,7 @@ class Bank:
                     value = _answer(case, form, mode, row, mapped)
                 values.append(value)
             fresh = _alive(values)
-            self.refusals[key] = answered + fresh, refused + ready - fresh
+            self.refusals[key] = answered + fresh, refused + max(0, telling - fresh)
             if fresh >= self.alive:
                 term = Term(tuple(values), form.phrasings[0], 0, mode, (), form, arguments, over)
                 yield from self._transformed(term)
@@ -272,6 +274,11 @@ def _answer(
     return None if answer is None or is_empty(answer) else answer
 
 
+def _has_nothing(value: Value | None) -> bool:
+    """Whether items of a value are empty."""
+    return isinstance(value, Pairs) and any(is_empty(item) for _, item in value)
+
+
 def _transformations(mode: Mode, values: Values) -> tuple[tuple[str, ...], ...]:
     value = next((one for one in values if one is not None), None)
     if mode is Mode.PLAIN or not isinstance(value, Pairs):
@@ -303,25 +310,38 @@ def _changed(value: Value | None, then: Sequence[str]) -> Value | None:
 
 
 def levels_of(bank: Bank, *, new_only: bool = True) -> Iterator[Iterable[Term]]:
-    """Programs by the length of their longest chain; the last level is not kept."""
+    """Programs by the length of their longest chain; those of the last level are not made longer.
 
-    def new(terms: Iterable[Term]) -> list[Term]:
-        kept = filter(bank.is_new, terms) if new_only else terms
-        return list(itertools.islice(kept, _TERMS))
+    Args:
+        bank: makes them.
+        new_only: of programs with equal values all are given, and one is made longer. Without it
+            each is, and only as a row: a hop rests on one hop before it, and on an entity.
+    """
+    levels: list[list[Term]] = []
+
+    def level(terms: Iterable[Term]) -> list[Term]:
+        every: list[Term] = []
+        kept: list[Term] = []
+        for term in terms:
+            every.append(term)
+            if not new_only or bank.is_new(term):
+                kept.append(term)
+            if len(kept) >= _TERMS:
+                break
+        levels.append(kept)
+        return every
 
     def longer(bank: Bank) -> Iterator[Term]:
         """One more hop of the newest terms, alone, with an entity, or with one earlier thing."""
         for term in levels[-1]:
             yield from bank.longer(term)
-        earlier = [term for level in levels[:-1] for term in level if term.is_single]
+        earlier = [term for level in levels[:-1] for term in level if new_only and term.is_single]
         for term, other in itertools.product(levels[-1], (*bank.entities, *earlier)):
             yield from bank.longer(term, other)
 
-    levels = [new(itertools.chain(bank.longer(), *map(bank.longer, bank.entities)))]
-    yield levels[0]
+    yield level(itertools.chain(bank.longer(), *map(bank.longer, bank.entities)))
     for _ in range(CHAIN - 1):
-        levels.append(new(longer(bank)))
-        yield levels[-1]
+        yield level(longer(bank))
     # The last hop is tried on few questions: most programs are wrong on the first.
     narrow = Bank(bank.cases[:2], bank.refusals, 1)
     yield longer(narrow)
