@@ -61,6 +61,16 @@ def call(*args: str | Path, stdin: bytes | str | None = b"") -> Result:
     return Result(int(str(ended.value.code)), *told)
 
 
+def asked_of(folder: Path, url: str, *words: str) -> Result:
+    """Run a command in a folder, with the endpoint at an address, or with none at all."""
+    endpoint = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-secretsecret", "PEARL_TRIES": "1"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in endpoint.items() if url else ():
+            patch.setenv(name, value)
+        return call(*words, *(("--model", "m") if url else ()))
+
+
 def command(*args: str | Path) -> list[str]:
     """The words of a real process."""
     return [sys.executable, "-m", "pearl", *map(str, args)]

@@ -58,7 +58,7 @@ from pearl.strategies.registry import Limits
 from tests.batches import killed_once
 from tests.mind import Scripted
 from tests.server import Server, failing
-from tests.shell import STORY, Result, call
+from tests.shell import STORY, Result, asked_of
 
 QUALITY = find_dataset("quality")
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out", "She wanted to sail"]
@@ -238,23 +238,9 @@ def test_a_library_of_each_size():
         assert any(one.is_builtin for one in actions)
 
 
-def asked_of(folder: Path, server: Server | None, *words: str) -> Result:
-    """A command in a folder, with a scripted endpoint or none at all."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "PEARL_MODEL"):
-            patch.delenv(name, raising=False)
-        if server:
-            patch.setenv("OPENAI_BASE_URL", server.url)
-            patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
-            patch.setenv("PEARL_TRIES", "1")
-            words = (*words, "--model", "m")
-        return call(*words)
-
-
 def evaluate(folder: Path, server: Server, *options: str) -> Result:
     return asked_of(
-        folder, server, "eval", "quality", "--data", "quality.jsonl", "-o", "results.jsonl",
+        folder, server.url, "eval", "quality", "--data", "quality.jsonl", "-o", "results.jsonl",
         *options,
     )  # fmt: skip
 
@@ -391,7 +377,7 @@ def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
     said = "> Mara left the lighthouse because the Fund had closed it."
     with Server([PLAN, said]) as server:
         words = ("eval", "questions", "--data", "own.jsonl", "--methods", "pearl", "--json")
-        assert asked_of(tmp_path, server, *words).json["right"] == 1
+        assert asked_of(tmp_path, server.url, *words).json["right"] == 1
 
 
 def test_an_answer_that_decides_for_no_option_is_counted_as_such(tmp_path: Path):
@@ -417,7 +403,7 @@ def test_an_answer_that_decides_for_no_option_is_counted_as_such(tmp_path: Path)
 def test_what_is_read_is_never_written_over(tmp_path: Path, words: tuple[str, ...]):
     path = Path(write_articles(tmp_path, *many(2)))
     before = path.read_bytes()
-    done = asked_of(tmp_path, None, *words)
+    done = asked_of(tmp_path, "", *words)
     assert done.code == 2
     assert "name another file to write" in done.err or words[0] == "condense"
     assert path.read_bytes() == before
@@ -434,9 +420,9 @@ def test_an_evaluation_can_be_shown_again_and_last_is_the_last_one(tmp_path: Pat
     assert about["model"] == "m"
     assert about["run"].startswith(again["run"])
     (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
-    assert asked_of(tmp_path, None, "ask", "story.txt", "Who?", "--model", "offline").code == 0
-    shown = asked_of(tmp_path, None, "report", "last")
-    of_file = asked_of(tmp_path, None, "report", "results.jsonl")
+    assert asked_of(tmp_path, "", "ask", "story.txt", "Who?", "--model", "offline").code == 0
+    shown = asked_of(tmp_path, "", "report", "last")
+    of_file = asked_of(tmp_path, "", "report", "results.jsonl")
     assert shown.code == of_file.code == 0
     assert shown.out == of_file.out
     assert shown.out.strip() in done.out
@@ -476,11 +462,11 @@ def test_a_killed_evaluation_goes_on_without_repeating_a_call(tmp_path: Path):
 def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
     write_articles(tmp_path, *many(4))
     words = ("--data", "quality.jsonl", "--methods", "zero-shot,pearl", "--library-sizes", "1,5")
-    done = asked_of(tmp_path, None, "eval", "quality", *words)
+    done = asked_of(tmp_path, "", "eval", "quality", *words)
     assert done.code == 0, done.err
     assert "No language model" in done.out
     assert "pearl@5" in done.out
-    fewer = asked_of(tmp_path, None, "eval", "quality", *words, "--shown", "4")
+    fewer = asked_of(tmp_path, "", "eval", "quality", *words, "--shown", "4")
     assert "shown 4 of a library's actions" in " ".join(fewer.out.split())
     assert "shown" not in done.out.split("Accuracy")[0]
     [table] = [one for one in done.out.split("\n\n") if one.startswith("What methods plan with")]
@@ -561,7 +547,7 @@ CLAIMS = "".join(
 def claims(folder: Path, server: Server, *options: str) -> Result:
     (folder / "claims.jsonl").write_text(CLAIMS, encoding="utf-8")
     return asked_of(
-        folder, server, "eval", "fever", "--data", "claims.jsonl", "--methods", "normal",
+        folder, server.url, "eval", "fever", "--data", "claims.jsonl", "--methods", "normal",
         "-o", "results.jsonl", *options,
     )  # fmt: skip
 
@@ -592,7 +578,7 @@ def decomposed(folder: Path, *options: str, question: str = "Who left?") -> tupl
     write_own(folder, question=question)
     with Server(lambda _: "no step") as server:
         words = ("eval", "questions", "--data", "own.jsonl", "--json", "--restart", *options)
-        return asked_of(folder, server, *words), server.asked[0].text
+        return asked_of(folder, server.url, *words), server.asked[0].text
 
 
 def test_steps_are_written_with_passages_where_nobody_named_a_library(tmp_path: Path):
@@ -798,11 +784,11 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
     # The runs themselves are evaluations like any other, and can be held against each other.
     names = [one["run"] for one in done.json["models"]]
     words = ("runs", "diff", *names)
-    told = asked_of(tmp_path, None, *words, "--json").json
+    told = asked_of(tmp_path, "", *words, "--json").json
     assert [one["id"] for one in told["different"]] == ["pearl/1"]
     pearl = told["methods"]["pearl"]
     assert (pearl["right"], pearl["only"], pearl["questions"]) == ([1, 2], [0, 1], 4)
-    shown = asked_of(tmp_path, None, *words).out
+    shown = asked_of(tmp_path, "", *words).out
     assert "pearl                right 1 → 2 of 4 (only the first 0, only the second 1" in shown
     assert "pearl/1              A wrong → B right" in shown
 
@@ -818,7 +804,7 @@ def lamps(
     (folder / "story.txt").write_text(PASSAGES, encoding="utf-8")
     words = ("eval", "questions", "--data", "own.jsonl", "--methods", methods, "--json")
     with Server(script) as server:
-        done = asked_of(folder, server, *words, "-o", "results.jsonl", *options)
+        done = asked_of(folder, server.url, *words, "-o", "results.jsonl", *options)
     assert done.code == 0, done.err
     return done, server.asked, {name: one.answer for name, [one] in results(folder).items()}
 
@@ -873,7 +859,7 @@ def test_celebrities_are_counted_by_category(tmp_path: Path):
         return json.dumps({"answer": "In Oslo" if right else "In Rome"})
 
     with Server(script) as server:
-        done = asked_of(tmp_path, server, *words)
+        done = asked_of(tmp_path, server.url, *words)
     assert done.code == 0, done.err
     [table] = [
         one for one in done.json["report"]["blocks"] if one.get("table") == "Accuracy by category"

@@ -20,7 +20,7 @@ from pearl.prompts.render import render
 from tests.batch_server import Provider
 from tests.batches import killed_once
 from tests.server import Server, failing
-from tests.shell import Result, call, one_line
+from tests.shell import Result, asked_of, call, one_line
 
 ACTION = "- FIND_TRUST(CTX, X, Y) : Find how far X trusts Y in CTX"
 
@@ -160,12 +160,7 @@ def write_questions(folder: Path, *questions: str) -> Path:
 
 
 def mine(folder: Path, server: Server, *options: str) -> Result:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("OPENAI_BASE_URL", server.url)
-        patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
-        patch.setenv("PEARL_TRIES", "1")
-        return call("mine", "q.jsonl", "-o", "m.actions", "--model", "m", *options)
+    return asked_of(folder, server.url, "mine", "q.jsonl", "-o", "m.actions", *options)
 
 
 def test_mining_writes_a_library_and_says_what_stood_out(tmp_path: Path):

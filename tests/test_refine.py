@@ -14,7 +14,7 @@ from pearl.lang.parser import parse
 from pearl.strategies.pearl import load_demonstrations
 from tests.batches import killed_once
 from tests.server import Server, failing
-from tests.shell import STORY, Result, call
+from tests.shell import STORY, Result, asked_of, call
 
 FIRST = '1. a = FIND_EVENT(CTX, "Mara leaves") : Find what happens'
 SECOND = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
@@ -42,12 +42,8 @@ def write_questions(folder: Path, count: int = 1, **more: Any) -> None:
 
 
 def refine(folder: Path, server: Server, *options: str) -> Result:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("OPENAI_BASE_URL", server.url)
-        patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
-        patch.setenv("PEARL_TRIES", "1")
-        return call("refine", "q.jsonl", "-o", "demos", "--model", "m", "--json", *options)
+    words = ("refine", "q.jsonl", "-o", "demos", "--json")
+    return asked_of(folder, server.url, *words, *options)
 
 
 def refined(folder: Path, script: Any, *options: str, **row: Any) -> tuple[Result, Server]:
