@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import which
 from typing import Any, Self, TypeAlias
 
 import pytest
@@ -154,6 +157,20 @@ class Server(Loopback):
         if isinstance(answer, dict):
             return web.json_response(answer)
         return await answer(request)
+
+
+def certified(folder: Path) -> ssl.SSLContext:
+    """What a server speaks TLS with: a certificate that nobody signed, the folder's cert.pem."""
+    program = which("openssl")
+    if not program:
+        pytest.skip("openssl, which makes a certificate, is not here")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    made = [program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    made += ["-nodes", "-subj", "/CN=it", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    return context
 
 
 def starting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:

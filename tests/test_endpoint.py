@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-import subprocess
 import threading
 import tracemalloc
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
-from shutil import which
 from typing import Any, Literal
 
 import pytest
@@ -35,6 +33,7 @@ from tests.server import (
     Server,
     answering,
     breaking_off,
+    certified,
     completion,
     dripping,
     failing,
@@ -695,15 +694,7 @@ def test_an_address_where_nobody_listens(serve: Serve, way: str):
 
 @pytest.mark.parametrize("way", TRANSPORTS)
 def test_a_certificate_is_verified(serve: Serve, way: str, tmp_path: Path):
-    program = which("openssl")
-    if not program:
-        pytest.skip("openssl, which makes a certificate, is not here")
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    made = [program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
-    subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    with Server(["fine"], tls=context) as server:
+    with Server(["fine"], tls=certified(tmp_path)) as server:
         serve([], OPENAI_BASE_URL=server.url)
         error = failed(model=WAYS[way]())
     assert (error.reason, "certificate cannot be verified" in str(error)) == ("request", True)

@@ -8,8 +8,6 @@ import gzip
 import html
 import json
 import re
-import ssl
-import subprocess
 import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
@@ -40,6 +38,7 @@ from tests.server import (
     Handler,
     answering,
     breaking_off,
+    certified,
     dripping,
     flooding,
     resetting,
@@ -431,13 +430,8 @@ def test_what_is_read(here: Services, path: str, method: str, text: str):
 
 
 def test_certificates_are_verified(here: Services, tmp_path: Path):
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    made += ["-nodes", "-subj", "/CN=it", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    with Services({"plain": sending("fine", "text/plain")}, tls=context) as services:
+    plain = sending("fine", "text/plain")
+    with Services({"plain": plain}, tls=certified(tmp_path)) as services:
         error = failed(service(f"{services.url}/plain"))
         assert (error.reason, "certificate" in str(error)) == ("network", True)
         assert not services.came
