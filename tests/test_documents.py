@@ -412,6 +412,7 @@ def test_a_planner_is_told_the_names_of_several_documents(two: tuple[str, str], 
     )
     assert f'One of several documents stands in quotes: "{NAMED}".' in again.text
     assert (PAID in step.text, LEASE in step.text) == (True, False)
+    assert "not the whole document" not in step.text
     assert (answer.code, f"a.letter.md, line 3: {PAID}" in answer.out) == (0, True)
     call("ask", two[0], "What became of the deposit?", "--model", "m")
     alone = server.asked[3].text

@@ -31,7 +31,7 @@ from pearl.lang.ast import (
     SubPlan,
     step_refs,
 )
-from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, Label, is_label
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, Label, is_label, read_name
 from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call
@@ -429,7 +429,8 @@ async def _run_prompt(
     """The output of an action that the model carries out; a reply of the wrong kind is asked for
     again."""
     document, omitted = _read_by(inputs, frame), 0.0
-    if document is not None and document is not frame.document:
+    # One of several documents is a whole one; a part of a document is not.
+    if document not in (None, frame.document) and not read_name(inputs.document or ""):
         share = len(document.text) / max(len(frame.document.text), 1)
         omitted = round(1 - share, 4)
     arguments = tuple((name, argument.value) for name, argument in inputs.arguments)
