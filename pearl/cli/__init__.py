@@ -100,8 +100,8 @@ class Commands(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, 1)
-            meant = f" Do you mean pearl {near[0]}?" if near else ""
-            raise click.UsageError(f"There is no command {args[0]}.{meant}", ctx)
+            hint = f" Do you mean pearl {near[0]}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click's

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 @click.argument("question")
 @shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns")
 @shared("depth", "models", "constrain", "context", "store", "cache", "json")
-def ask_command(documents: tuple[str, ...], question: str, given: Options) -> None:
+def ask_command(documents: tuple[str, ...], question: str, options: Options) -> None:
     """Answer QUESTION about DOCUMENT... (files and folders; one may be - for standard input).
 
     A plan is written without looking at the document, checked, and run on it
@@ -44,8 +44,8 @@ def ask_command(documents: tuple[str, ...], question: str, given: Options) -> No
         raise InputError("Only one of the documents and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
-    library = library_for(given.strategy, given.libraries)
-    model = choose(given.model, given.planner, given.reader)
+    library = library_for(options.strategy, options.libraries)
+    model = choose(options.model, options.planner, options.reader)
     source = read_documents(documents)
     if question == "-":
         question = read_source("-", "question").text
@@ -53,19 +53,19 @@ def ask_command(documents: tuple[str, ...], question: str, given: Options) -> No
         ask,
         source,
         question,
-        options=given.options,
+        options=options.choices,
         library=library,
-        demonstrations=given.demos,
-        shown=given.shown,
-        context=context_for(model, given.context, given.window),
-        strategy=given.strategy,
-        tools=given.tools,
-        constrain=given.constrain,
-        examples=given.examples,
-        turns=given.turns,
-        depth=given.depth,
+        demonstrations=options.demos,
+        shown=options.shown,
+        context=context_for(model, options.context, options.window),
+        strategy=options.strategy,
+        tools=options.tools,
+        constrain=options.constrain,
+        examples=options.examples,
+        turns=options.turns,
+        depth=options.depth,
     )
-    show(_run(work, model, given), source, as_json=given.as_json)
+    show(_run(work, model, options), source, as_json=options.as_json)
 
 
 @click.command(
@@ -74,7 +74,7 @@ def ask_command(documents: tuple[str, ...], question: str, given: Options) -> No
 @click.argument("question")
 @shared("output", "library", "demos", "shown", "model", "planner", "constrain")
 @shared("store", "cache", "json")
-def plan_command(question: str, given: Options) -> None:
+def plan_command(question: str, options: Options) -> None:
     """Write a plan for QUESTION (or - for standard input). The document is never shown
     to the planner."""
     from pearl.api import write_plan
@@ -82,37 +82,37 @@ def plan_command(question: str, given: Options) -> None:
     from pearl.lint.render.report import Report
     from pearl.strategies.registry import NONE_SHOWN
 
-    check_output(given.output)
-    _check_plan(given.output)
+    check_output(options.output)
+    _check_plan(options.output)
     if question == "-":
         question = read_source("-", "question").text
-    library = load_sound(given.libraries)
-    model = choose(given.planner or given.model)
+    library = load_sound(options.libraries)
+    model = choose(options.planner or options.model)
     work = partial(
         write_plan,
         question,
         library=library,
-        demonstrations=given.demos,
-        shown=given.shown,
-        constrain=given.constrain,
+        demonstrations=options.demos,
+        shown=options.shown,
+        constrain=options.constrain,
     )
-    planned = _run(work, model, given)
+    planned = _run(work, model, options)
     result = planned_object(planned, model)
     text = result["plan"]
     for notice in (model.notice, "" if planned.demonstrations else NONE_SHOWN):
-        if notice and not given.as_json:
+        if notice and not options.as_json:
             click.echo(notice, err=True)
     if not text:
-        if not given.as_json:
+        if not options.as_json:
             click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
         raise NoAnswer(
             f"No plan was accepted after {counted(planned.attempts, 'attempt')}: ask in other "
             "words, or use another model.",
             result,
         )
-    if given.output or not given.as_json:
-        emit(text, given.output)
-    if given.as_json:
+    if options.output or not options.as_json:
+        emit(text, options.output)
+    if options.as_json:
         emit_json(result)
 
 
@@ -145,7 +145,7 @@ def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
         "plan": print_plan(planned.plan) if planned.plan else "",
         "attempts": planned.attempts,
         "demonstrations": planned.demonstrations,
-        "findings": [as_object(one, planned.source) for one in planned.diagnostics],
+        "findings": [as_object(finding, planned.source) for finding in planned.diagnostics],
         "model": model.name,
         "notice": model.notice,
     }
@@ -155,7 +155,7 @@ def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
 @click.argument("plan")
 @click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
 @shared("option", "library", "model", "reader", "context", "store", "cache", "json")
-def run_command(plan: str, documents: tuple[str, ...], given: Options) -> None:
+def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None:
     """Run PLAN on DOCUMENT... (files and folders; one may be - for standard input)."""
     from pearl.answer import context_for
     from pearl.api import run
@@ -168,31 +168,31 @@ def run_command(plan: str, documents: tuple[str, ...], given: Options) -> None:
 
     if [*documents, plan].count("-") > 1:
         raise InputError("Only one of the plan and the documents can be standard input.")
-    model = choose(given.reader or given.model)
+    model = choose(options.reader or options.model)
     source = read_source(plan, "plan")
-    library = load_sound(own_libraries(source, given.libraries), folder_of(source))
-    text = read_documents(documents)
-    errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
+    library = load_sound(own_libraries(source, options.libraries), folder_of(source))
+    doc = read_documents(documents)
+    errors = [error for error in check(parse(source), library) if error.severity is Severity.ERROR]
     if errors:
-        if not given.as_json:
+        if not options.as_json:
             click.echo(terminal.render([Report(source, errors)]), nl=False)
         raise NoAnswer(
             f"{plan} has {counted(len(errors), 'error')}, so it was not run: mend what pearl "
             "lint finds.",
-            {"findings": [as_object(one, source) for one in errors]},
+            {"findings": [as_object(error, source) for error in errors]},
         )
-    context = context_for(model, given.context, given.window)
-    work = partial(run, source.text, text, options=given.options, library=library, context=context)
-    show(_run(work, model, given), text, as_json=given.as_json)
+    context = context_for(model, options.context, options.window)
+    work = partial(run, source.text, doc, options=options.choices, library=library, context=context)
+    show(_run(work, model, options), doc, as_json=options.as_json)
 
 
-def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, given: Options) -> _T:
-    """Run a function of `pearl.api` to its end, with what all of them are told alike."""
+def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Options) -> _T:
+    """Run a function of `pearl.api` to its end, with the settings that all of them share."""
     from pearl.cli.output import progress, settle
     from pearl.store.database import address
 
-    with progress(quiet=given.as_json, model=model) as watch:
-        place, cache = address(given.store), not given.no_cache
+    with progress(quiet=options.as_json, model=model) as watch:
+        place, cache = address(options.store), not options.no_cache
         how = partial(work, model=model, store=place, cache=cache, watch=watch)
         return settle(lambda began: how(began=began))
 
@@ -216,13 +216,13 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         click.echo(
             "No plan passed the checker, so the question was asked directly, in one step.", err=True
         )
-    kept = f" or pearl runs show {answer.run} --json" if answer.run else ""
-    whole = f"--json{kept} has the whole."
+    hint = f" or pearl runs show {answer.run} --json" if answer.run else ""
+    whole = f"--json{hint} has the whole."
     _title("Answer")
     passages_only = only_quotes(answer.text, answer.evidence)
     if passages_only:
-        told = NEAREST if answer.lacks else "are the answer"
-        click.echo(f"The passages below {told}." if answer.evidence else "None: it is empty.")
+        verdict = NEAREST if answer.lacks else "are the answer"
+        click.echo(f"The passages below {verdict}." if answer.evidence else "None: it is empty.")
     else:
         click.echo(on_screen(printable_lines(answer.words), whole))
     if answer.option:
@@ -235,16 +235,16 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         lines = [" ".join(line.split()) for line in answer.text.splitlines()]
         rank = {line: place for place, line in reversed(list(enumerate(lines)))}
         quotes.sort(key=lambda quote: rank.get(" ".join(quote.text.split()), len(rank)))
-    found, missing = [], []
+    located, missing = [], []
     for quote in quotes:
         if quote.span:
             place = click.style(f"{document.cited(quote.span.start)}:", dim=True)
-            found.append(f"{place} {printable(' '.join(quote.text.split()))}")
+            located.append(f"{place} {printable(' '.join(quote.text.split()))}")
         else:
             missing.append(f"the model quotes: {printable(quote.text)}")
     _title("Evidence")
     none = "None: no passage of the document is quoted for this answer."
-    click.echo(on_screen("\n".join(found) or none, whole))
+    click.echo(on_screen("\n".join(located) or none, whole))
     if missing:
         _title("Not in the document")
         click.echo(on_screen("\n".join(missing), whole))

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pearl.models.base import Model
 
 
-def job_settings(given: Options, model: str | None = None) -> JobSettings:
+def job_settings(options: Options, model: str | None = None) -> JobSettings:
     """What the options of ``job`` come to.
 
     Args:
-        given: them, with those of ``models``.
+        options: them, with those of ``models``.
         model: in place of the one that was given.
 
     Raises:
@@ -48,23 +48,23 @@ def job_settings(given: Options, model: str | None = None) -> JobSettings:
     from pearl.store.database import address
 
     return JobSettings(
-        model=choose(given.model if model is None else model, given.planner, given.reader),
-        store=address(given.store),
-        prices=load_prices(Path(given.prices) if given.prices else None),
+        model=choose(options.model if model is None else model, options.planner, options.reader),
+        store=address(options.store),
+        prices=load_prices(Path(options.prices) if options.prices else None),
         limits=EngineLimits(
-            concurrency=given.concurrency,
-            rpm=given.rpm,
-            tpm=given.tpm,
-            max_wait=given.max_wait,
-            max_cost=given.max_cost,
-            max_tokens=given.max_tokens,
+            concurrency=options.concurrency,
+            rpm=options.rpm,
+            tpm=options.tpm,
+            max_wait=options.max_wait,
+            max_cost=options.max_cost,
+            max_tokens=options.max_tokens,
         ),
-        cache=not given.no_cache,
-        restart=given.restart,
-        tags=given.tags,
-        scheduler=given.scheduler,
-        grace=given.grace,
-        constrain=choose_mode(given.constrain),
+        cache=not options.no_cache,
+        restart=options.restart,
+        tags=options.tags,
+        scheduler=options.scheduler,
+        grace=options.grace,
+        constrain=choose_mode(options.constrain),
     )
 
 
@@ -128,7 +128,7 @@ def complain(progress: JobProgress, where: str, noun: str = "question") -> None:
 
 def _again() -> str:
     """The command that goes on with the run."""
-    return f"pearl {shlex.join(one for one in sys.argv[1:] if one != '--restart')}"
+    return f"pearl {shlex.join(word for word in sys.argv[1:] if word != '--restart')}"
 
 
 @click.command(
@@ -138,7 +138,7 @@ def _again() -> str:
 @shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
 @shared("answering", "models", "job")
-def batch_command(questions: str, output: str, given: Options) -> None:
+def batch_command(questions: str, output: str, options: Options) -> None:
     """Answer QUESTIONS, a file with one JSON object a line: id, question, document (a path, or
     the text itself), and optionally options, gold and plan.
 
@@ -152,28 +152,28 @@ def batch_command(questions: str, output: str, given: Options) -> None:
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
-    settings = job_settings(given)
-    setup, model = _setup(given, settings.model)
+    settings = job_settings(options)
+    setup, model = _setup(options, settings.model)
     settings = replace(settings, model=model)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
-    ahead = 0 if given.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
-    index = read_index(questions, given.documents, ahead)
+    ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
+    index = read_index(questions, options.documents, ahead)
     tell_notes(index)
-    progress = do(batch_job(index, output, setup), settings, quiet=given.as_json)
+    progress = do(batch_job(index, output, setup), settings, quiet=options.as_json)
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)
-    if given.as_json:
+    if options.as_json:
         emit_json({**progress.as_object(), "output": output})
     else:
         report(progress, settings)
     complain(progress, output)
 
 
-def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
+def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
     """How questions are answered, as the options of ``answering`` say.
 
     Args:
-        given: them, with ``library``.
+        options: them, with ``library``.
         model: who answers.
 
     Returns:
@@ -187,22 +187,22 @@ def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
     from pearl.passes import chosen_passes
     from pearl.strategies.registry import Settings, limits_within
 
-    library = library_for(given.strategy, given.libraries)
+    library = library_for(options.strategy, options.libraries)
     return make_setup(
         model,
-        given.strategy,
+        options.strategy,
         library,
-        given.demos,
+        options.demos,
         Settings(
-            chosen_passes(given.passes),
-            limits_within(given.depth),
-            shown=given.shown,
-            turns=given.turns,
+            chosen_passes(options.passes),
+            limits_within(options.depth),
+            shown=options.shown,
+            turns=options.turns,
         ),
-        fit=partial(context_for, policy=given.context, window=given.window),
-        plans=library or load_sound(given.libraries),
-        examples=given.examples,
-        tools=given.tools,
+        fit=partial(context_for, policy=options.context, window=options.window),
+        plans=library or load_sound(options.libraries),
+        examples=options.examples,
+        tools=options.tools,
     )
 
 
@@ -217,7 +217,7 @@ def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
     help="Calls at a time, for the time it takes.",
 )  # fmt: skip
 @shared("prices", "store", "cache", "json")
-def estimate_command(questions: str, concurrency: int, given: Options) -> None:
+def estimate_command(questions: str, concurrency: int, options: Options) -> None:
     """Estimate what QUESTIONS take: calls, tokens, money, time. Nothing is sent.
 
     Give it the options of pearl batch. Where neither a row nor the store has a plan, it is taken
@@ -231,21 +231,21 @@ def estimate_command(questions: str, concurrency: int, given: Options) -> None:
     from pearl.models.tokens import load_prices
     from pearl.store.database import address, is_there
 
-    prices = load_prices(Path(given.prices) if given.prices else None)
-    model, why = _named(given)
-    setup, model = _setup(given, model)
-    index = read_index(questions, given.documents)
+    prices = load_prices(Path(options.prices) if options.prices else None)
+    model, why = _named(options)
+    setup, model = _setup(options, model)
+    index = read_index(questions, options.documents)
     tell_notes(index)
-    kept = is_there(address(given.store))
-    with open_existing(given.store) if kept else nullcontext() as store:
-        how = (choose_mode(given.constrain), concurrency or PARALLEL)
-        estimated = estimate(index, setup, model, prices, store, *how, cache=not given.no_cache)
-    if given.as_json:
+    stored = is_there(address(options.store))
+    with open_existing(options.store) if stored else nullcontext() as store:
+        how = (choose_mode(options.constrain), concurrency or PARALLEL)
+        estimated = estimate(index, setup, model, prices, store, *how, cache=not options.no_cache)
+    if options.as_json:
         emit_json(estimated.as_object())
         return
     for label, value in estimated.table():
         click.echo(f"{label:10} {value}")
-    if kept and why and not given.no_cache:
+    if stored and why and not options.no_cache:
         click.echo(f"pearl: what is kept is not taken off: {why}", err=True)
     if refused := estimated.share.refused:
         noun = "question is" if refused == 1 else "questions are"
@@ -256,7 +256,7 @@ def estimate_command(questions: str, concurrency: int, given: Options) -> None:
         )
 
 
-def _named(given: Options) -> tuple[Model, str]:
+def _named(options: Options) -> tuple[Model, str]:
     """Who is to answer; where that is not set up here, a stand-in of that name, and why.
 
     Raises:
@@ -266,11 +266,11 @@ def _named(given: Options) -> tuple[Model, str]:
     from pearl.models.routing import Models
 
     try:
-        return choose(given.model, given.planner, given.reader), ""
+        return choose(options.model, options.planner, options.reader), ""
     except InputError as error:
-        usual = given.model or os.environ.get("PEARL_MODEL", "").strip()
-        planner, reader = given.planner or usual, given.reader or usual
+        usual = options.model or os.environ.get("PEARL_MODEL", "").strip()
+        planner, reader = options.planner or usual, options.reader or usual
         if not (planner and reader):
             raise
-        one = Recorded({}, reader)
-        return (one if planner == reader else Models(Recorded({}, planner), one)), str(error)
+        model = Recorded({}, reader)
+        return (model if planner == reader else Models(Recorded({}, planner), model)), str(error)

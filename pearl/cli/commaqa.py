@@ -35,7 +35,7 @@ def learn_command() -> None:
 )  # fmt: skip
 @click.option("-o", "--output", required=True, metavar="FILE", help="The model to write.")
 @shared("json")
-def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
+def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
     """Learn from TRAIN, a file of CommaQA's worlds, and write a model.
 
     Learned from answers, no decomposition in TRAIN is looked at: agents are asked, and programs
@@ -52,7 +52,7 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
     if source == "gold":
         learned = learn_from_gold(read_worlds(worlds))
     else:
-        quiet = given.as_json or not watched()
+        quiet = options.as_json or not watched()
         report = (lambda _: None) if quiet else (lambda line: click.echo(printable(line), err=True))
         learned = learn_from_answers(read_worlds(worlds), report)
     seconds = time.monotonic() - started
@@ -62,7 +62,7 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
             lacking = "kind of question that programs were found for"
         raise NoAnswer(f"{worlds} has no {lacking}: nothing was learned.")
     write(output, write_model(learned.model))
-    left = [kind for kind in learned.kinds if kind.left]
+    unexplained = [kind for kind in learned.kinds if kind.left]
     data = {
         "model": output,
         "questions": learned.questions,
@@ -70,13 +70,13 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
         "agent_calls": learned.calls,
         "seconds": seconds,
         "patterns": [
-            {"question": one.question, "seen": one.seen, "strategies": len(one.strategies)}
-            for one in learned.model.patterns
+            {"question": kind.question, "seen": kind.seen, "strategies": len(kind.strategies)}
+            for kind in learned.model.patterns
         ],
         "left": [
-            {"question": one.pattern, "left": len(one.left), "of": one.questions}
-            | {"stopped": one.stopped}
-            for one in left
+            {"question": kind.pattern, "left": len(kind.left), "of": kind.questions}
+            | {"stopped": kind.stopped}
+            for kind in unexplained
         ],
     }
     line = (
@@ -87,9 +87,9 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
     more = (
         f"  {printable(kind.pattern)}: {len(kind.left)} of {kind.questions} not explained; "
         f"{kind.stopped or 'too few to go on'}"
-        for kind in left
+        for kind in unexplained
     )
-    tell(data, given.as_json, [line, *more])
+    tell(data, options.as_json, [line, *more])
 
 
 @click.command(
@@ -126,7 +126,7 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
     help="Make nothing: print the figures of a file of worlds.",
 )  # fmt: skip
 @click.option(
-    "--agents", "asked_of", default="", metavar="FILE",
+    "--agents", "agents_of", default="", metavar="FILE",
     help="Make no worlds: write what the agents of a file's worlds are asked and answer, one a "
     "line.",
 )  # fmt: skip
@@ -141,17 +141,17 @@ def generate_command(
     output: str,
     show: bool,
     described: str,
-    asked_of: str,
-    given: Options,
+    agents_of: str,
+    options: Options,
 ) -> None:
     """Make a file of worlds in CommaQA's published format, one a line."""
-    if sum(map(bool, (name, described, asked_of))) != 1:
+    if sum(map(bool, (name, described, agents_of))) != 1:
         raise InputError("Name a --schema to make worlds of, or a file to --describe or --agents.")
     if described:
-        _describe(described, given.as_json)
+        _describe(described, options.as_json)
         return
-    if asked_of:
-        _export_agents(asked_of, output, given.as_json)
+    if agents_of:
+        _export_agents(agents_of, output, options.as_json)
         return
     from pearl.commaqa.generator import generate
     from pearl.commaqa.schema_reader import read_schema, shipped_text
@@ -159,17 +159,17 @@ def generate_command(
     if show:
         emit(shipped_text(name), output)
         return
-    _check(output, given.as_json)
+    _check(output, options.as_json)
     started = time.perf_counter()
     rows = list(generate(read_schema(name), split, part, seed, questions))
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     seconds = time.perf_counter() - started
-    asked = [question for row in rows for question in row["qa_pairs"]]
-    kinds = {question["theory"] for question in asked}
+    generated = [question for row in rows for question in row["qa_pairs"]]
+    kinds = {question["theory"] for question in generated}
     speed = round(questions / seconds * 60)
     data = {
         **rows[0]["generated"],
-        "questions": len(asked),
+        "questions": len(generated),
         "worlds": len(rows),
         "kinds": len(kinds),
         "seconds": round(seconds, 3),
@@ -177,11 +177,11 @@ def generate_command(
         "form": form,
         "output": output,
     }
-    told = (
-        f"{counted(len(asked), 'question')} of {counted(len(kinds), 'kind')} in "
+    summary = (
+        f"{counted(len(generated), 'question')} of {counted(len(kinds), 'kind')} in "
         f"{counted(len(rows), 'world')}, {seconds:.2f} s, {speed:,} a minute"
     )
-    _emit(lines, output, data if given.as_json else told)
+    _emit(lines, output, data if options.as_json else summary)
 
 
 def _check(output: str, as_json: bool) -> None:
@@ -191,14 +191,14 @@ def _check(output: str, as_json: bool) -> None:
     check_output(output)
 
 
-def _emit(lines: Sequence[str], output: str, told: str | dict[str, Any]) -> None:
+def _emit(lines: Sequence[str], output: str, summary: str | dict[str, Any]) -> None:
     """Write lines, and say what they are: in words, or as JSON data."""
     emit("".join(f"{line}\n" for line in lines), output)
-    if isinstance(told, dict):
-        emit_json(told)
+    if isinstance(summary, dict):
+        emit_json(summary)
         return
     to_screen = output in ("", "-")
-    click.echo(told if to_screen else f"{printable(output)}: {told}", err=to_screen)
+    click.echo(summary if to_screen else f"{printable(output)}: {summary}", err=to_screen)
 
 
 def _describe(path: str, as_json: bool) -> None:
@@ -206,17 +206,17 @@ def _describe(path: str, as_json: bool) -> None:
     from pearl.commaqa.generator import figures
     from pearl.commaqa.world import read_worlds
 
-    found = figures(read_worlds(path))
+    measures = figures(read_worlds(path))
     lines = [
-        f"{printable(path)}: {counted(found['questions'], 'question')} of "
-        f"{counted(found['kinds'], 'kind')} in {counted(found['worlds'], 'world')}\n",
+        f"{printable(path)}: {counted(measures['questions'], 'question')} of "
+        f"{counted(measures['kinds'], 'kind')} in {counted(measures['worlds'], 'world')}\n",
         f"{'':18}{'mean':>9}{'least':>7}{'most':>7}",
     ]
-    for name, one in found.items():
-        if isinstance(one, dict):
+    for name, row in measures.items():
+        if isinstance(row, dict):
             title = name.replace("_", " ")
-            lines.append(f"{title:18}{one['mean']:9,.2f}{one['least']:7,}{one['most']:7,}")
-    tell({"file": path, **found}, as_json, lines)
+            lines.append(f"{title:18}{row['mean']:9,.2f}{row['least']:7,}{row['most']:7,}")
+    tell({"file": path, **measures}, as_json, lines)
 
 
 def _export_agents(path: str, output: str, as_json: bool) -> None:
@@ -228,6 +228,6 @@ def _export_agents(path: str, output: str, as_json: bool) -> None:
     pairs = [pair for world in read_worlds(path) for pair in agent_pairs(world)]
     agents = sorted({pair["agent"] for pair in pairs})
     data = {"output": output, "pairs": len(pairs), "agents": agents}
-    told = f"{counted(len(pairs), 'pair')} of {counted(len(agents), 'agent')}"
+    summary = f"{counted(len(pairs), 'pair')} of {counted(len(agents), 'agent')}"
     lines = [json.dumps(pair, ensure_ascii=False) for pair in pairs]
-    _emit(lines, output, data if as_json else told)
+    _emit(lines, output, data if as_json else summary)

@@ -56,7 +56,7 @@ def condense_command(
     review: bool,
     accept: str,
     seeds: tuple[str, ...],
-    given: Options,
+    options: Options,
 ) -> None:
     """Put like actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
     together, until TARGET are left. Each says what it replaces, so that pearl migrate can
@@ -72,36 +72,36 @@ def condense_command(
     check_output(output)
     source = library_source(file)
     actions = library_actions(source)
-    beside = load_library(*(seeds or ("core",))).actions
-    in_terminal = on_terminal() and sys.stdin.isatty() and not given.as_json
+    seed_actions = load_library(*(seeds or ("core",))).actions
+    in_terminal = on_terminal() and sys.stdin.isatty() and not options.as_json
     review_file = _review_file(output) if review and not in_terminal else ""
     unread = Report(source, check_library(source, Selection(select=("PRL1",))))
-    if unread.diagnostics and not given.as_json:
+    if unread.diagnostics and not options.as_json:
         click.echo(terminal.render([unread]), err=True)
-    asked = None if accept or rounds == 0 else _asked(given.model, rounds)
+    model = None if accept or rounds == 0 else _condenser(options.model, rounds)
     run = ""
     if accept:
-        result = read_review(read_source(accept, "review"), actions, beside)
-    elif asked:
+        result = read_review(read_source(accept, "review"), actions, seed_actions)
+    elif model:
         from pearl.mining.rounds import ROUNDS, condense_in_run
 
         rounds = ROUNDS if rounds is None else rounds
-        work = partial(condense_in_run, source, target, rounds, asked, seeds=beside)
-        result, run = _in_run(work, given)
+        work = partial(condense_in_run, source, target, rounds, model, seeds=seed_actions)
+        result, run = _in_run(work, options)
     else:
-        result = condense(actions, target, seeds=beside)
+        result = condense(actions, target, seeds=seed_actions)
     if review and in_terminal:
-        result = ask_about_merges(result, beside)
-    if output or not given.as_json:
+        result = ask_about_merges(result, seed_actions)
+    if output or not options.as_json:
         emit(print_library(result.actions), output)
     if review_file:
         write(review_file, print_review(result, source.name, output))
     missed = len(result.actions) > target and not accept and not review
-    wanted = None if accept else target
-    if given.as_json:
-        emit_json({**as_object(result, unread, wanted, asked), "run": run, "output": output})
+    goal = None if accept else target
+    if options.as_json:
+        emit_json({**as_object(result, unread, goal, model), "run": run, "output": output})
     else:
-        _summarise(result, unread, wanted, asked)
+        _summarise(result, unread, goal, model)
         if review_file:
             _say(f"Write reject where a merge is wrong in {review_file}, then run its second line.")
         elif output not in ("", "-"):
@@ -123,7 +123,7 @@ def _review_file(output: str) -> str:
     return name
 
 
-def _asked(name: str, rounds: int | None) -> Model | None:
+def _condenser(name: str, rounds: int | None) -> Model | None:
     """The model that condenses; None where none is to be asked."""
     from pearl.mining.rounds import usual_rounds
     from pearl.models.routing import choose_model
@@ -140,15 +140,15 @@ def _lines(unread: Report) -> tuple[int, int]:
 
 
 def _in_run(
-    work: Callable[..., Coroutine[Any, Any, Condensed]], given: Options
+    work: Callable[..., Coroutine[Any, Any, Condensed]], options: Options
 ) -> tuple[Condensed, str]:
     """The library that a model leads to, and the name of the run."""
     from pearl.cli.output import progress, settle
     from pearl.store.database import address
 
     names: list[str] = []
-    with progress(quiet=given.as_json) as watch:
-        how = partial(work, store=address(given.store), cache=not given.no_cache, watch=watch)
+    with progress(quiet=options.as_json) as watch:
+        how = partial(work, store=address(options.store), cache=not options.no_cache, watch=watch)
 
         def started(began: Callable[[str], None], name: str) -> None:
             names.append(name)
@@ -157,7 +157,7 @@ def _in_run(
         return settle(lambda began: how(began=partial(started, began))), names[0]
 
 
-def ask_about_merges(result: Condensed, beside: Mapping[str, Action]) -> Condensed:
+def ask_about_merges(result: Condensed, seeds: Mapping[str, Action]) -> Condensed:
     """The library with the merges that the person accepts.
 
     Raises:
@@ -187,7 +187,7 @@ def ask_about_merges(result: Condensed, beside: Mapping[str, Action]) -> Condens
             break
         if key == "n":
             rejected.append(at)
-    return without(result, rejected, frozenset(beside))
+    return without(result, rejected, frozenset(seeds))
 
 
 def _summarise(result: Condensed, unread: Report, target: int | None, model: Model | None) -> None:
@@ -207,8 +207,8 @@ def _summarise(result: Condensed, unread: Report, target: int | None, model: Mod
             _say(f"Round {round_.number}: {change}, in {calls}.")
         click.echo(terminal.render(result.reports), nl=False, err=True)
     count = counted(len(merges(result)), "merge")
-    wanted = "" if target is None else f"; {target:,} wanted at most"
-    _say(f"{result.before:,} actions condensed to {len(result.actions):,} ({count}{wanted}).")
+    bound = "" if target is None else f"; {target:,} wanted at most"
+    _say(f"{result.before:,} actions condensed to {len(result.actions):,} ({count}{bound}).")
     for note in result.notes:
         _say(f"- {note.text}")
 
@@ -222,7 +222,7 @@ def as_object(
 ) -> dict[str, Any]:
     """The same for a program, as JSON data."""
     from pearl.lang.printer import print_arg, print_library
-    from pearl.lint.render.json import as_object as finding
+    from pearl.lint.render.json import as_object as finding_object
 
     lines, unreadable = _lines(unread)
     return {
@@ -244,13 +244,13 @@ def as_object(
         ],
         "notes": [asdict(note) for note in result.notes],
         "rounds": [
-            {"round": one.number, "calls": one.calls, "before": one.before, "after": one.after}
-            for one in result.rounds
+            {"round": each.number, "calls": each.calls, "before": each.before, "after": each.after}
+            for each in result.rounds
         ],
         "findings": [
-            finding(one, report.source)
+            finding_object(finding, report.source)
             for report in (unread, *result.reports)
-            for one in report.diagnostics
+            for finding in report.diagnostics
         ],
         "model": model.name if model else None,
         "notice": model.notice if model else "",

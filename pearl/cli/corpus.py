@@ -62,7 +62,7 @@ class Checked(NamedTuple):
 
     codes: tuple[str, ...]
     errors: int
-    said: str
+    text: str
 
 
 def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[Checked]:
@@ -75,8 +75,8 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[Checked]:
     first = list(islice(texts, FEW + 1))
     if len(first) <= FEW:
         checker = _Checker(replace(checks, cache=False), load)
-        for given in first:
-            yield from checker.many([given])
+        for item in first:
+            yield from checker.many([item])
         return
     load_for(first[0].source, checks.libraries)
     rest = chain(first, texts)
@@ -172,34 +172,34 @@ class _Checker:
 
     def many(self, chunk: list[Input]) -> list[Checked]:
         """What came of some texts; what the cache knows is not looked for again."""
-        keys, known = [b""] * len(chunk), dict[bytes, list[Diagnostic]]()
+        keys, cached = [b""] * len(chunk), dict[bytes, list[Diagnostic]]()
         if self._cache:
             from pearl.lint.cache import key_of
 
             keys = [
-                key_of(given.source.text, self._project(given.source).base)
-                if given.kind is Kind.PLAN
+                key_of(item.source.text, self._project(item.source).base)
+                if item.kind is Kind.PLAN
                 else b""
-                for given in chunk
+                for item in chunk
             ]
-            known = self._cache.get(keys)
+            cached = self._cache.get(keys)
         fresh: dict[bytes, list[Diagnostic]] = {}
         checked = []
-        for given, key in zip(chunk, keys, strict=True):
-            found = known.get(key)
-            if found is None:
-                project = self._project(given.source)
+        for item, key in zip(chunk, keys, strict=True):
+            findings = cached.get(key)
+            if findings is None:
+                project = self._project(item.source)
                 library, selection = project.library, project.selection
-                if given.kind is Kind.LIBRARY:
-                    found = check_library(given.source, selection, library)
+                if item.kind is Kind.LIBRARY:
+                    findings = check_library(item.source, selection, library)
                 else:
-                    found = check(parse(given.source), library, selection)
+                    findings = check(parse(item.source), library, selection)
                 if key:
-                    fresh[key] = found
+                    fresh[key] = findings
             form = self._checks.form
-            said = RENDERERS[form].part(Report(given.source, found)) if form and found else ""
-            errors = sum(one.severity is Severity.ERROR for one in found)
-            checked.append(Checked(tuple(one.code for one in found), errors, said))
+            text = RENDERERS[form].part(Report(item.source, findings)) if form and findings else ""
+            errors = sum(finding.severity is Severity.ERROR for finding in findings)
+            checked.append(Checked(tuple(finding.code for finding in findings), errors, text))
         if self._cache and fresh:
             self._cache.put(fresh)
         return checked

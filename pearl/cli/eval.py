@@ -31,7 +31,7 @@ class Names(click.ParamType[tuple[str, ...]]):
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:  # noqa: ANN401
         if isinstance(value, tuple):
             return value
-        names = tuple(dict.fromkeys(one.strip() for one in value.split(",") if one.strip()))
+        names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
         return names or self.fail("name at least one.", param, ctx)
 
 
@@ -43,8 +43,8 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:  # noqa: ANN401
         if isinstance(value, tuple):
             return value
-        parts = [one.strip() for one in value.split(",") if one.strip()]
-        if not all(one.isdigit() and int(one) for one in parts):
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        if not all(part.isdigit() and int(part) for part in parts):
             self.fail(f"{value} is no list of numbers above 0: write it as 20,81.", param, ctx)
         return tuple(dict.fromkeys(map(int, parts)))
 
@@ -100,7 +100,7 @@ def eval_command(
     seed: int,
     reasoning: bool,
     output: str,
-    given: Options,
+    options: Options,
 ) -> None:
     """Run every method on every question of DATASET, and show what they came to. DATASET is one
     of docs/evaluation.md, as quality, hotpotqa or fever, or questions: your own, as pearl batch
@@ -117,30 +117,30 @@ def eval_command(
     from pearl.report.document import as_object
 
     splits = ",".join(split)
-    asked, drawn = read_sample(dataset, data, splits, limit or 0, documents, sample or 0, seed)
-    library = load(given.libraries or asked.dataset.libraries)
-    names, sizes, notes = with_sizes(methods or asked.dataset.methods, sizes, library)
+    questions, drawn = read_sample(dataset, data, splits, limit or 0, documents, sample or 0, seed)
+    library = load(options.libraries or questions.dataset.libraries)
+    names, sizes, notes = with_sizes(methods or questions.dataset.methods, sizes, library)
     home = Path(documents or Path(data).parent)
-    check_output(output, *{str(home / one.document.name) for one in asked.examples})
-    if len(given.sets) > 1 and len(given.compared) > 1:
+    check_output(output, *{str(home / example.document.name) for example in questions.examples})
+    if len(options.sets) > 1 and len(options.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
     notes = (*notes, *drawn)
-    jobs = list(_jobs(asked, library, names, sizes, notes, given, reasoning=reasoning))
-    done = _do_all(jobs, quiet=given.as_json)
+    jobs = list(_jobs(questions, library, names, sizes, notes, options, reasoning=reasoning))
+    done = _do_all(jobs, quiet=options.as_json)
     _, settings = jobs[0]
-    evaluations = [load_run(one.run, settings.store, settings.prices) for one in done]
+    evaluations = [load_run(progress.run, settings.store, settings.prices) for progress in done]
     evaluation = side_by_side(evaluations)
     if output:
         write(output, "".join(write_lines(evaluation)))
-    if given.as_json:
-        told = list(map(_came_to, done, evaluations))
-        first = told[0] if len(told) == 1 else {"models": told}
+    if options.as_json:
+        summaries = list(map(_came_to, done, evaluations))
+        first = summaries[0] if len(summaries) == 1 else {"models": summaries}
         emit_json({**first, "report": as_object(summarise(evaluation))})
     else:
         from pearl.cli.report import show
 
         show(summarise(evaluation), "terminal", "", as_json=False)
-        runs = " ".join(one.run for one in done)
+        runs = " ".join(progress.run for progress in done)
         click.echo(click.style(f"\npearl report {runs}", dim=True))
     for progress in done:
         complain(progress, f"pearl runs show {progress.run}", "trial")
@@ -152,7 +152,7 @@ def _jobs(
     methods: tuple[str, ...],
     sizes: tuple[int, ...],
     notes: Sequence[str],
-    given: Options,
+    options: Options,
     *,
     reasoning: bool,
 ) -> Iterator[tuple[Job, JobSettings]]:
@@ -164,21 +164,21 @@ def _jobs(
         methods: names.
         sizes: to which the library is condensed, too.
         notes: what a reader must know of the questions and the methods.
-        given: the options.
+        options: the command's.
         reasoning: whether questions are labelled.
     """
     from pearl.answer import context_for
     from pearl.evaluate.preparation import equipped, prepare_methods
 
-    fit = partial(context_for, policy=given.context, window=given.window)
-    equip = partial(equipped, metric=chosen_metric(given),
-                    **{name: getattr(given, name) for name in GROUPS["evaluation"]})  # fmt: skip
-    for folder in given.sets or ("",):
-        how = (library, methods, sizes, folder, given.libraries, equip)
+    fit = partial(context_for, policy=options.context, window=options.window)
+    equip = partial(equipped, metric=chosen_metric(options),
+                    **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
+    for folder in options.sets or ("",):
+        how = (library, methods, sizes, folder, options.libraries, equip)
         ready = prepare_methods(sample, *how)
-        for name in given.compared or ("",):
-            settings = job_settings(given, name)
-            shown = folder if len(given.sets) > 1 else ""
+        for name in options.compared or ("",):
+            settings = job_settings(options, name)
+            shown = folder if len(options.sets) > 1 else ""
             job, model = ready.job(settings.model, fit, notes, reasoning=reasoning, shown=shown)
             yield job, replace(settings, model=model)
 

@@ -28,7 +28,7 @@ _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
     type=click.Choice(["mermaid", "svg"]),
 )  # fmt: skip
 @shared("output", "store", "json")
-def graph_command(plan: str, form: str, given: Options) -> None:
+def graph_command(plan: str, form: str, options: Options) -> None:
     """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture.
 
     PLAN may be a run: its name, the start of it, or last; a question of a batch is RUN/ID. What
@@ -36,18 +36,18 @@ def graph_command(plan: str, form: str, given: Options) -> None:
 
     fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
     """
-    check_output(given.output)
+    check_output(options.output)
     if plan != "-" and not os.path.exists(plan):
         from pearl.strategies import fsm_states as picture
 
         if machine := picture.MACHINES.get(plan):
-            if given.output or not given.as_json:
-                emit((picture.svg if form == "svg" else picture.mermaid)(machine), given.output)
-            if given.as_json:
+            if options.output or not options.as_json:
+                emit((picture.svg if form == "svg" else picture.mermaid)(machine), options.output)
+            if options.as_json:
                 emit_json(picture.as_object(machine))
             return
         if _RUN.fullmatch(plan):
-            _draw(_run_plan(plan, given), form, given)
+            _draw(_run_plan(plan, options), form, options)
             return
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
@@ -55,36 +55,36 @@ def graph_command(plan: str, form: str, given: Options) -> None:
     parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
-    known = {DOCUMENT, *(step.name for step in parsed.plan.steps)}
-    unknown = {ref.name for step in parsed.plan.steps for ref in step_refs(step)} - known
+    defined = {DOCUMENT, *(step.name for step in parsed.plan.steps)}
+    unknown = {ref.name for step in parsed.plan.steps for ref in step_refs(step)} - defined
     for name in sorted(unknown):
         click.echo(f"pearl: {printable(name)} is no step: pearl lint says where.", err=True)
-    _draw(parsed.plan, form, given)
+    _draw(parsed.plan, form, options)
 
 
-def _run_plan(name: str, given: Options) -> Plan:
+def _run_plan(name: str, options: Options) -> Plan:
     """The plan of a run, with the steps of its frames."""
     from pearl.cli.inputs import open_run
     from pearl.runtime.trace import as_plan, last_try, read_tree
     from pearl.store.history import read_entries, since_last_start
 
     run, _, item = name.partition("/")
-    with open_run(run, given.store, given.output) as (engine, found):
-        tree = read_tree(last_try(since_last_start(list(read_entries(engine, found, item)))))
+    with open_run(run, options.store, options.output) as (engine, record):
+        tree = read_tree(last_try(since_last_start(list(read_entries(engine, record, item)))))
     if tree is None or not tree.plan.steps:
-        hint = f": name a question of it, as {found.name}/ID" if found.has_rows else ""
+        hint = f": name a question of it, as {record.name}/ID" if record.has_rows else ""
         raise NoAnswer(f"The run {name} has no steps to draw{hint}.")
     return as_plan(tree)
 
 
-def _draw(plan: Plan, form: str, given: Options) -> None:
+def _draw(plan: Plan, form: str, options: Options) -> None:
     from pearl.lang import graph as draw
     from pearl.lang.graph import dependencies, levels, outputs, reads_document
 
     steps = plan.steps
-    if given.output or not given.as_json:
-        emit(draw.svg(plan) if form == "svg" else draw.mermaid(plan), given.output)
-    if given.as_json:
+    if options.output or not options.as_json:
+        emit(draw.svg(plan) if form == "svg" else draw.mermaid(plan), options.output)
+    if options.as_json:
         needs = dependencies(steps)
         depth = levels(needs)
         emit_json(

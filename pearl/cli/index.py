@@ -29,7 +29,7 @@ from pearl.lang.text import counted, printable, printable_lines
     help="How many passages to show.",
 )  # fmt: skip
 @shared("json")
-def index_command(path: str, output: str, search: str | None, most: int, given: Options) -> None:
+def index_command(path: str, output: str, search: str | None, most: int, options: Options) -> None:
     """Index CORPUS: a folder of documents, or JSON lines with "id", "text" and "title".
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.
@@ -43,8 +43,8 @@ def index_command(path: str, output: str, search: str | None, most: int, given: 
         if search is not None:
             raise InputError("-o and --search exclude each other: build first, then search.")
         started = time.monotonic()
-        with _progress(quiet=given.as_json) as told:
-            info = build_index(path, output, told)
+        with _progress(quiet=options.as_json) as progress:
+            info = build_index(path, output, progress)
         seconds = time.monotonic() - started
         more = {"fresh": info.fresh, "seconds": seconds}
         ending = f", {seconds:.1f} s" if info.fresh else ": it is there already."
@@ -53,7 +53,7 @@ def index_command(path: str, output: str, search: str | None, most: int, given: 
     elif search is None:
         info, ending = check_index(path), ": every byte is as it was written."
     else:
-        _search(path, search, most, as_json=given.as_json)
+        _search(path, search, most, as_json=options.as_json)
         return
     corpus = {"name": info.corpus, "bytes": info.size, "sha256": info.digest}
     size = {"passages": info.passages, "bytes": info.bytes}
@@ -61,23 +61,23 @@ def index_command(path: str, output: str, search: str | None, most: int, given: 
         f"{printable(output or path)}: {counted(info.passages, 'passage')} of "
         f"{printable(info.corpus)}, {info.bytes / 1e6:,.1f} MB{ending}"
     )
-    tell({"index": output or path, **size, "corpus": corpus, **more}, given.as_json, [line])
+    tell({"index": output or path, **size, "corpus": corpus, **more}, options.as_json, [line])
 
 
 def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
     from pearl.retrieval.index import open_index
 
-    found = open_index(path).search(query, most)
-    if not found and not as_json:
+    hits = open_index(path).search(query, most)
+    if not hits and not as_json:
         raise NoAnswer(f"No passage matches {query[:80]}: try other words.")
     data, lines = [], []
-    for one in found:
-        data.append({"id": one.id, "title": one.title, "text": one.text, "score": one.score})
-        title = f" {one.title}" if one.title else ""
-        lines.append(click.style(printable(f"{one.id}{title}"), bold=True))
-        lines.append("    " + printable_lines(one.text).replace("\n", "\n    "))
+    for hit in hits:
+        data.append({"id": hit.id, "title": hit.title, "text": hit.text, "score": hit.score})
+        title = f" {hit.title}" if hit.title else ""
+        lines.append(click.style(printable(f"{hit.id}{title}"), bold=True))
+        lines.append("    " + printable_lines(hit.text).replace("\n", "\n    "))
     tell(data, as_json, lines)
-    raise click.exceptions.Exit(0 if found else 1)
+    raise click.exceptions.Exit(0 if hits else 1)
 
 
 @contextmanager

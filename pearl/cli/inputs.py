@@ -74,24 +74,24 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
         InputError: nothing can be read: the first reason why.
     """
     waiting: list[InputError] | None = []
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for path in paths:
         files: set[str] = set()
-        for given in _inputs(path):
-            if isinstance(given, InputError):
-                (refused if waiting is None else waiting.append)(given)
+        for item in _inputs(path):
+            if isinstance(item, InputError):
+                (refused if waiting is None else waiting.append)(item)
                 continue
-            name = given.source.name
+            name = item.source.name
             # Of a file with rows its own name is enough.
-            file = name.rpartition(":")[0] if given.row else name
-            if file in seen:
+            file = name.rpartition(":")[0] if item.row else name
+            if file in earlier:
                 continue
             for problem in waiting or ():
                 refused(problem)
             waiting = None
             files.add(file)
-            yield given
-        seen |= files
+            yield item
+        earlier |= files
     if waiting:
         raise waiting[0]
 
@@ -183,12 +183,12 @@ def read_config(start: Path | None = None) -> Config:
         raise InputError(f"{file}: [tool.pearl] has no setting {name}: use {', '.join(names)}.")
     values: dict[str, tuple[str, ...]] = {}
     for name, texts in table.items():
-        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise InputError(f'{file}: {name} in [tool.pearl] is a list of texts, as ["PRL4"].')
         if name == "library":
             # A library's path is meant from the file that names it.
-            beside = [(one, file.parent / one) for one in texts]
-            texts = [str(path) if path.is_file() else one for one, path in beside]
+            paths = [(text, file.parent / text) for text in texts]
+            texts = [str(path) if path.is_file() else text for text, path in paths]
         values[name] = tuple(texts)
     return Config(**values)
 

@@ -56,7 +56,7 @@ def lint_command(
     statistics: bool,
     no_cache: bool,
     exit_zero: bool,
-    given: Options,
+    options: Options,
 ) -> None:
     """Check PATHS: .plan and .actions files, folders of them, .jsonl files whose rows have a
     "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
@@ -66,12 +66,12 @@ def lint_command(
     from pearl.cli.inputs import each_input, selection_for
     from pearl.lint.render import RENDERERS
 
-    form = "json" if given.as_json else form
+    form = "json" if options.as_json else form
     problems: list[InputError] = []
     inputs = each_input(paths, problems.append)
     if safe or unsafe or only_diff:
         selection = partial(selection_for, select, ignore)
-        fixed = _fixed(list(inputs), given.libraries, selection, unsafe=unsafe)
+        fixed = _fixed(list(inputs), options.libraries, selection, unsafe=unsafe)
         if statistics or form != "terminal":
             if only_diff:
                 raise InputError("--diff prints what changes: leave out the other format.")
@@ -85,7 +85,7 @@ def lint_command(
             _complain(problems)
             raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
         inputs = (_written(before, after) for before, after in fixed)
-    checks = Checks(given.libraries, select, ignore, "" if statistics else form, not no_cache)
+    checks = Checks(options.libraries, select, ignore, "" if statistics else form, not no_cache)
     counts = _Counts()
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
     with counting("plans", rows if rows > FEW else 0) as done:
@@ -116,16 +116,16 @@ def _fixed(
     from pearl.cli.inputs import Kind, folder_of
     from pearl.lint.checker import fix
 
-    for given in inputs:
-        if given.row:
-            raise InputError(f"{given.source.name}: rows of a .jsonl file cannot be fixed.")
+    for item in inputs:
+        if item.row:
+            raise InputError(f"{item.source.name}: rows of a .jsonl file cannot be fixed.")
 
-    for given in inputs:
-        source = given.source
-        if given.kind is Kind.PLAN:
+    for item in inputs:
+        source = item.source
+        if item.kind is Kind.PLAN:
             chosen = selection(folder_of(source))
             source = fix(source, load_for(source, libraries), chosen, unsafe=unsafe)
-        yield given, replace(given, source=source)
+        yield item, replace(item, source=source)
 
 
 def _written(before: Input, after: Input) -> Input:
@@ -193,16 +193,16 @@ class _Counts:
 
     def parts(self, checked: Iterable[Checked], done: Callable[[], None]) -> Iterator[str]:
         """What is said of texts, which are counted on the way."""
-        for one in checked:
+        for result in checked:
             self.checked += 1
-            if one.codes:
+            if result.codes:
                 self.sources += 1
-                self.errors += one.errors
-                self.flagged.update(set(one.codes))
-                self.times.update(one.codes)
+                self.errors += result.errors
+                self.flagged.update(set(result.codes))
+                self.times.update(result.codes)
             done()
-            if one.said:
-                yield one.said
+            if result.text:
+                yield result.text
 
 
 def _statistics(counts: _Counts, *, as_json: bool) -> None:
@@ -212,7 +212,7 @@ def _statistics(counts: _Counts, *, as_json: bool) -> None:
     flagged, times = counts.flagged, counts.times
     rows = [(rule, flagged[rule.code], times[rule.code]) for rule in RULES if flagged[rule.code]]
     rows.sort(key=lambda row: (-row[1], row[0].code))
-    told = [
+    data = [
         {"code": rule.code, "name": rule.name, "flagged": files, "findings": count}
         for rule, files, count in rows
     ]
@@ -221,7 +221,7 @@ def _statistics(counts: _Counts, *, as_json: bool) -> None:
         for rule, files, count in rows
     ]
     lines.append(f"{counts.checked} checked")
-    tell({"checked": counts.checked, "rules": told}, as_json, lines)
+    tell({"checked": counts.checked, "rules": data}, as_json, lines)
 
 
 def _summary(counts: _Counts, noun: str) -> None:
@@ -241,7 +241,9 @@ def _summary(counts: _Counts, noun: str) -> None:
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 if a file would.")
 @click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what would change.")
 @shared("json")
-def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given: Options) -> None:
+def fmt_command(
+    paths: tuple[str, ...], only_check: bool, only_diff: bool, options: Options
+) -> None:
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file that
     cannot be read, or with a line that cannot, stays as it is and is named."""
@@ -253,24 +255,24 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
     diff = ""
     printed: str | None = None
     dry = only_check or only_diff
-    for one in list(each_input(paths, unreadable.append)):
-        name, text = one.source.name, one.source.text
+    for item in list(each_input(paths, unreadable.append)):
+        name, text = item.source.name, item.source.text
         try:
-            if one.row:
+            if item.row:
                 raise InputError(f"{name}: rows of a .jsonl file are not formatted.")
-            form = format_library if one.kind is Kind.LIBRARY else format_plan
-            formatted = form(one.source)
+            form = format_library if item.kind is Kind.LIBRARY else format_plan
+            formatted = form(item.source)
         except InputError as error:
             unreadable.append(error)
             continue
         if formatted != text:
             changed.append(name)
-            diff += _diff(one.source, formatted)
+            diff += _diff(item.source, formatted)
         if not dry and name == "-":
             printed = formatted
         elif not dry and formatted != text:
             write(name, formatted)
-    if given.as_json:
+    if options.as_json:
         emit_json(
             {
                 "changed": changed,
@@ -293,7 +295,7 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
 @click.command("rule", epilog="Example:  pearl rule PRL201")
 @click.argument("code", default="")
 @shared("json")
-def rule_command(code: str, given: Options) -> None:
+def rule_command(code: str, options: Options) -> None:
     """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
     from pearl.lint.rules import RULES
 
@@ -314,13 +316,13 @@ def rule_command(code: str, given: Options) -> None:
             f"{offs[rule.enabled]}"
             for rule in ordered
         )
-        tell([summary(rule) for rule in ordered], given.as_json, lines)
+        tell([summary(rule) for rule in ordered], options.as_json, lines)
         return
     named = [rule for rule in RULES if code.upper() == rule.code or code.lower() == rule.name]
     if not named:
         raise InputError(f"There is no rule {code}: pearl rule lists them.")
     rule = named[0]
-    if given.as_json:
+    if options.as_json:
         emit_json({**summary(rule), "documentation": rule.doc.strip()})
         return
     off = "" if rule.enabled else ", off unless selected"
@@ -331,22 +333,22 @@ def rule_command(code: str, given: Options) -> None:
 @click.command("actions", epilog="Example:  pearl actions --search conflict")
 @click.option("--search", default="", metavar="WORDS", help="Only actions that match, best first.")
 @shared("library", "json")
-def actions_command(search: str, given: Options) -> None:
+def actions_command(search: str, options: Options) -> None:
     """List every action that plans may call, with its definition."""
     from pearl.lang.library import search_actions
 
-    library = load(given.libraries)
-    found = search_actions(library, search) if search.strip() else list(library.actions.values())
-    if not found and not given.as_json:
+    library = load(options.libraries)
+    matches = search_actions(library, search) if search.strip() else list(library.actions.values())
+    if not matches and not options.as_json:
         raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
     data, lines = [], []
-    for action in found:
+    for action in matches:
         data.append(action_object(action))
         builtin = " (builtin)" if action.is_builtin else ""
         head = click.style(printable(action.signature), bold=True)
         lines.append(f"{head} -> {action.returns}{builtin}\n    {printable(action.doc)}".rstrip())
-    tell(data, given.as_json, lines)
-    raise click.exceptions.Exit(0 if found else 1)
+    tell(data, options.as_json, lines)
+    raise click.exceptions.Exit(0 if matches else 1)
 
 
 def action_object(action: Action) -> dict[str, Any]:
@@ -377,14 +379,14 @@ def action_object(action: Action) -> dict[str, Any]:
     help="For OpenAI and llguidance, for llama.cpp, or for xgrammar (SGLang, vLLM).",
 )  # fmt: skip
 @shared("library", "json")
-def grammar_command(steps: int, new_actions: int, form: str, given: Options) -> None:
+def grammar_command(steps: int, new_actions: int, form: str, options: Options) -> None:
     """Print a grammar of plans that call the library's actions and pass the checker without an
     error, for a server that constrains what a model writes."""
     from pearl.lang.plan_grammar import plan_grammar
 
-    grammar = plan_grammar(load(given.libraries), steps, new_actions)
+    grammar = plan_grammar(load(options.libraries), steps, new_actions)
     text = {"lark": grammar.lark, "gbnf": grammar.gbnf, "ebnf": grammar.ebnf}[form]
-    if given.as_json:
+    if options.as_json:
         emit_json({"form": form, "steps": steps, "new_actions": new_actions, "grammar": text})
     else:
         emit(text)
@@ -395,7 +397,7 @@ def grammar_command(steps: int, new_actions: int, form: str, given: Options) -> 
 @click.option(
     "--json", "as_json", is_flag=True, help="Only print what the server answers, for machines."
 )
-def lsp_command(as_json: bool, given: Options) -> None:
+def lsp_command(as_json: bool, options: Options) -> None:
     """Answer an editor on standard input and output: findings, fixes, completion, renaming.
 
     Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
@@ -420,8 +422,8 @@ def lsp_command(as_json: bool, given: Options) -> None:
 
     def settings(folder: Path) -> Settings:
         """As ``pearl lint`` has them in a folder."""
-        chosen = given.libraries or read_config(folder).library
+        chosen = options.libraries or read_config(folder).library
         return Settings(chosen, selection_for((), (), folder))
 
-    left = serve(settings)
-    raise click.exceptions.Exit(0 if left else 1)
+    closed = serve(settings)
+    raise click.exceptions.Exit(0 if closed else 1)

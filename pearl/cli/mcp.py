@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from inspect import getdoc, signature
 from pathlib import Path
@@ -40,7 +41,7 @@ TAKES = {
 @click.option(
     "--json", "as_json", is_flag=True, help="Only print the names of the tools, for machines."
 )
-def mcp_command(root: Path, as_json: bool, given: Options) -> None:
+def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     """Answer another program on standard input and output: it asks, has plans written and checked,
     and looks actions up.
 
@@ -70,23 +71,23 @@ def mcp_command(root: Path, as_json: bool, given: Options) -> None:
         async def call_tool(
             self, name: str, arguments: dict[str, Any], context: Context[Any] | None = None
         ) -> CallToolResult | InputRequiredResult:
-            known = {one.__name__: signature(one).parameters for one in tools}.get(name)
-            if known and (strange := [one for one in arguments if one not in known]):
-                taken = f"is no argument of {name}, which takes {', '.join(known)}."
-                raise ToolError("\n".join(f"{one[:80]!r} {taken}" for one in strange))
+            params = {tool.__name__: signature(tool).parameters for tool in tools}.get(name)
+            if params and (strange := [arg for arg in arguments if arg not in params]):
+                refusal = f"is no argument of {name}, which takes {', '.join(params)}."
+                raise ToolError("\n".join(f"{arg[:80]!r} {refusal}" for arg in strange))
             try:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
                 # What goes wrong within a tool is of another class.
                 if type(error) is not ToolError or not isinstance(error.__cause__, ValidationError):
                     raise
-                wrong = dict.fromkeys(str(one["loc"][0]) for one in error.__cause__.errors())
+                wrong = dict.fromkeys(str(item["loc"][0]) for item in error.__cause__.errors())
             how = {True: "takes", False: "is missing: it takes"}
             raise ToolError(
-                "\n".join(f"{one} {how[one in arguments]} {TAKES[one]}." for one in wrong)
+                "\n".join(f"{arg} {how[arg in arguments]} {TAKES[arg]}." for arg in wrong)
             )
 
-    tools = _tools(root, given, ToolError)
+    tools = _tools(root, options, ToolError)
     server = Server("pearl", version=version("pearl"), log_level="ERROR")
     # The SDK has all that is logged written on standard error.
     logging.disable(logging.WARNING)
@@ -96,13 +97,13 @@ def mcp_command(root: Path, as_json: bool, given: Options) -> None:
 
 
 def _tools(
-    root: Path, given: Options, refuse: type[Exception]
+    root: Path, options: Options, refuse: type[Exception]
 ) -> tuple[Callable[..., Awaitable[Any]], ...]:
     """What programs may call: what they are told of each is its docstring.
 
     Args:
         root: the folder whose files may be read.
-        given: the command's options.
+        options: the command's.
         refuse: told to the program where one cannot be answered.
     """
     from pearl.answer import as_object as answer_object
@@ -118,13 +119,14 @@ def _tools(
     from pearl.runtime.loop import RunError
     from pearl.store.database import address
 
-    library = load_sound(given.libraries)
+    library = load_sound(options.libraries)
     # What is wrong with it is said now; each call has a model of its own, which it closes.
-    choose(given.model, given.planner, given.reader)
-    pearl = Pearl(library=library, store=address(given.store), cache=not given.no_cache)
+    new_model = partial(choose, options.model, options.planner, options.reader)
+    new_model()
+    pearl = Pearl(library=library, store=address(options.store), cache=not options.no_cache)
 
     @contextmanager
-    def told() -> Iterator[None]:
+    def refuse_errors() -> Iterator[None]:
         try:
             yield
         except (InputError, ModelError, RunError) as error:
@@ -143,12 +145,12 @@ def _tools(
             question: what is asked of them.
             options: answers to choose from, two at least, or none.
         """
-        with told():
+        with refuse_errors():
             if not documents:
                 raise InputError("documents is empty: name a file or a folder.")
             paths = [documents] if isinstance(documents, str) else documents
-            source = read_documents([str(below(root, one)) for one in paths])
-            chosen = replace(pearl, model=choose(given.model, given.planner, given.reader))
+            source = read_documents([str(below(root, path)) for path in paths])
+            chosen = replace(pearl, model=new_model())
             return answer_object(await chosen.ask(source, question, options=options), source)
 
     async def plan(question: str) -> dict[str, Any]:
@@ -158,8 +160,8 @@ def _tools(
         Args:
             question: what the plan is to answer.
         """
-        with told():
-            model = choose(given.planner or given.model)
+        with refuse_errors():
+            model = choose(options.planner or options.model)
             return planned_object(await replace(pearl, model=model).plan(question), model)
 
     async def lint(plan: str) -> list[dict[str, Any]]:
@@ -168,7 +170,7 @@ def _tools(
         Args:
             plan: its text.
         """
-        return [as_object(one, Source("<plan>", plan)) for one in check(plan, library)]
+        return [as_object(finding, Source("<plan>", plan)) for finding in check(plan, library)]
 
     async def actions(search: str = "") -> list[dict[str, Any]]:
         """List the actions that plans may call, with their definitions.
@@ -177,8 +179,8 @@ def _tools(
             search: words; only actions that match, best first. Empty for all.
         """
         words = search.strip()
-        found = search_actions(library, words) if words else library.actions.values()
-        return [action_object(action) for action in found]
+        matches = search_actions(library, words) if words else library.actions.values()
+        return [action_object(action) for action in matches]
 
     return ask, plan, lint, actions
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @shared("library", "output")
 @click.option("--write", "in_place", is_flag=True, help="Write each plan back to its own file.")
 @shared("json")
-def migrate_command(paths: tuple[str, ...], in_place: bool, given: Options) -> None:
+def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) -> None:
     """Rewrite PATHS: .plan files, folders of them, .jsonl files whose rows have a "plan", or -
     for standard input. A call of an action that the library replaces becomes a call of the
     action that replaces it; all else stays as it is."""
@@ -37,46 +37,47 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, given: Options) -> N
     from pearl.lint.checker import check
     from pearl.lint.render.json import as_object
 
-    check_output(given.output)
-    library = load(given.libraries)
-    plans = [one for one in read_inputs(paths) if one.kind is Kind.PLAN]
+    check_output(options.output)
+    library = load(options.libraries)
+    plans = [item for item in read_inputs(paths) if item.kind is Kind.PLAN]
     files = list(dict.fromkeys(map(_file, plans)))
     if not files:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")
-    if given.output and in_place:
+    if options.output and in_place:
         raise InputError("-o and --write exclude each other: give one of them.")
-    if len(files) > 1 and not in_place and not given.as_json:
+    if len(files) > 1 and not in_place and not options.as_json:
         raise InputError(f"{len(files)} files: add --write to write each of them back.")
-    if len(files) > 1 and given.output:
+    if len(files) > 1 and options.output:
         raise InputError(f"{len(files)} files do not go into one: add --write in place of -o.")
     done: list[_Rewritten] = []
     for plan in plans:
         migrated = migrate(plan.source, library)
         source = Source(plan.source.name, migrated.text)
-        wrong = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
-        done.append(_Rewritten(plan, migrated, [as_object(one, source) for one in wrong]))
-    texts = {file: _text(file, [one for one in done if _file(one.plan) == file]) for file in files}
+        findings = check(parse(source), library)
+        errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
+        done.append(_Rewritten(plan, migrated, errors))
+    texts = {file: _text(file, done) for file in files}
     if in_place:
-        rewritten = {_file(one.plan) for one in done if one.migrated.changes}
+        rewritten = {_file(result.plan) for result in done if result.migrated.changes}
         for file, text in texts.items():
             if file == "-":
                 emit(text)
             elif file in rewritten:
                 write(file, text)
-    elif given.output or not given.as_json:
-        emit(texts[files[0]], given.output)
-    changed = sum(bool(one.migrated.changes) for one in done)
-    clean = sum(not one.errors for one in done)
-    if given.as_json:
-        objects = [one.as_object() for one in done]
+    elif options.output or not options.as_json:
+        emit(texts[files[0]], options.output)
+    changed = sum(bool(result.migrated.changes) for result in done)
+    clean = sum(not result.errors for result in done)
+    if options.as_json:
+        objects = [result.as_object() for result in done]
         emit_json({"plans": objects, "changed": changed, "clean": clean})
     else:
-        for line in (line for one in done for line in one.lines()):
+        for line in (line for result in done for line in result.lines()):
             click.echo(printable(line), err=True)
-        steps = counted(sum(len(one.migrated.changes) for one in done), "step")
+        steps = counted(sum(len(result.migrated.changes) for result in done), "step")
         count = counted(len(done), "plan")
         click.echo(f"{count}: {changed:,} changed, in {steps}; {clean:,} without errors.", err=True)
-    problems = any(one.migrated.problems or one.errors for one in done)
+    problems = any(result.migrated.problems or result.errors for result in done)
     raise click.exceptions.Exit(1 if problems else 0)
 
 
@@ -92,11 +93,11 @@ class _Rewritten:
         """The same for a person."""
         name, changes = self.plan.source.name, self.migrated.changes
         if changes:
-            told = ", ".join(
-                f"{one.old} is {one.new}{' (arguments too)' if one.mapped else ''}"
-                for one in dict.fromkeys(changes)
+            renamed = ", ".join(
+                f"{edit.old} is {edit.new}{' (arguments too)' if edit.mapped else ''}"
+                for edit in dict.fromkeys(changes)
             )
-            yield f"{name}: {counted(len(changes), 'step')} changed: {told}."
+            yield f"{name}: {counted(len(changes), 'step')} changed: {renamed}."
         for problem in self.migrated.problems:
             yield f"{name}: {problem}"
         if self.errors:
@@ -109,27 +110,27 @@ class _Rewritten:
             "plan": self.plan.source.name,
             "text": self.migrated.text,
             "changes": [
-                {"step": one.step, "old": one.old, "new": one.new, "arguments": one.mapped}
-                for one in self.migrated.changes
+                {"step": edit.step, "old": edit.old, "new": edit.new, "arguments": edit.mapped}
+                for edit in self.migrated.changes
             ],
             "problems": list(self.migrated.problems),
             "findings": list(self.errors),
         }
 
 
-def _file(given: Input) -> str:
-    return given.source.name.rpartition(":")[0] if given.row else given.source.name
+def _file(item: Input) -> str:
+    return item.source.name.rpartition(":")[0] if item.row else item.source.name
 
 
 def _text(file: str, done: Sequence[_Rewritten]) -> str:
-    """The file with its plans rewritten."""
-    if not done[0].plan.row:
-        return done[0].migrated.text
-
+    """The file with those of the plans rewritten that it holds."""
+    results = [result for result in done if _file(result.plan) == file]
+    if not results[0].plan.row:
+        return results[0].migrated.text
     lines = read_source(file, "plan").text.split("\n")
-    for one in (one for one in done if one.migrated.changes):
-        at = int(one.plan.source.name.rpartition(":")[2]) - 1
-        lines[at] = with_plan(lines[at], one.migrated.text)
+    for result in (result for result in results if result.migrated.changes):
+        at = int(result.plan.source.name.rpartition(":")[2]) - 1
+        lines[at] = with_plan(lines[at], result.migrated.text)
     return "\n".join(lines)
 
 

@@ -61,7 +61,7 @@ def mine_command(
     mode: str,
     poll: float,
     notes: str,
-    given: Options,
+    options: Options,
 ) -> None:
     """Ask, for each of QUESTIONS, which new actions it needs; write them as one library.
 
@@ -80,18 +80,18 @@ def mine_command(
     for path in (output, notes):
         check_output(path)
     library = load_library(*seeds)
-    left_out = questions_in(given.exclude) if given.exclude else frozenset()
+    left_out = questions_in(options.exclude) if options.exclude else frozenset()
     examples = read_examples(questions, left_out)
-    settings = job_settings(given)
+    settings = job_settings(options)
     if mode == "batch-api":
         folder = Path(f"{output}.batches")
-        settings = _in_batches(settings, folder, len(examples), poll, quiet=given.as_json)
-    progress = do(mine_job(examples, questions, library, left_out), settings, quiet=given.as_json)
+        settings = _in_batches(settings, folder, len(examples), poll, quiet=options.as_json)
+    progress = do(mine_job(examples, questions, library, left_out), settings, quiet=options.as_json)
     mined = gather(read_results(settings.store, progress.run), library)
     write(output, mined.text)
     if notes:
         write(notes, "".join(canonical_json(asdict(note)) + "\n" for note in mined.notes))
-    if given.as_json:
+    if options.as_json:
         emit_json({**progress.as_object(), **_as_object(mined), "output": output})
     else:
         report(progress, settings)
@@ -122,16 +122,15 @@ def _in_batches(
     return replace(settings, model=model, limits=limits)
 
 
-def _show(mined: Mined, asked: int, output: str, notes: str) -> None:
-
+def _show(mined: Mined, questions: int, output: str, notes: str) -> None:
     click.echo(
         f"\n{counted(len(mined.actions), 'action')} from {counted(mined.proposals, 'proposal')}, "
-        f"in {output}; {counted(asked - mined.proposing, 'question')} needed none"
+        f"in {output}; {counted(questions - mined.proposing, 'question')} needed none"
     )
     kinds = Counter(note.kind for note in mined.notes)
     for kind, count in kinds.items():
         click.echo(f"\n{_KINDS[kind]}: {count:,}")
-        for note in [one for one in mined.notes if one.kind == kind][:SHOWN]:
+        for note in [note for note in mined.notes if note.kind == kind][:SHOWN]:
             shown = ", ".join(note.questions[:5])
             more = f" and {len(note.questions) - 5} more" if len(note.questions) > 5 else ""
             asked_by = click.style(f"(question {shown}{more})" if shown else "", dim=True)
@@ -144,13 +143,13 @@ def _as_object(mined: Mined) -> dict[str, Any]:
     return {
         "actions": [
             {
-                "name": one.name,
-                "signature": one.signature,
-                "returns": one.returns,
-                "definition": one.doc,
-                "questions": list(one.provenance),
+                "name": action.name,
+                "signature": action.signature,
+                "returns": action.returns,
+                "definition": action.doc,
+                "questions": list(action.provenance),
             }
-            for one in mined.actions
+            for action in mined.actions
         ],
         "proposals": mined.proposals,
         "notes": [asdict(note) for note in mined.notes],
@@ -168,7 +167,7 @@ def _as_object(mined: Mined) -> dict[str, Any]:
     help="How often a plan whose answer is wrong may be refined.",
 )  # fmt: skip
 @shared("scoring", "exclude", "library", "demos", "constrain", "context", "models", "job")
-def refine_command(questions: str, output: str, rounds: int, given: Options) -> None:
+def refine_command(questions: str, output: str, rounds: int, options: Options) -> None:
     """Write a plan for each of QUESTIONS, execute it, and keep it if its answer is the gold one.
 
     A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, or a
@@ -182,27 +181,27 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
     from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
     folder = Path(output)
-    refuse_same(output, [given.demos] if given.demos else [])
+    refuse_same(output, [options.demos] if options.demos else [])
     check_output(first_file(folder))
-    settings = job_settings(given)
-    fit = partial(context_for, policy=given.context, window=given.window)
-    how = ("pearl", load(given.libraries), given.demos)
+    settings = job_settings(options)
+    fit = partial(context_for, policy=options.context, window=options.window)
+    how = ("pearl", load(options.libraries), options.demos)
     setup, model = make_setup(settings.model, *how, fit=fit)
     settings = replace(settings, model=model)
-    left_out = questions_in(given.exclude) if given.exclude else frozenset()
-    index = read_index(questions, given.documents, without=left_out)
+    left_out = questions_in(options.exclude) if options.exclude else frozenset()
+    index = read_index(questions, options.documents, without=left_out)
     tell_notes(index)
-    metric = find_metric(chosen_metric(given))
+    metric = find_metric(chosen_metric(options))
     settings = replace(settings, model=with_grader(settings.model, metric))
     job = refine_job(index, setup, rounds, left_out, metric)
-    progress = do(job, settings, quiet=given.as_json)
+    progress = do(job, settings, quiet=options.as_json)
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)
     rows = list(read_results(settings.store, progress.run))
     written = list(write_demonstrations(rows, folder))
     refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)
-    if given.as_json:
-        files = [str(one) for one in written]
+    if options.as_json:
+        files = [str(path) for path in written]
         emit_json({**progress.as_object(), "plans": files, "refined": refined, "rows": rows})
     else:
         report(progress, settings)

@@ -73,7 +73,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         "shipped one (core, quality). Repeatable; later ones win. Default: core and quality.",
     ),
     "option": _option(
-        "--option", "options", multiple=True, metavar="TEXT",
+        "--option", "choices", multiple=True, metavar="TEXT",
         help="An answer to choose from; give at least two.",
     ),
     "json": _option("--json", "as_json", is_flag=True, help="Print JSON, for machines."),
@@ -300,7 +300,7 @@ class Options:
     """What was given of a command's shared options; one that it does not share is no attribute."""
 
     libraries: tuple[str, ...]
-    options: tuple[str, ...]
+    choices: tuple[str, ...]
     as_json: bool
     model: str
     constrain: Mode | None = None
@@ -345,26 +345,26 @@ class Options:
     tags: tuple[str, ...]
     restart: bool
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as click has read them
-        self.__dict__.update(given)
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - as click has read them
+        self.__dict__.update(values)
 
 
 def shared(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Options of `OPTIONS` or `GROUPS`, in the order of the names.
 
-    The command gets all that it shares as one argument, ``given``.
+    The command gets all that it shares as one argument, ``options``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def called(*args: Any, given: Options | None = None, **options: Any) -> None:  # noqa: ANN401
-            own = {name: options.pop(name) for name in taken}
-            command(*args, given=Options(**vars(given or Options()), **own), **options)
+        def called(*args: Any, options: Options | None = None, **rest: Any) -> None:  # noqa: ANN401
+            own = {name: rest.pop(name) for name in keys}
+            command(*args, options=Options(**vars(options or Options()), **own), **rest)
 
         before = len(getattr(called, "__click_params__", ()))
-        for name in reversed([one for group in names for one in GROUPS.get(group, (group,))]):
+        for name in reversed([option for group in names for option in GROUPS.get(group, (group,))]):
             OPTIONS[name](called)
-        taken = [param.name for param in called.__click_params__[before:]]  # type: ignore[attr-defined]
+        keys = [param.name for param in called.__click_params__[before:]]  # type: ignore[attr-defined]
         return called
 
     return decorate
@@ -381,7 +381,7 @@ def choose(model: str, planner: str = "", reader: str = "") -> Model:
     return ModelNames(planner or model, reader or model).choose()
 
 
-def chosen_metric(given: Options) -> Metric:
+def chosen_metric(options: Options) -> Metric:
     """What scores answers, as the options of ``scoring`` say; empty for the usual comparison.
 
     Raises:
@@ -389,24 +389,24 @@ def chosen_metric(given: Options) -> Metric:
     """
     from pearl.jobs.scoring import Graded
 
-    if given.metric and given.rubric:
+    if options.metric and options.rubric:
         raise InputError("--metric and --rubric both say how answers are scored: give one.")
-    if given.grader and not given.rubric:
+    if options.grader and not options.rubric:
         raise InputError("--grader-model grades by a rubric: name one with --rubric FILE.")
-    return Graded(Path(given.rubric), given.grader) if given.rubric else given.metric
+    return Graded(Path(options.rubric), options.grader) if options.rubric else options.metric
 
 
 def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
 
-    What ``pearl lint`` finds in its files is told, a line each.
+    What ``pearl lint`` finds in its files is printed on standard error, a line each.
 
     Args:
         libraries: as they were named.
         folder: whose project counts; by default the working folder's.
     """
     library = load_quietly(libraries, folder)
-    for _, line in _found(library, folder):
+    for _, line in _finding_lines(library, folder):
         click.echo(f"pearl: {line}", err=True)
     return library
 
@@ -424,7 +424,7 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
     """
     library = load_quietly(libraries, folder)
     errors = []
-    for code, line in _found(library, folder):
+    for code, line in _finding_lines(library, folder):
         if code and code not in LOADED:
             errors.append(line)
         else:
@@ -434,7 +434,7 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
     return library
 
 
-def _found(library: Library, folder: Path | None) -> Iterator[tuple[str, str]]:
+def _finding_lines(library: Library, folder: Path | None) -> Iterator[tuple[str, str]]:
     """What ``pearl lint`` finds in the files of a library: an error's code, and a line."""
     from pearl.cli.inputs import selection_for
     from pearl.lang.diagnostics import Severity
@@ -447,11 +447,11 @@ def _found(library: Library, folder: Path | None) -> Iterator[tuple[str, str]]:
         if name.endswith(".plan"):
             yield "", printable(f"{name} is read as an action library: call it .actions.")
         source = library_source(name)
-        for found in check_library(source, selection_for((), (), folder), library):
-            line, column = source.position(found.span.start)
-            said = f"{name}:{line}:{column}: {found.code} {found.message} {found.help}"
-            code = found.code if found.severity is Severity.ERROR else ""
-            yield code, printable(said.rstrip())
+        for finding in check_library(source, selection_for((), (), folder), library):
+            line, column = source.position(finding.span.start)
+            text = f"{name}:{line}:{column}: {finding.code} {finding.message} {finding.help}"
+            code = finding.code if finding.severity is Severity.ERROR else ""
+            yield code, printable(text.rstrip())
 
 
 def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
@@ -467,9 +467,8 @@ def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Libr
 
 def own_libraries(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
     """The libraries that were named; where none was, a plan's own, if they ship."""
-
-    said = None if libraries else _OF_PLAN.match(source.text)
-    names = tuple(one.strip() for one in said[1].split(",")) if said else ()
+    head = None if libraries else _OF_PLAN.match(source.text)
+    names = tuple(name.strip() for name in head[1].split(",")) if head else ()
     return names if names and shipped_actions().keys() >= set(names) else libraries
 
 

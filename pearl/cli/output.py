@@ -93,15 +93,15 @@ def check_output(path: str, *more: str) -> None:
         return
     context = click.get_current_context()
     source, default = context.get_parameter_source, click.core.ParameterSource.DEFAULT
-    names = [one for one in context.params if one != "question" and source(one) is not default]
-    given = list(_texts(context.params[one] for one in names))
-    if path in given:
+    names = [name for name in context.params if name != "question" and source(name) is not default]
+    texts = list(_texts(context.params[name] for name in names))
+    if path in texts:
         # As its own option names it.
-        given.remove(path)
+        texts.remove(path)
     store = address(str(context.params.get("store") or ""))
-    kept = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
-    models = [one.removeprefix("recorded:") for one in given]
-    check_writable(path, (*given, *models, *kept, *read_config().library, *more))
+    files = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
+    models = [text.removeprefix("recorded:") for text in texts]
+    check_writable(path, (*texts, *models, *files, *read_config().library, *more))
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:
@@ -133,8 +133,8 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
     except (ModelError, RunError) as error:
         raise NoAnswer(str(error), data) from None
     except KeyboardInterrupt:
-        kept = f" What was done until then: pearl runs show {data['run']}" if data else ""
-        raise Stopped(f"Stopped.{kept}", data) from None
+        hint = f" What was done until then: pearl runs show {data['run']}" if data else ""
+        raise Stopped(f"Stopped.{hint}", data) from None
 
 
 @contextmanager
@@ -171,13 +171,13 @@ def progress(
             shown = ", ".join(under_way) or "finishing"
             update(total=counts[0], completed=counts[1], description=shown[:48])
 
-        def told(path: str, share: float) -> None:
+        def on_progress(path: str, share: float) -> None:
             reading = f"{path[:34]}: {share:.0%} read" if share < 1 else f"{path[:37]}: writing"
             update(description=reading)
 
-        for one in members(model) if model else ():
-            if isinstance(one, Local):
-                one.on_progress = told
+        for member in members(model) if model else ():
+            if isinstance(member, Local):
+                member.on_progress = on_progress
         yield watch
 
 

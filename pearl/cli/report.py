@@ -60,7 +60,7 @@ def report_command(
     labelled: str,
     to_grade: int | None,
     grades: str,
-    given: Options,
+    options: Options,
 ) -> None:
     """Report on EVAL: a file that pearl eval wrote, the name of a run, or last. Several, of as
     many models, stand side by side.
@@ -75,11 +75,11 @@ def report_command(
     from pearl.evaluate.results import side_by_side
     from pearl.report.document import Report
 
-    log, folder = given.output.endswith(".eval"), given.output.endswith("/")
-    target = "" if folder and Path(given.output).is_dir() else given.output.rstrip("/")
+    log, folder = options.output.endswith(".eval"), options.output.endswith("/")
+    target = "" if folder and Path(options.output).is_dir() else options.output.rstrip("/")
     check_output(target)
     drawn = errors or labelled or to_grade or grades
-    if (log or folder) and (drawn or given.form or given.as_json):
+    if (log or folder) and (drawn or options.form or options.as_json):
         raise InputError(
             "-o FILE.eval and -o FOLDER/ take no --errors, --labelled, grades, form or --json."
         )
@@ -87,22 +87,22 @@ def report_command(
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
     if method and not (errors or log):
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
-    loaded = [load(name, given.store, given.prices) for name in evaluations]
+    loaded = [load(name, options.store, options.prices) for name in evaluations]
     # A fact on the data names its file, and how many questions and documents there are.
-    check_output(target, *(dict(one.about).get("data", "").rsplit(",", 2)[0] for one in loaded))
+    check_output(target, *(dict(run.about).get("data", "").rsplit(",", 2)[0] for run in loaded))
     if log or folder:
-        whole = side_by_side(loaded)
-        write_inspect(whole, method, given.output) if log else write_dataset(whole, given.output)
+        data = side_by_side(loaded)
+        write_inspect(data, method, options.output) if log else write_dataset(data, options.output)
         return
-    loaded = [with_gold(one) for one in loaded]
+    loaded = [with_gold(evaluation) for evaluation in loaded]
     if errors:
-        _draw(side_by_side(loaded), errors, method, given.output, as_json=given.as_json)
+        _draw(side_by_side(loaded), errors, method, options.output, as_json=options.as_json)
         return
     if to_grade:
         from pearl.review.grades import draw_answers
 
         rows = draw_answers(side_by_side(loaded), to_grade)
-        _rows(rows, given.output, as_json=given.as_json)
+        _rows(rows, options.output, as_json=options.as_json)
         return
     report = Report("Labelled errors", (("file", labelled),))
     if loaded:
@@ -112,9 +112,9 @@ def report_command(
     if grades:
         from pearl.review.grades import graders
 
-        found = graders(side_by_side(loaded), grades).table
-        report = replace(report, blocks=(*report.blocks, found))
-    show(report, given.form, given.output, as_json=given.as_json)
+        table = graders(side_by_side(loaded), grades).table
+        report = replace(report, blocks=(*report.blocks, table))
+    show(report, options.form, options.output, as_json=options.as_json)
 
 
 def load(name: str, store: str, prices: str = "") -> Evaluation:
@@ -199,7 +199,7 @@ def _rows(rows: list[dict[str, Any]], output: str, *, as_json: bool) -> None:
 @click.command("replicate", epilog="Example:  pearl replicate outcomes.jsonl")
 @click.argument("file")
 @shared("form", "output", "json")
-def replicate_command(file: str, given: Options) -> None:
+def replicate_command(file: str, options: Options) -> None:
     """Show what the recorded outcomes in FILE come to: accuracy with intervals, and paired tests.
 
     A row is one JSON object a line: split, method, qid, answer and gold.
@@ -207,5 +207,5 @@ def replicate_command(file: str, given: Options) -> None:
     from pearl.evaluate.replicate import read_outcomes
     from pearl.evaluate.report import summarise
 
-    check_output(given.output)
-    show(summarise(read_outcomes(file)), given.form, given.output, as_json=given.as_json)
+    check_output(options.output)
+    show(summarise(read_outcomes(file)), options.form, options.output, as_json=options.as_json)

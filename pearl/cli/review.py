@@ -88,7 +88,7 @@ def review_command(
     hosts: tuple[str, ...],
     new_links: bool,
     no_tokens: bool,
-    given: Options,
+    options: Options,
 ) -> None:
     """Open a page on which people judge PLANS: .plan files, folders of them, .jsonl files whose
     rows have a "plan", evaluations, and runs of the store (RUN, RUN/ID or last).
@@ -114,24 +114,24 @@ def review_command(
             f"--no-tokens lets in anybody who reaches {host}: leave it out, and everybody gets a "
             "link with a token."
         )
-    wanted = read_wanted(annotators) if annotators else None
+    invited = read_wanted(annotators) if annotators else None
     folders = read_folders(list(names), documents, demos)
-    library = load(given.libraries)
-    place = address(given.store)
+    library = load(options.libraries)
+    place = address(options.store)
     engine = open_database(place)
     try:
         queue = read_queue(names, folders, engine, place)
-        with listen(host, port) as taken:
-            admitted = lay_out(engine, queue, wanted, overlap, new_links=new_links)
-            people = tuple(one.person.id for one in admitted)
-            cookie = f"pearl_review_{taken.getsockname()[1]}"
+        with listen(host, port) as sock:
+            admitted = lay_out(engine, queue, invited, overlap, new_links=new_links)
+            people = tuple(annotator.person.id for annotator in admitted)
+            cookie = f"pearl_review_{sock.getsockname()[1]}"
             session = ReviewSession(
                 engine, queue.items, library, folders, people, no_tokens, cookie
             )
             _welcome(
-                session, admitted, queue.left_out, address_of(taken, host, hosts), given.as_json
+                session, admitted, queue.left_out, address_of(sock, host, hosts), options.as_json
             )
-            serve(application(session, host, hosts), taken)
+            serve(application(session, host, hosts), sock)
     except KeyboardInterrupt:
         click.echo(f"Stopped. What was saved is in {printable(place)}.", err=True)
     finally:
@@ -140,40 +140,40 @@ def review_command(
 
 @click.command("export", epilog="Example:  pearl review export -o verdicts.csv")
 @shared("output", "store", "json")
-def export(given: Options) -> None:
+def export(options: Options) -> None:
     """Write every verdict as a row of CSV, or as JSON.
 
     In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe.
     """
-    check_output(given.output)
-    with open_existing(given.store) as engine:
+    check_output(options.output)
+    with open_existing(options.store) as engine:
         rows = _rows(engine)
-    if given.as_json:
+    if options.as_json:
         emit_json(rows)
-    if given.output or not given.as_json:
-        emit(_csv(rows), given.output)
+    if options.output or not options.as_json:
+        emit(_csv(rows), options.output)
     click.echo(f"{counted(len(rows), 'verdict')}.", err=True)
 
 
 @click.command("agreement", epilog="Example:  pearl review agreement --format markdown")
 @shared("form", "output", "store", "json")
-def agreement(given: Options) -> None:
+def agreement(options: Options) -> None:
     """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
     Krippendorff's alpha."""
-    check_output(given.output)
+    check_output(options.output)
     from pearl.review.agreement import review_report
     from pearl.review.people import everybody
     from pearl.review.verdicts import read_mappings, read_verdicts
     from pearl.store.database import address
 
-    with open_existing(given.store) as engine:
-        place = str(Path(address(given.store)))
-        if "://" in address(given.store):
+    with open_existing(options.store) as engine:
+        place = str(Path(address(options.store)))
+        if "://" in address(options.store):
             place = engine.url.render_as_string(hide_password=True)
         about = (("store", place),)
         verdicts, people = read_verdicts(engine), everybody(engine)
         report = review_report(verdicts, people, about, read_mappings(engine))
-    show(report, given.form, given.output, as_json=given.as_json)
+    show(report, options.form, options.output, as_json=options.as_json)
 
 
 _MORE = {"export": export, "agreement": agreement}
@@ -189,11 +189,11 @@ def _welcome(
     """Who may come in, and how. Tokens are shown this once."""
     links = [
         {
-            "name": one.person.name,
-            "plans": len(session.share(one.person.id)),
-            "link": f"{start}/enter?token={one.token}" if one.token else None,
+            "name": annotator.person.name,
+            "plans": len(session.share(annotator.person.id)),
+            "link": f"{start}/enter?token={annotator.token}" if annotator.token else None,
         }
-        for one in admitted
+        for annotator in admitted
     ]
     data = {
         "address": start,
@@ -207,11 +207,11 @@ def _welcome(
     lines = [f"{counted(len(session.items), 'plan')} for {people} at {start}\n"]
     if session.open:
         lines.append(f"Anybody on this machine may come in at {start}/enter\n")
-    width = max(len(str(one["name"])) for one in links)
+    width = max(len(str(row["name"])) for row in links)
     old = "came in by an earlier link; --new-links makes another"
-    for one in links:
-        plans = counted(int(str(one["plans"])), "plan")
-        lines.append(f"{printable(str(one['name'])):{width}}  {plans:>9}  {one['link'] or old}")
+    for row in links:
+        plans = counted(int(str(row["plans"])), "plan")
+        lines.append(f"{printable(str(row['name'])):{width}}  {plans:>9}  {row['link'] or old}")
     lines.append("\nEach link is for one person. Ctrl-C stops; the same command goes on.")
     tell(data, as_json, lines)
 
@@ -230,24 +230,24 @@ def _rows(engine: Engine) -> list[dict[str, Any]]:
     with reading(engine) as connection:
         plans = {row.id: row for row in connection.execute(select(review_plans))}
     edits: dict[tuple[str, int], list[str]] = {}
-    for one in read_versions(engine):
-        edits.setdefault((one.plan, one.person), []).append(one.file or f"version {one.number}")
-    given = last(read_verdicts(engine)).values()
+    for edit in read_versions(engine):
+        edits.setdefault((edit.plan, edit.person), []).append(edit.file or f"version {edit.number}")
+    verdicts = last(read_verdicts(engine)).values()
     return [
         {
-            "plan": plans[one.plan].name,
-            "plan_id": one.plan,
-            "question": plans[one.plan].question,
-            "annotator": people[one.person].name,
-            "correct": one.verdict.correct,
-            "confidence": one.verdict.confidence,
-            "categories": list(one.verdict.categories),
-            "words": one.verdict.words,
-            "after_others": one.seen,
-            "versions": edits.get((one.plan, one.person), []),
-            "given": datetime.fromtimestamp(one.time, UTC).isoformat(timespec="seconds"),
+            "plan": plans[row.plan].name,
+            "plan_id": row.plan,
+            "question": plans[row.plan].question,
+            "annotator": people[row.person].name,
+            "correct": row.verdict.correct,
+            "confidence": row.verdict.confidence,
+            "categories": list(row.verdict.categories),
+            "words": row.verdict.words,
+            "after_others": row.seen,
+            "versions": edits.get((row.plan, row.person), []),
+            "given": datetime.fromtimestamp(row.time, UTC).isoformat(timespec="seconds"),
         }
-        for one in sorted(given, key=lambda one: (plans[one.plan].added, one.plan, one.person))
+        for row in sorted(verdicts, key=lambda row: (plans[row.plan].added, row.plan, row.person))
     ]
 
 
@@ -255,7 +255,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     """The rows with a column for each category."""
     from pearl.review.verdicts import CATEGORIES
 
-    names = [one.name for one in CATEGORIES]
+    names = [category.name for category in CATEGORIES]
     heads = ["plan", "plan_id", "question", "annotator", "correct", "confidence", *names,
              "words", "after_others", "versions", "given"]  # fmt: skip
     text = io.StringIO()

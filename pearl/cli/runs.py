@@ -32,27 +32,27 @@ _RUN = re.compile(r"(?:last|20\d{6}-\d{6}-[0-9a-f]{6})(?:/.+)?")
 @click.option("--tag", default="", metavar="NAME", help="Only those that are called so.")
 @shared("store", "json")
 @click.pass_context
-def runs_command(ctx: click.Context, limit: int, tag: str, given: Options) -> None:
+def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> None:
     """List the runs of a store, the last one first. pearl view has them as pages."""
     if ctx.invoked_subcommand is not None:
         return
     from pearl.store.history import RunFilter, list_runs, read_tags, totals
     from pearl.viewer.render import title_of
 
-    with open_existing(given.store) as engine:
+    with open_existing(options.store) as engine:
         listed = list_runs(engine, time.time(), limit, RunFilter(tag=tag))
-        found = [(run, totals(engine, run.name)) for run in listed]
+        pairs = [(run, totals(engine, run.name)) for run in listed]
         tags = read_tags(engine, [run.name for run in listed])
-    lines = [] if found else ["There are no runs yet: make one with pearl ask, run or batch."]
-    for run, total in found:
+    lines = [] if pairs else ["There are no runs yet: make one with pearl ask, run or batch."]
+    for run, total in pairs:
         about = " ".join(title_of(run).split())
-        called = "".join(f"[{one}] " for one in tags[run.name])
+        called = "".join(f"[{tag}] " for tag in tags[run.name])
         lines.append(
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
             f"{printable(called + about)[:60]}"
         )
-    data = [{**_as_object(*pair), "tags": tags[pair[0].name]} for pair in found]
-    tell(data, given.as_json, lines)
+    data = [{**_as_object(*pair), "tags": tags[pair[0].name]} for pair in pairs]
+    tell(data, options.as_json, lines)
 
 
 @runs_command.command("tag", epilog="Example:  pearl runs tag last baseline")
@@ -60,16 +60,16 @@ def runs_command(ctx: click.Context, limit: int, tag: str, given: Options) -> No
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--off", is_flag=True, help="It is called so no more.")
 @shared("store", "json")
-def tag_command(run: str, names: tuple[str, ...], off: bool, given: Options) -> None:
+def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -> None:
     """Call RUN by some names, to find it again by them. --tag of pearl batch and
     pearl eval does it from the beginning."""
     from pearl.store.history import read_tags, tag_run
 
-    with open_run(run, given.store) as (engine, found):
-        tag_run(engine, found.name, names, off=off)
-        tags = read_tags(engine, [found.name])[found.name]
-    line = f"{found.name}: {', '.join(map(printable, tags)) or 'no tags'}"
-    tell({"run": found.name, "tags": tags}, given.as_json, [line])
+    with open_run(run, options.store) as (engine, record):
+        tag_run(engine, record.name, names, off=off)
+        tags = read_tags(engine, [record.name])[record.name]
+    line = f"{record.name}: {', '.join(map(printable, tags)) or 'no tags'}"
+    tell({"run": record.name, "tags": tags}, options.as_json, [line])
 
 
 @runs_command.command("show", epilog="Example:  pearl runs show last")
@@ -83,7 +83,7 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, given: Options) -> 
     help="Where to look for the document of the page, beside where the run read it.",
 )  # fmt: skip
 @shared("store", "json")
-def show(run: str, html: str, documents: str, given: Options) -> None:
+def show(run: str, html: str, documents: str, options: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.store.history import read_entries, since_last_start, totals
 
@@ -95,8 +95,8 @@ def show(run: str, html: str, documents: str, given: Options) -> None:
         raise InputError(f"{documents} is no folder: name the one that the document is in.")
     check_output(html)
     name, _, item = run.partition("/")
-    with open_run(name, given.store, html) as (engine, found):
-        many = found.has_rows and not item
+    with open_run(name, options.store, html) as (engine, record):
+        many = record.has_rows and not item
         if html:
             from pearl.models.tokens import load_prices
             from pearl.viewer.job import job_page
@@ -104,26 +104,26 @@ def show(run: str, html: str, documents: str, given: Options) -> None:
 
             prices = load_prices()
             if many:
-                page = job_page(engine, found, prices)
+                page = job_page(engine, record, prices)
             else:
-                page = run_page(engine, found, item, prices, documents)
+                page = run_page(engine, record, item, prices, documents)
             write(html, page)
-            if not given.as_json:
+            if not options.as_json:
                 return
-        total = totals(engine, found.name, item if item else None)
-        rows = [row for id, row in _rows(engine, found).items() if item in ("", id)]
-        entries = [] if many else since_last_start(list(read_entries(engine, found, item)))
+        total = totals(engine, record.name, item if item else None)
+        rows = [row for id, row in _rows(engine, record).items() if item in ("", id)]
+        entries = [] if many else since_last_start(list(read_entries(engine, record, item)))
         if item and not entries:
-            raise InputError(f"The run {found.name} has no question {item}.")
-    if given.as_json:
+            raise InputError(f"The run {record.name} has no question {item}.")
+    if options.as_json:
         data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
-        emit_json({**_as_object(found, total), **data})
+        emit_json({**_as_object(record, total), **data})
         return
-    title = f"{found.name}/{printable(item)}" if item else found.name
-    click.echo(click.style(f"{title}  {found.kind}  {found.status}", bold=True))
+    title = f"{record.name}/{printable(item)}" if item else record.name
+    click.echo(click.style(f"{title}  {record.kind}  {record.status}", bold=True))
     # A question of a job says itself what was asked of which document.
-    asked = next((entry.value for entry in entries if entry.path == "run"), None)
-    for key, value in (asked if item and isinstance(asked, dict) else found.head).items():
+    request = next((entry.value for entry in entries if entry.path == "run"), None)
+    for key, value in (request if item and isinstance(request, dict) else record.head).items():
         if not isinstance(value, dict):
             click.echo(f"{key:10} {printable(str(value))}")
     for key, value in _totals(total):
@@ -148,14 +148,14 @@ def show(run: str, html: str, documents: str, given: Options) -> None:
 @click.argument("first")
 @click.argument("second")
 @shared("store", "json")
-def diff(first: str, second: str, given: Options) -> None:
+def diff(first: str, second: str, options: Options) -> None:
     """Show where the batches, or evaluations, FIRST and SECOND answered differently. Of evaluations
     each method that both have is compared, by its answers and by the tokens they took."""
     from pearl.store.history import find_run, totals
     from pearl.viewer.compare import compare, outcome
 
-    with open_existing(given.store) as engine:
-        place = given.store or "the store"
+    with open_existing(options.store) as engine:
+        place = options.store or "the store"
         runs = [find_run(engine, name, place, time.time()) for name in (first, second)]
         for run in runs:
             if run.kind not in ("batch", "eval"):
@@ -169,7 +169,7 @@ def diff(first: str, second: str, given: Options) -> None:
         sums = [totals(engine, run.name) for run in runs]
     compared = compare(*sides)
     different = [pair for pair in compared.pairs if pair.differs]
-    if given.as_json:
+    if options.as_json:
         emit_json(
             {
                 "runs": [_as_object(run, total) for run, total in zip(runs, sums, strict=True)],
@@ -190,33 +190,34 @@ def diff(first: str, second: str, given: Options) -> None:
     noun = "answer" if compared.methods else "question"
     both = counted(len(compared.pairs), noun)
     click.echo(f"\n{both} in both, {len(different)} answered differently")
-    for method, found in compared.methods.items():
-        right, tokens = found["right"], found["tokens"]
+    for method, counts in compared.methods.items():
+        right, tokens = counts["right"], counts["tokens"]
         click.echo(
-            f"{printable(method):20} right {right[0]:,} → {right[1]:,} of {found['questions']:,} "
-            f"(only the first {found['only'][0]:,}, only the second {found['only'][1]:,}, "
-            f"p {found['p']:.3f}), tokens an answer {tokens[0]:,.0f} → {tokens[1]:,.0f}"
+            f"{printable(method):20} right {right[0]:,} → {right[1]:,} of {counts['questions']:,} "
+            f"(only the first {counts['only'][0]:,}, only the second {counts['only'][1]:,}, "
+            f"p {counts['p']:.3f}), tokens an answer {tokens[0]:,.0f} → {tokens[1]:,.0f}"
         )
     for pair in different:
-        said = (_told(outcome(row)) for row in (pair.first, pair.second))
-        click.echo(f"{printable(pair.id):20} {' → '.join(said)}")
+        outcomes = (_in_short(outcome(row)) for row in (pair.first, pair.second))
+        click.echo(f"{printable(pair.id):20} {' → '.join(outcomes)}")
 
 
 def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
     """An entry's value for a person."""
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_in_words(one)}" for key, one in value.items())
+        return "; ".join(f"{key}: {_in_words(item)}" for key, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(_in_words, value))
     return "" if value is None else str(value)
 
 
-def _told(outcome: dict[str, Any]) -> str:
+def _in_short(outcome: dict[str, Any]) -> str:
+    """What came of a question, in a few words."""
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
     mark = {True: " right", False: " wrong", None: ""}[outcome["correct"]]
-    said = outcome["option"] or " ".join((outcome["words"] or "").split())[:40] or "(quotes only)"
-    return printable(f"{said}{mark}")
+    answer = outcome["option"] or " ".join((outcome["words"] or "").split())[:40] or "(quotes only)"
+    return printable(f"{answer}{mark}")
 
 
 def _rows(engine: Engine, run: RunRow) -> dict[str, dict[str, Any]]:
@@ -241,9 +242,9 @@ def _totals(total: Totals) -> list[tuple[str, str]]:
         f"cache), {spent.completion_tokens:,} written"
     )
     every = [("calls", calls), ("tokens", tokens)]
-    for model, one in total.models.items():
+    for model, share in total.models.items():
         if model:
-            every += [(f"{name} of {printable(model)}", text) for name, text in _totals(one)]
+            every += [(f"{name} of {printable(model)}", text) for name, text in _totals(share)]
     return every
 
 
@@ -258,8 +259,8 @@ def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
         "calls": {"made": total.made, "kept": total.kept, "in_vain": total.failed},
         "usage": asdict(total.spent),
         "models": {
-            name: {"made": one.made, "kept": one.kept, "usage": asdict(one.spent)}
-            for name, one in total.models.items()
+            name: {"made": share.made, "kept": share.kept, "usage": asdict(share.spent)}
+            for name, share in total.models.items()
             if name
         },
         "seconds": total.seconds,
@@ -276,7 +277,7 @@ def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
     help="Where to listen; 0 takes a free one.",
 )  # fmt: skip
 @shared("store", "json")
-def view_command(documents: str, port: int, given: Options) -> None:
+def view_command(documents: str, port: int, options: Options) -> None:
     """Serve the store's runs as pages, on this machine only: searched, filtered, each down to its
     calls, two side by side, followed while they run. Nothing is written."""
     import secrets
@@ -291,14 +292,14 @@ def view_command(documents: str, port: int, given: Options) -> None:
     from pearl.viewer.app import Shown, application
     from pearl.viewer.serve import address_of, listen, serve
 
-    with open_existing(given.store) as engine, listen("127.0.0.1", port) as taken:
-        cookie = f"pearl_view_{taken.getsockname()[1]}"
+    with open_existing(options.store) as engine, listen("127.0.0.1", port) as sock:
+        cookie = f"pearl_view_{sock.getsockname()[1]}"
         shown = Shown(engine, shown_place(engine), load_prices(), documents, cookie)
         token = secrets.token_urlsafe(32)
-        link = f"{address_of(taken, '127.0.0.1', ())}/?token={token}"
+        link = f"{address_of(sock, '127.0.0.1', ())}/?token={token}"
         lines = [f"{shown.place} at {link}", "Ctrl-C stops."]
-        tell({"store": shown.place, "link": link}, given.as_json, lines)
-        serve(application(shown, token), taken)
+        tell({"store": shown.place, "link": link}, options.as_json, lines)
+        serve(application(shown, token), sock)
 
 
 @click.group("cache", epilog="Example:  pearl cache stats")
@@ -308,20 +309,20 @@ def cache_command() -> None:
 
 @cache_command.command("stats", epilog="Example:  pearl cache stats")
 @shared("store", "json")
-def stats(given: Options) -> None:
+def stats(options: Options) -> None:
     """Count what the store holds."""
     from pearl.store import cache
 
-    with open_existing(given.store) as engine:
-        found = cache.stats(engine)
+    with open_existing(options.store) as engine:
+        counts = cache.stats(engine)
     lines = [
         f"{printable(model.model)}: {model.replies:,} replies, "
         f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
-        for model in found.models
+        for model in counts.models
     ]
-    lines.append(f"{counted(found.runs, 'run')}, {found.entries:,} journal entries")
-    lines.append(f"{found.saved:,} calls were answered from what is kept")
-    tell(asdict(found), given.as_json, [*lines, f"{found.size / 1e6:,.1f} MB"])
+    lines.append(f"{counted(counts.runs, 'run')}, {counts.entries:,} journal entries")
+    lines.append(f"{counts.saved:,} calls were answered from what is kept")
+    tell(asdict(counts), options.as_json, [*lines, f"{counts.size / 1e6:,.1f} MB"])
 
 
 @cache_command.command("prune", epilog="Example:  pearl cache prune --older-than 30d")
@@ -330,7 +331,7 @@ def stats(given: Options) -> None:
     help="As 12h, 30d or 8w: runs last at work before that go, with every reply only they used.",
 )  # fmt: skip
 @shared("store", "json")
-def prune(age: str, given: Options) -> None:
+def prune(age: str, options: Options) -> None:
     """Let go of old runs and their replies."""
     from pearl.store import cache
 
@@ -339,16 +340,16 @@ def prune(age: str, given: Options) -> None:
         raise InputError(f"{age} is no age: write it as 12h, 30d or 8w.")
     units = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
     seconds = float(parts[1]) * units[parts[2].lower()]
-    with open_existing(given.store) as engine:
+    with open_existing(options.store) as engine:
         gone = cache.prune(engine, time.time() - seconds)
     line = f"Let go of {counted(gone.runs, 'run')} and {gone.replies:,} replies."
-    tell({"runs": gone.runs, "replies": gone.replies}, given.as_json, [line])
+    tell({"runs": gone.runs, "replies": gone.replies}, options.as_json, [line])
 
 
 @cache_command.command("export", epilog="Example:  pearl cache export last -o replies.jsonl")
 @click.argument("run", default="")
 @shared("output", "store", "json")
-def export(run: str, given: Options) -> None:
+def export(run: str, options: Options) -> None:
     """Write the replies as JSON lines (with or without --json): all, or those of RUN.
 
     --model recorded:FILE answers from them.
@@ -356,22 +357,22 @@ def export(run: str, given: Options) -> None:
     from pearl.jobs.workers import line_of
     from pearl.store import cache
 
-    check_output(given.output)
+    check_output(options.output)
     name = ""
     if run:
-        with open_run(run, given.store, given.output) as (_, found):
-            name = found.name
-    with open_existing(given.store) as engine:
+        with open_run(run, options.store, options.output) as (_, record):
+            name = record.name
+    with open_existing(options.store) as engine:
         text = "".join(map(line_of, cache.export(engine, name)))
     if not text:
         raise InputError("There are no replies to export.")
-    emit(text, given.output)
+    emit(text, options.output)
 
 
 @click.command("trace", epilog="Example:  pearl trace last -o mara.trace.plan")
 @click.argument("run")
 @shared("output", "store", "json")
-def trace_command(run: str, given: Options) -> None:
+def trace_command(run: str, options: Options) -> None:
     """Print RUN (its name, the start of it, or last) as a plan with every step's value.
 
     A question of a batch is RUN/ID.
@@ -383,11 +384,11 @@ def trace_command(run: str, given: Options) -> None:
 
     if not run.strip():
         raise InputError("Name a run: its name, the start of it, or last.")
-    check_output(given.output)
-    name, text = _trace(run, given.store, given.output)
-    if given.output or not given.as_json:
-        emit(text, given.output)
-    if given.as_json:
+    check_output(options.output)
+    name, text = _trace(run, options.store, options.output)
+    if options.output or not options.as_json:
+        emit(text, options.output)
+    if options.as_json:
         trace = read_trace(Source(name, text))
         values = {path.removeprefix("step/"): value for path, value in trace.replies.items()}
         emit_json(
@@ -411,14 +412,14 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
     from pearl.store.history import read_entries, read_rows, since_last_start
 
     run, _, item = run.partition("/")
-    with open_run(run, store, output) as (engine, found):
-        entries = last_try(since_last_start(list(read_entries(engine, found, item))))
-        name = f"{found.name}/{item}" if item else found.name
-        if not entries and found.has_rows:
-            first = next((name for name, _ in read_rows(engine, found.name)), "ID")
+    with open_run(run, store, output) as (engine, record):
+        entries = last_try(since_last_start(list(read_entries(engine, record, item))))
+        name = f"{record.name}/{item}" if item else record.name
+        if not entries and record.has_rows:
+            first = next((name for name, _ in read_rows(engine, record.name)), "ID")
             raise InputError(
-                f"The run {found.name} has many parts: name one of them, as {found.name}/{first}; "
-                f"pearl runs show {found.name} --json has all."
+                f"The run {record.name} has many parts: name one of them, as {record.name}/"
+                f"{first}; pearl runs show  {record.name} --json has all."
             )
         return name, export_trace(entries, name)
 
@@ -426,17 +427,17 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
 @click.command("replay", epilog="Example:  pearl replay recorded.jsonl --library paper.txt --json")
 @click.argument("recorded")
 @shared("library", "store", "json")
-def replay_command(recorded: str, given: Options) -> None:
+def replay_command(recorded: str, options: Options) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; a trace; or a run of the store (RUN, RUN/ID or last). Exits 1 if an answer
     differs."""
     from pearl.runtime.replay import as_object, read_records, replay
 
     if _RUN.fullmatch(recorded) and not Path(recorded).exists():
-        source = Source(*_trace(recorded, given.store))
+        source = Source(*_trace(recorded, options.store))
     else:
         source = read_source(recorded, "recording")
-    library = load_for(source, given.libraries)
+    library = load_for(source, options.libraries)
     records = list(read_records(source))
     started = time.monotonic()
     result = replay(records, library)
@@ -449,5 +450,5 @@ def replay_command(recorded: str, given: Options) -> None:
         *(f"differs: {printable(name)}" for name in result.differ),
         *(f"failed: {printable(name)}: {printable(why)}" for name, why in result.failed.items()),
     )
-    tell({**as_object(result), "seconds": seconds}, given.as_json, lines)
+    tell({**as_object(result), "seconds": seconds}, options.as_json, lines)
     raise click.exceptions.Exit(0 if result.exact == result.executed else 1)

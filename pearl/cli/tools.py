@@ -31,7 +31,7 @@ def tools_command() -> None:
 @tools_command.command("check", epilog="Example:  pearl tools check tools.toml")
 @click.argument("path", metavar="TOOLS")
 @shared("json")
-def check(path: str, given: Options) -> None:
+def check(path: str, options: Options) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. No tool is called; servers of
     tools are asked what they offer."""
     from pearl.tools.declared import read_tools, served, wrong_with
@@ -45,7 +45,7 @@ def check(path: str, given: Options) -> None:
         except InputError as error:
             wrong = [str(error)]
         mistakes += wrong
-    if given.as_json:
+    if options.as_json:
         emit_json({"tools": [_as_object(tool) for tool in tools], "mistakes": mistakes})
     else:
         for tool in tools:
@@ -64,7 +64,7 @@ def check(path: str, given: Options) -> None:
     help="All arguments as one object, as {\"place\": \"Ulm\"}.",
 )  # fmt: skip
 @shared("json")
-def call(path: str, name: str, values: tuple[str, ...], arguments: str, given: Options) -> None:
+def call(path: str, name: str, values: tuple[str, ...], arguments: str, options: Options) -> None:
     """Call TOOL of the file TOOLS once, and print its reply as a prompt would hold it."""
     # Nothing else on the way to a command's help needs it.
     import asyncio
@@ -92,7 +92,7 @@ def call(path: str, name: str, values: tuple[str, ...], arguments: str, given: O
             raise InputError(str(error)) from None
         raise NoAnswer(str(error), data) from None
     seconds = round(time.monotonic() - started, 3)
-    if given.as_json:
+    if options.as_json:
         emit_json({"text": reply.text, "cut": reply.cut, "seconds": seconds})
         return
     emit(reply.text)
@@ -100,24 +100,24 @@ def call(path: str, name: str, values: tuple[str, ...], arguments: str, given: O
         click.echo(f"{reply.cut:,} more characters are left out.", err=True)
 
 
-def _arguments(tool: Tool, given: tuple[str, ...], whole: str) -> dict[str, Any]:
+def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str) -> dict[str, Any]:
     """What a call is given, in either form."""
-    if given and whole:
+    if pairs and whole:
         raise InputError("PARAMETER=VALUE and --arguments exclude each other: give one of them.")
     if whole:
         try:
-            found = json.loads(whole)
+            parsed = json.loads(whole)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            parsed = None
+        if not isinstance(parsed, dict):
             raise InputError('--arguments is no JSON object: give it as {"place": "Ulm"}.')
-        return found
-    kinds = {one.name: json.loads(one.schema).get("type") for one in tool.parameters}
+        return parsed
+    kinds = {param.name: json.loads(param.schema).get("type") for param in tool.parameters}
     filled: dict[str, Any] = {}
-    for one in given:
-        key, equals, text = one.partition("=")
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
         if not equals:
-            raise InputError(f"{one[:60]} is no argument: write PARAMETER=VALUE, as place=Ulm.")
+            raise InputError(f"{pair[:60]} is no argument: write PARAMETER=VALUE, as place=Ulm.")
         filled[key] = text
         if kinds.get(key, "string") != "string":
             # What is no value of another type than text is refused with the others.
@@ -130,10 +130,10 @@ def _show(declared: Declared) -> None:
     tool = declared.tool
     click.echo(click.style(tool.name, bold=True) + printable(f": {tool.about}"))
     click.echo(printable(f"    {_place(declared)}"))
-    for one in tool.parameters:
-        kind = json.loads(one.schema).get("type", "any")
-        needed = "" if one.required else ", may be left out"
-        click.echo(printable(f"    {one.name} ({kind}{needed}): {one.about}"))
+    for param in tool.parameters:
+        kind = json.loads(param.schema).get("type", "any")
+        needed = "" if param.required else ", may be left out"
+        click.echo(printable(f"    {param.name} ({kind}{needed}): {param.about}"))
     for variable in declared.variables:
         is_set = "is set" if os.environ.get(variable, "").strip() else "is not set"
         click.echo(f"    ${variable} {is_set}")
