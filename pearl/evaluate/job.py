@@ -105,13 +105,13 @@ class Trials:
     async def __call__(self, task: Task[Trial], session: Session) -> dict[str, Any]:
         """Try one method on one question, or have the question labelled."""
         session = replace(session, examples=self.shared.examples)
-        example, journal, model = task.what.example, session.journal, session.engine.model
-        is_label = task.what.method == REASON_LABELS
-        method = None if is_label else find_method(task.what.method, self.shared.own)
+        example, journal, model = task.payload.example, session.journal, session.engine.model
+        is_label = task.payload.method == REASON_LABELS
+        method = None if is_label else find_method(task.payload.method, self.shared.own)
         working = self.shared.setup((method.setup if method else "") or LIBRARY)
         shown = len(working.demonstrations) if method and method.setup else None
         head = heading(example.question, example.document, working.library, model, shown)
-        journal.decide("run", {**head, "method": task.what.method})
+        journal.decide("run", {**head, "method": task.payload.method})
         row: dict[str, Any] = {"id": task.id, "example": example.id, "status": "answered"}
         started, message = time.monotonic(), ""
         # Every question counts: one without an answer is wrong.
@@ -142,7 +142,7 @@ class Trials:
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
         result = Result(
-            method=task.what.method,
+            method=task.payload.method,
             id=example.id,
             split=example.split,
             score=score,

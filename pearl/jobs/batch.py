@@ -74,7 +74,7 @@ class Setup:
             InputError: the strategy embeds, and the embedding of the environment cannot be used.
         """
         prepared, spec = self.prepared, self.prepared.spec
-        shown = [[one.question, one.plan] for one in prepared.demonstrations]
+        shown = [[demo.question, demo.plan] for demo in prepared.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
         how = [] if spec.name == "pearl" else [spec.name + spec.version]
         tools = self.tools if isinstance(self.tools, str) else ""
@@ -141,7 +141,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         The row of the output, as JSON data. Where there is no answer it says
         why, and counts as wrong.
     """
-    question, document, prepared = task.what.question, task.what.document, setup.prepared
+    question, document, prepared = task.payload.question, task.payload.document, setup.prepared
     session = replace(session, examples=setup.examples)
     library = (setup.plans or prepared.library) if question.plan else prepared.library
     count = None if question.plan else prepared.demonstrated
@@ -152,19 +152,19 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
             prepared = prepare_plan(parse(question.plan), library, prepared.settings.passes)
         async with opened_tools(setup.tools) as tools:
             box = kept(tools, session, question.id) if tools else None
-            given = (question.question, document, question.options, session, None, box)
-            reply = await answer(prepared, *given)
+            args = (question.question, document, question.options, session, None, box)
+            reply = await answer(prepared, *args)
         # The same answers give the same row, whichever run they come from, whoever paid for them.
         shown = (
             "answer words option evidence grounded plan fallback guessed lacks calls usage".split()
         )
         data = as_object(reply, document)
-        right = None
+        correct = None
         if question.gold and reply.option:
-            right = reply.option.letter == question.gold
+            correct = reply.option.letter == question.gold
         elif question.gold:
-            right = holds(conclusion(reply.text), question.gold)
-        return _row(question, "answered", right) | {name: data[name] for name in shown}
+            correct = holds(conclusion(reply.text), question.gold)
+        return _row(question, "answered", correct) | {name: data[name] for name in shown}
     except (RunError, ModelError, InputError) as error:
         return _failed(question, session.journal, error)
     except Exception as error:  # noqa: BLE001 - whatever it is, others go on
@@ -200,7 +200,7 @@ def _failed(
     }
 
 
-def _row(question: Question, status: str, right: bool | None) -> dict[str, Any]:
+def _row(question: Question, status: str, correct: bool | None) -> dict[str, Any]:
     """What every row says."""
     return {
         "id": question.id,
@@ -208,7 +208,7 @@ def _row(question: Question, status: str, right: bool | None) -> dict[str, Any]:
         "document": question.document,
         "status": status,
         "gold": question.gold or None,
-        "correct": right,
+        "correct": correct,
     }
 
 

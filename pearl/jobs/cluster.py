@@ -198,7 +198,7 @@ def run_on_cluster(
     """
     run = progress.run
     open_ledger(store, run, settings)
-    left, output = asyncio.run(resume(job, store, progress))
+    ids, output = asyncio.run(resume(job, store, progress))
     changed(progress)
     plugin = f"pearl-{run}"
     stopped: tuple[str, str] | None = None
@@ -207,8 +207,8 @@ def run_on_cluster(
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             order = _order(job, settings, store, scope, run, workers)
             client.register_plugin(DaskWorker(order), name=plugin)
-            size = max(SMALLEST, min(LARGEST, len(left) // (4 * workers)))
-            chunks = _chunks(job.tasks.read(left), size)
+            size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
+            chunks = _chunks(job.tasks.read(ids), size)
             futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
             try:
                 for future in as_completed(futures):

@@ -66,22 +66,22 @@ class Share(NamedTuple):
 
     Args:
         calls: to be made.
-        kept: that need no sending: their replies are in the store, or another question's call is
+        stored: that need no sending: their replies are in the store, or another question's call is
             the same.
         planned: of those to be made, the ones that write a plan.
         read: tokens read.
         cached: of them, those that an endpoint with a prefix cache keeps.
-        said: tokens written.
+        written: tokens written.
         unforeseen: questions of which only is known how many calls they take at most.
         refused: questions that end before anything is sent.
     """
 
     calls: float = 0.0
-    kept: int = 0
+    stored: int = 0
     planned: int = 0
     read: float = 0.0
     cached: float = 0.0
-    said: float = 0.0
+    written: float = 0.0
     unforeseen: int = 0
     refused: int = 0
 
@@ -122,7 +122,7 @@ class Estimate:
     def reading(self) -> Usage | None:
         """Tokens of all but planning; None where they depend on what is found."""
         share = self.share
-        used = Usage(round(share.read), round(share.said), round(share.cached))
+        used = Usage(round(share.read), round(share.written), round(share.cached))
         return None if share.unforeseen else used
 
     @property
@@ -139,8 +139,8 @@ class Estimate:
         if reading is None or planning is None or (price is None and reading.total):
             return None
         each = (replace(reading, cached_tokens=0), reading)
-        without, kept = (planning + (price or FREE).cost(usage) for usage in each)
-        return without, kept
+        without, cached = (planning + (price or FREE).cost(usage) for usage in each)
+        return without, cached
 
     @property
     def seconds(self) -> float | None:
@@ -153,8 +153,8 @@ class Estimate:
         most = "at most" if share.unforeseen else "about"
         yield "questions", f"{self.questions:,} on {counted(self.documents, 'document')}"
         calls = f"{most} {round(share.calls):,}" if share.calls else "0"
-        if share.kept:
-            calls += f" to make, and {share.kept:,} kept, which cost nothing"
+        if share.stored:
+            calls += f" to make, and {share.stored:,} kept, which cost nothing"
         if share.unforeseen:
             calls += f": how many {self.strategy} makes depends on what it finds"
         if not self.looked_up:
@@ -195,7 +195,7 @@ class Estimate:
             "documents": self.documents,
             "calls": round(share.calls),
             "at_most": share.unforeseen > 0,
-            "kept": share.kept if self.looked_up else None,
+            "kept": share.stored if self.looked_up else None,
             **(asdict(self.usage) if self.usage else unknown),
             "model": self.model,
             "planner": self.planner,
@@ -232,7 +232,7 @@ def estimate(
         InputError: a document cannot be read, or the store.
     """
 
-    async def kept(request: Request) -> Reply:
+    async def look_up(request: Request) -> Reply:
         if store is not None and cache and (reply := read_reply(store, request.key)):
             return reply
         raise ModelError("uncached", "No reply to this call is kept.")
@@ -242,7 +242,7 @@ def estimate(
     # Tools, and an endpoint that embeds, are asked while a question is answered.
     looked_up = not (setup.tools or embeds)
     planning = planning_context(model, context)
-    engine = Engine(kept, model, (), constrain=constrain)
+    engine = Engine(look_up, model, (), constrain=constrain)
     session = Session(engine, Journal(), context, planning=planning)
     share, why = asyncio.run(_count(index, setup, session if looked_up else None))
     write = WritePlan("?", prepared.library, prepared.demonstrations)
@@ -281,11 +281,11 @@ async def _count(index: QuestionIndex, setup: Setup, session: Session | None) ->
     read: set[str] = set()
     for task in index.read(index.ids):
         if session is None:
-            shares.append(Share(_most(setup, task.what.question), unforeseen=1))
+            shares.append(Share(_most(setup, task.payload.question), unforeseen=1))
             continue
         journal = Journal()
         row = await answer_row(setup, task, replace(session, journal=journal))
-        share = _share(setup, task.what, row, journal, sent, task.group not in read)
+        share = _share(setup, task.payload, row, journal, sent, task.group not in read)
         shares.append(share)
         if share.read:
             read.add(task.group)
@@ -301,7 +301,7 @@ def _most(setup: Setup, question: Question) -> int:
 
 def _share(
     setup: Setup,
-    what: QuestionTask,
+    item: QuestionTask,
     row: dict[str, Any],
     journal: Journal,
     sent: set[str],
@@ -311,22 +311,22 @@ def _share(
 
     Args:
         setup: how it is to be answered.
-        what: it, and its document.
+        item: it, and its document.
         row: its row.
         journal: with its calls, of which those fail that are to be made.
         sent: the keys of calls that are to be made; these are added.
         fresh: whether no other question has its document read.
     """
-    question, context = what.question, setup.context
-    calls = [one for one in journal.entries if one.kind == "call"]
-    missing = {one.call_key for one in calls if one.status == "failed"}
+    question, context = item.question, setup.context
+    calls = [call for call in journal.entries if call.kind == "call"]
+    missing = {call.call_key for call in calls if call.status == "failed"}
     done = calls_made(calls)
     if not missing:
-        return Share(kept=len(done), refused=row["status"] == "failed" and not done)
+        return Share(stored=len(done), refused=row["status"] == "failed" and not done)
     if setup.prepared.spec.name != "pearl" and not question.plan:
         return Share(max(1, _most(setup, question) - len(done)), len(done), unforeseen=1)
     # What a model takes is asked once, and not for a question's sake.
-    proofs = {one.call_key for one in calls if one.path.startswith(f"{PROVE}/")}
+    proofs = {call.call_key for call in calls if call.path.startswith(f"{PROVE}/")}
     missing -= proofs
     again = len(missing & sent)
     sent |= missing
@@ -335,43 +335,43 @@ def _share(
     plan, times = parse(row["plan"] or "").plan, 1.0
     if not row["plan"]:
         direct = direct_plan(question.question)
-        plan, _ = fit_plan(direct, 0, what.document, library, context)
+        plan, _ = fit_plan(direct, 0, item.document, library, context)
         times = STEPS
-    steps, reads = (times * one for one in _calls(plan, library.with_declared(plan.declares)))
+    steps, reads = (times * count for count in _calls(plan, library.with_declared(plan.declares)))
     planned = not row["plan"] and not again
-    left = whole = steps + bool(question.options)
+    unmade = whole = steps + bool(question.options)
     if row["plan"]:
-        answered = sum(not one.path.startswith("plan/") for one in done)
-        left = max(whole - answered, len(missing)) - again
-    part = min(1.0, left / whole)
-    tokens = _reading(what, context, part * steps, part * reads, fresh)
-    return Share(left + planned, len(done) + again, int(planned), *tokens)
+        answered = sum(not call.path.startswith("plan/") for call in done)
+        unmade = max(whole - answered, len(missing)) - again
+    part = min(1.0, unmade / whole)
+    tokens = _reading(item, context, part * steps, part * reads, fresh)
+    return Share(unmade + planned, len(done) + again, int(planned), *tokens)
 
 
 def _reading(
-    what: QuestionTask, context: Context, steps: float, reads: float, fresh: bool
+    item: QuestionTask, context: Context, steps: float, reads: float, fresh: bool
 ) -> tuple[float, float, float]:
     """Tokens that are read for a question, those of them that a prefix cache keeps, and those that
     are written.
 
     Args:
-        what: it, and its document.
+        item: it, and its document.
         context: what a prompt holds, and what is done with a longer document.
         steps: calls that carry out steps.
         reads: documents that they read.
         fresh: whether no other question has the document read.
     """
-    size, passages, options = size_of(what.document, context.count), False, what.question.options
+    size, passages, options = size_of(item.document, context.count), False, item.question.options
     if context.limit and context.policy == "retrieve":
         shown = min(size, max(0, context.room - AROUND))
         passages, size = shown < size, shown
-    read, said = reads * size + steps * AROUND, steps * SAID
+    read, written = reads * size + steps * AROUND, steps * SAID
     if options:
-        choosing = _tokens(MapAnswer(what.question.question, "", options), context)
-        read, said = read + choosing + SAID, said + 2
+        choosing = _tokens(MapAnswer(item.question.question, "", options), context)
+        read, written = read + choosing + SAID, written + 2
     # Each document is read once in full; after that an endpoint may have its beginning ready.
-    kept = size // 128 * 128 if size >= SMALLEST_PREFIX and not passages else 0
-    return read, max(0.0, reads - fresh) * kept, said
+    cached = size // 128 * 128 if size >= SMALLEST_PREFIX and not passages else 0
+    return read, max(0.0, reads - fresh) * cached, written
 
 
 def _calls(plan: Plan, library: Library) -> tuple[float, float]:
@@ -396,10 +396,10 @@ def _calls(plan: Plan, library: Library) -> tuple[float, float]:
             within = _calls(action.body.plan, library)
             calls, reads = calls + times * within[0], reads + times * within[1]
         elif action is None or not isinstance(action.body, Builtin | Function | Solver):
-            told = [read_label(as_text(arg.value)) for arg in step.args if isinstance(arg, Literal)]
+            texts = (as_text(arg.value) for arg in step.args if isinstance(arg, Literal))
             calls += times
             reads += reads_document(step) or mapped in labels
-            reads += sum(1 / part[1] for part in told if part)
+            reads += sum(1 / part[1] for part in map(read_label, texts) if part)
     return calls, reads
 
 

@@ -42,7 +42,7 @@ class Job:
     Args:
         kind: the command's name.
         head: what is run on what, for a person, as JSON data.
-        known: by what the same job is known again, beside the model.
+        identity: beside the model, what makes it the same job when it is started again.
         tasks: its pieces.
         work: what is done with each.
         context: how much fits a prompt, and what to do with a longer document.
@@ -51,7 +51,7 @@ class Job:
 
     kind: str
     head: dict[str, Any]
-    known: dict[str, Any]
+    identity: dict[str, Any]
     tasks: Tasks[Any]
     work: Work
     context: Context = UNLIMITED
@@ -105,7 +105,7 @@ def start(
         ModelError: it was stopped: by the person, a budget, or an endpoint
             that refuses everything. What was done until then is kept.
     """
-    with _begun(job, settings) as (store, progress):
+    with _begin(job, settings) as (store, progress):
         if settings.scheduler:
             _on_cluster(job, settings, store, progress, changed)
         else:
@@ -118,7 +118,7 @@ async def run_job(
     job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
 ) -> JobProgress:
     """As `start`, in an event loop that runs already; whoever cancels it stops it."""
-    with _begun(job, settings) as (store, progress):
+    with _begin(job, settings) as (store, progress):
         if settings.scheduler:
             await asyncio.to_thread(_on_cluster, job, settings, store, progress, changed)
         else:
@@ -130,16 +130,16 @@ async def run_job(
 
 
 @contextmanager
-def _begun(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress]]:
+def _begin(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress]]:
     """The store, and a run in it to go on with, or a new one; it has ended where nothing stopped
     it."""
-    called = as_tags(settings.tags)
+    tags = as_tags(settings.tags)
     with closing(open_store(settings.store)) as store:
         model, limits = settings.model, settings.limits
-        known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
+        identity = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
         if settings.constrain != "auto":
-            known["constrain"] = settings.constrain
-        fingerprint = digest({**job.known, **known})
+            identity["constrain"] = settings.constrain
+        fingerprint = digest({**job.identity, **identity})
         earlier = None if settings.restart else latest(store.engine, fingerprint, time.time())
         if earlier is not None:
             run = earlier.name
@@ -147,8 +147,8 @@ def _begun(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress
         else:
             head = {**job.head, **model_head(model, settings.constrain)}
             run = store.start(job.kind, head, fingerprint, own=not settings.cache)
-        tag_run(store.engine, run, called)
-        unpriced = [one.name for one in members(model) if settings.prices.get(one.name) is None]
+        tag_run(store.engine, run, tags)
+        unpriced = [each.name for each in members(model) if settings.prices.get(each.name) is None]
         if limits.max_cost is not None and unpriced:
             raise InputError(
                 f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
@@ -242,10 +242,10 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
         ModelError: nothing more can be asked (`Engine.stopped` says why), or
             a task cannot be read any more; what was done until then is kept.
     """
-    left, output = await resume(job, pool.store, pool.progress)
+    ids, output = await resume(job, pool.store, pool.progress)
     pool.changed(pool.progress)
     try:
-        await pool.do_all(job.tasks.read(left), output.add if output else lambda _: None)
+        await pool.do_all(job.tasks.read(ids), output.add if output else lambda _: None)
     finally:
         await pool.store.flush()
         if output:
@@ -276,9 +276,9 @@ async def resume(
     """
     tasks, run = job.tasks, progress.run
     earlier = read_row_keys(store.engine, run)
-    known = tuple(name for name in tasks.ids if name in earlier)
+    stored = tuple(name for name in tasks.ids if name in earlier)
     finished: set[str] = set()
-    for task in tasks.read(known) if known else ():
+    for task in tasks.read(stored) if stored else ():
         row = earlier[task.id]
         if row.key != task.key:
             store.drop_row(run, task.id)
@@ -287,7 +287,7 @@ async def resume(
             store.move_row(run, task.id, task.position)
         if row.status == "answered":
             finished.add(task.id)
-    for name in earlier.keys() - set(known):
+    for name in earlier.keys() - set(stored):
         store.drop_row(run, name)
     await store.flush()
     for row_ in stored_rows(store, run, finished) if finished else ():

@@ -54,9 +54,9 @@ def bar(
         "elapsed": rich.TimeElapsedColumn,
         "left": rich.TimeRemainingColumn,
     }
-    made = [kinds[one]() if one in kinds else rich.TextColumn(one, markup=False) for one in columns]
+    cols = [kinds[key]() if key in kinds else rich.TextColumn(key, markup=False) for key in columns]
     console, last = Console(stderr=True), 0.0
-    with rich.Progress(*made, console=console, transient=True, redirect_stdout=above) as shown:
+    with rich.Progress(*cols, console=console, transient=True, redirect_stdout=above) as shown:
         task = shown.add_task("", total=None)
 
         def update(**fields: Any) -> None:  # noqa: ANN401 - as rich's
@@ -82,7 +82,7 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
         with bar("bar", "{task.description}") as update:
             update(description="reading the questions")
             yield lambda progress: update(
-                total=progress.total, completed=progress.finished, description=told(progress)
+                total=progress.total, completed=progress.finished, description=describe(progress)
             )
     else:
         last = time.monotonic()
@@ -93,13 +93,13 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
             over = progress.finished == progress.total and not progress.running
             if time.monotonic() - last >= LINE_EVERY or over:
                 last = time.monotonic()
-                sys.stderr.write(f"{told(progress)}\n")
+                sys.stderr.write(f"{describe(progress)}\n")
                 sys.stderr.flush()
 
         yield line
 
 
-def told(progress: JobProgress) -> str:
+def describe(progress: JobProgress) -> str:
     """How far a batch is, in one line."""
     from pearl.models.tokens import dollars
 

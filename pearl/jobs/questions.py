@@ -146,7 +146,7 @@ class QuestionIndex:
     def files(self) -> Iterator[Path]:
         """Every document that is a file."""
         named = {place.document for place in self.places if not place.document.startswith(INLINE)}
-        named |= {one for document in named for one in document.split(SEVERAL)}
+        named |= {file for document in named for file in document.split(SEVERAL)}
         return (self.folder / document for document in named)
 
     def questions(self, ids: Iterable[str]) -> Iterator[tuple[Place, Question]]:
@@ -164,10 +164,10 @@ class QuestionIndex:
         Raises:
             InputError: some have no question or no gold answer: each is named.
         """
-        asked = self.questions(self.ids)
-        lacking = [each.id for _, each in asked if not each.question or not each.gold]
-        what = "cannot be scored: give it a question and its gold answer."
-        refuse([InputError(f"{self.path}: question {name} {what}") for name in lacking])
+        questions = self.questions(self.ids)
+        lacking = [each.id for _, each in questions if not each.question or not each.gold]
+        advice = "cannot be scored: give it a question and its gold answer."
+        refuse([InputError(f"{self.path}: question {name} {advice}") for name in lacking])
 
     def document(self, question: Question) -> Source:
         """The document of a question.
@@ -192,11 +192,11 @@ class QuestionIndex:
             held[place.document] = document
             if len(held) > DOCUMENTS:
                 del held[next(iter(held))]
-            asked = [question.question, question.options, question.gold, question.plan]
+            fields = [question.question, question.options, question.gold, question.plan]
             # Where what is asked is the same, the row of an earlier go still holds.
-            key = digest([*asked, document.digest])
-            what = QuestionTask(question, document)
-            yield Task(place.id, place.position, key, place.document, what)
+            key = digest([*fields, document.digest])
+            payload = QuestionTask(question, document)
+            yield Task(place.id, place.position, key, place.document, payload)
 
 
 def read_index(
@@ -254,17 +254,17 @@ def read_index(
         try:
             for at, (name, row) in enumerate(question_rows(line, f"{path}:{number}")):
                 near = _mistyped(row)
-                if found := place(name, row, number, offset, at):
-                    places.append(found)
+                if entry := place(name, row, number, offset, at):
+                    places.append(entry)
                 for key in near:
                     notes.setdefault(key, f"{name}: {key} is not read; close: {near[key]}.")
         except InputError as error:
-            meant = (f"{key} is not read; close: {known}." for key, known in near.items())
-            wrong.append(InputError(" ".join((str(error), *meant))))
+            hints = (f"{key} is not read; close: {close}." for key, close in near.items())
+            wrong.append(InputError(" ".join((str(error), *hints))))
     refuse(wrong)
     if not places:
-        left = ", as all of its questions are left out" if lines else ""
-        raise InputError(f"{path} holds no question{left}: give one JSON object a line.")
+        reason = ", as all of its questions are left out" if lines else ""
+        raise InputError(f"{path} holds no question{reason}: give one JSON object a line.")
     return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
 
 
@@ -276,8 +276,8 @@ def _mistyped(row: dict[str, Any]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)  # The rows of a file have the same.
-def _close(key: str, known: tuple[str, ...]) -> str:
-    return next(iter(get_close_matches(key.lower(), known, 1, 0.75)), "")
+def _close(key: str, names: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(key.lower(), names, 1, 0.75)), "")
 
 
 def question_rows(line: str, name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -297,25 +297,25 @@ def question_rows(line: str, name: str) -> list[tuple[str, dict[str, Any]]]:
     article, questions = row.get("article"), row.get("questions")
     if not isinstance(article, str) or not isinstance(questions, list):
         return [(name, row)]
-    found: list[tuple[str, dict[str, Any]]] = []
-    for number, one in enumerate(questions, 1):
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for number, item in enumerate(questions, 1):
         where = f"{name}, question {number}"
-        if not isinstance(one, dict):
+        if not isinstance(item, dict):
             raise InputError(f"{where} is no object.")
-        label = one.get("gold_label")
+        label = item.get("gold_label")
         if label is not None and (type(label) is not int or not 1 <= label <= MOST_OPTIONS):
             raise InputError(f"{where}: gold_label is to be an option's number, counted from 1.")
-        ids = (one.get("question_unique_id"), one.get("qid"), f"{row.get('article_id')}-{number}")
-        known = {
+        ids = (item.get("question_unique_id"), item.get("qid"), f"{row.get('article_id')}-{number}")
+        fields = {
             "id": next(id for id in ids if id is not None),
-            "question": one.get("question"),
+            "question": item.get("question"),
             "document": {"text": article},
-            "options": one.get("options"),
+            "options": item.get("options"),
             "gold": None if label is None else letter(label - 1),
         }
-        others = {key: value for key, value in one.items() if key not in ROW}
-        found.append((where, others | known))
-    return found
+        others = {key: value for key, value in item.items() if key not in ROW}
+        rows.append((where, others | fields))
+    return rows
 
 
 def comparable(question: str) -> str:
@@ -334,12 +334,12 @@ def questions_in(path: str) -> frozenset[str]:
     """
     lines = ((where, json.dumps(row)) for where, row in read_rows(path, "file of questions"))
     rows = (row for where, line in lines for _, row in question_rows(line, where))
-    found = frozenset(
+    texts = frozenset(
         comparable(row["question"]) for row in rows if isinstance(row.get("question"), str)
     )
-    if not found:
+    if not texts:
         raise InputError(f"{path} holds no question: give rows with one.")
-    return found
+    return texts
 
 
 def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
@@ -401,13 +401,13 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     for key in ("question", "plan"):
         if row.get(key) is not None and not isinstance(row[key], str):
             raise InputError(f"{name}: {key} is to be a text.")
-    document, several = row.get("document"), row.get("documents") or []
-    if not isinstance(several, list) or not all(isinstance(one, str) and one for one in several):
+    document, paths = row.get("document"), row.get("documents") or []
+    if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
         raise InputError(f"{name}: documents is to be a list of paths.")
-    if several and document:
+    if paths and document:
         raise InputError(f"{name} has a document and documents: give one of them.")
-    if several:
-        document, inline = SEVERAL.join(several), False
+    if paths:
+        document, inline = SEVERAL.join(paths), False
     elif isinstance(document, dict):
         document, inline = document.get("text"), True
     else:
@@ -421,10 +421,10 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         raise InputError(f"{name}: gold is to be the right option's letter, a text or a number.")
     if gold and options:
         letters = [letter(at) for at in range(len(options))]
-        known = gold.strip().upper()
-        if known not in letters and gold not in options:
+        option = gold.strip().upper()
+        if option not in letters and gold not in options:
             raise InputError(f"{name}: gold is no option's letter and no option's text.")
-        gold = known if known in letters else letters[options.index(gold)]
+        gold = option if option in letters else letters[options.index(gold)]
     return Question(
         id=row_id(row, name, "question"),
         question=" ".join((row.get("question") or "").split()),
@@ -433,5 +433,5 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         options=tuple(options),
         gold=gold,
         plan=row.get("plan") or "",
-        documents=tuple(several),
+        documents=tuple(paths),
     )

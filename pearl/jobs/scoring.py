@@ -80,11 +80,11 @@ class OwnMetric:
         try:
             score = float(await call(self.function, question, *words))
         except Exception as error:
-            said = f"The metric {self.name} failed: {failure_text(error)}"
-            raise ModelError("metric", said) from error
+            message = f"The metric {self.name} failed: {failure_text(error)}"
+            raise ModelError("metric", message) from error
         if not 0 <= score <= 1:
-            said = f"The metric {self.name} gave {score:g}: let it give 0 to 1."
-            raise ModelError("metric", said)
+            message = f"The metric {self.name} gave {score:g}: let it give 0 to 1."
+            raise ModelError("metric", message)
         return score
 
 
@@ -123,10 +123,10 @@ class Graded:
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> float:
         """As `Scorer` has it."""
-        right, said = (worded(text, options) for text in (gold, answer))
-        given = (("question", question), ("rubric", str(self.rubric).strip()),
-                 ("right_answer", right), ("answer", said))  # fmt: skip
-        call = FillSchema(load_schema("grade"), given, model=self.model)
+        gold, answer = (worded(text, options) for text in (gold, answer))
+        inputs = (("question", question), ("rubric", str(self.rubric).strip()),
+                  ("right_answer", gold), ("answer", answer))  # fmt: skip
+        call = FillSchema(load_schema("grade"), inputs, model=self.model)
         try:
             reply = await fill(session.caller(), call, GRADING)
         except SchemaError as error:
@@ -155,13 +155,13 @@ def find_metric(metric: Metric) -> Scorer | None:
         return None
     if isinstance(metric, Graded):
         return metric
-    found = extension("metrics", metric) if isinstance(metric, str) else metric
-    if found is None:
+    function = extension("metrics", metric) if isinstance(metric, str) else metric
+    if function is None:
         raise InputError(f"No installed package offers the metric {metric} (pearl.metrics).")
-    if not callable(found):
+    if not callable(function):
         raise InputError(f"The metric {metric} is to be a function of question, gold and answer.")
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
-    return OwnMetric(name, source_digest(found), found)
+    return OwnMetric(name, source_digest(function), function)
 
 
 def with_grader(model: Model, metric: Scorer | None) -> Model:
@@ -175,8 +175,8 @@ def with_grader(model: Model, metric: Scorer | None) -> Model:
     if metric.model in ("", readers_of(model)[0].name):
         grader = readers_of(model)[0]
     else:
-        known = {one.name: one for one in members(model)}
-        grader = known.get(metric.model) or choose_model(metric.model)
+        by_name = {member.name: member for member in members(model)}
+        grader = by_name.get(metric.model) or choose_model(metric.model)
     if grader.name == OFFLINE:
         raise InputError(f"Grading by a rubric {NEEDS_MODEL}")
     if not metric.model:

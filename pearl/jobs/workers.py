@@ -78,7 +78,7 @@ class JobProgress:
     @property
     def cost(self) -> int | None:
         """What this go has cost, in millionths of a dollar; None where prices are not known."""
-        sent = {name: one.spent for name, one in self.models.items() if one.made or one.failed}
+        sent = {name: each.spent for name, each in self.models.items() if each.made or each.failed}
         return self.prices.cost(sent or {self.model: Usage()})
 
     @property
@@ -109,13 +109,13 @@ class JobProgress:
         """Add a line of a journal."""
         if entry.kind == "call":
             done, usage = entry.status == "done", Usage() if entry.kept else entry.usage
-            one = Totals(done and not entry.kept, done and entry.kept, not done, usage)
-            self._count(entry.model or self.model, one)
+            totals = Totals(done and not entry.kept, done and entry.kept, not done, usage)
+            self._count(entry.model or self.model, totals)
 
     def add_calls(self, other: JobProgress) -> None:
         """Add the calls that a worker elsewhere has made."""
-        for model, one in other.models.items():
-            self._count(model, one)
+        for model, totals in other.models.items():
+            self._count(model, totals)
 
     def _count(self, model: str, calls: Totals) -> None:
         self.models[model] = self.models.get(model, Totals()) + calls
@@ -179,14 +179,14 @@ class Task(Generic[T]):
         position: where its row stands among the others, counted from 0.
         key: the hash of what is asked: where it is the same, a kept row holds.
         group: pieces of one group, as questions on one document, go together.
-        what: what is asked.
+        payload: what is asked.
     """
 
     id: str
     position: int
     key: str
     group: str
-    what: T
+    payload: T
 
 
 class Tasks(Protocol[T]):
@@ -298,9 +298,9 @@ def unforeseen(error: BaseException) -> ModelError:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    at = "".join(f" in {Path(one.filename).name}:{one.lineno}" for one in last)
-    said = f"Pearl itself failed ({type(error).__name__}{at}): please report it."
-    return ModelError("internal", said)
+    at = "".join(f" in {Path(frame.filename).name}:{frame.lineno}" for frame in last)
+    message = f"Pearl itself failed ({type(error).__name__}{at}): please report it."
+    return ModelError("internal", message)
 
 
 @dataclass(frozen=True)
@@ -352,8 +352,8 @@ class WorkerPool:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.size):
                     group.create_task(self._worker(shared, done))
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from None
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         await self.store.flush()
 
     async def _worker(

@@ -195,7 +195,7 @@ async def mine_question(seeds: Library, task: Task[str], session: Session) -> di
         task: the question.
         session: the model in its layers, and the question's journal.
     """
-    question = task.what
+    question = task.payload
     row = {"id": task.id, "question": question}
     session.journal.decide("run", heading(question, None, seeds, session.engine.model))
     try:

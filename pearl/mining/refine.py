@@ -53,13 +53,13 @@ async def refine(
         task: the question, with its document and its right answer.
         session: the model in its layers, and the question's journal.
     """
-    question, library = task.what.question.question, setup.prepared.library
+    question, library = task.payload.question.question, setup.prepared.library
     row = {"id": task.id, "question": question}
     demonstrated = setup.prepared.demonstrated
-    head = heading(question, task.what.document, library, session.engine.model, demonstrated)
+    head = heading(question, task.payload.document, library, session.engine.model, demonstrated)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
-    options = bool(task.what.question.options)
+    options = bool(task.payload.question.options)
     write = WritePlan(question, library, setup.prepared.demonstrations, options)
     call: Call = write
     earlier: list[Call] = []
@@ -72,7 +72,7 @@ async def refine(
                 wrong = "No plan passed the checker."
                 tries.append({"plan": planned.source.text, "judgement": wrong})
                 break
-            judgement = await _judge(planned.plan, task.what, setup, metric, inner)
+            judgement = await _judge(planned.plan, task.payload, setup, metric, inner)
             tries.append({"plan": print_plan(planned.plan), "judgement": judgement})
             inner.journal.decide("judgement", judgement)
             if not judgement:
