@@ -251,7 +251,7 @@ class TestPages:
 
     def test_a_page_that_takes_long_is_asked_for_less_often(self):
         assert View({}, "").pause == 2
-        assert View({}, "", asked=time.monotonic() - 4).pause > 20
+        assert View({}, "", since=time.monotonic() - 4).pause > 20
 
     @pytest.mark.parametrize("page", ["9", "-1", "0", "1e9"])
     def test_a_page_beyond_the_last_one_is_the_last_one(self, inside: Browser, page: str):

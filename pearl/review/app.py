@@ -25,7 +25,7 @@ from pearl.lang.values import as_text
 from pearl.review import verdicts
 from pearl.review.people import Person, ReviewSession, everybody, form_token, who_is
 from pearl.viewer.render import make_templates
-from pearl.viewer.serve import TROUBLES, RefusedError, static_files, told_of
+from pearl.viewer.serve import TROUBLES, RefusedError, describe_error, static_files
 
 LARGEST = 512 * 1024
 """Bytes of a form."""
@@ -231,7 +231,7 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
         return Route(path, answer, methods=[method])
 
     async def trouble(request: Request, error: Exception) -> Response:
-        status, message = told_of(error)
+        status, message = describe_error(error)
         visit = Visit(session, templates, request, "", None)
         template = "_trouble.jinja" if visit.in_part else "trouble.jinja"
         return visit.show(template, {"message": message}, status)

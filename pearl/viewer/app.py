@@ -39,10 +39,10 @@ from pearl.viewer.render import View, render
 from pearl.viewer.serve import (
     TROUBLES,
     RefusedError,
+    describe_error,
     guarded,
     set_cookie,
     static_files,
-    told_of,
 )
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class Shown:
 
 def runs_page(shown: Shown, view: View) -> str:
     """The runs that are asked for, the last one first."""
-    least, most = (None if one is None else one / 100 for one in map(view.number, _SHARE))
-    wanted = RunFilter(
+    least, most = (None if share is None else share / 100 for share in map(view.number, _SHARE))
+    criteria = RunFilter(
         words=tuple(view.get("q").split()),
         kind=view.get("kind"),
         tag=view.get("tag"),
@@ -94,8 +94,8 @@ def runs_page(shown: Shown, view: View) -> str:
         most=most,
         before=_before(view),
     )
-    found = list_runs(shown.engine, time.time(), AT_ONCE + 1, wanted)
-    runs = found[:AT_ONCE]
+    listed = list_runs(shown.engine, time.time(), AT_ONCE + 1, criteria)
+    runs = listed[:AT_ONCE]
     names = [run.name for run in runs]
     kinds, tags = in_use(shown.engine)
     return render(
@@ -105,7 +105,7 @@ def runs_page(shown: Shown, view: View) -> str:
         runs=runs,
         counts=count_rows(shown.engine, names),
         called=read_tags(shown.engine, names),
-        older=f"{runs[-1].started!r} {runs[-1].name}" if len(found) > AT_ONCE else "",
+        older=f"{runs[-1].started!r} {runs[-1].name}" if len(listed) > AT_ONCE else "",
         kinds=kinds,
         tags=tags,
         statuses=STATUSES,
@@ -138,16 +138,16 @@ def diff_page(shown: Shown, view: View) -> str:
         InputError: they cannot be compared.
     """
     engine, now = shown.engine, time.time()
-    one, two = runs = [find_run(engine, view.get(name), "the store", now) for name in ("a", "b")]
-    if one.kind != two.kind or one.kind not in COMPARED:
+    a, b = runs = [find_run(engine, view.get(name), "the store", now) for name in ("a", "b")]
+    if a.kind != b.kind or a.kind not in COMPARED:
         raise InputError(
-            f"{one.name} ({one.kind}) and {two.name} ({two.kind}) cannot be compared: choose two "
+            f"{a.name} ({a.kind}) and {b.name} ({b.kind}) cannot be compared: choose two "
             f"of one kind ({', '.join(COMPARED)})."
         )
-    others = list_runs(engine, now, AT_ONCE, RunFilter(kind=one.kind))
+    others = list_runs(engine, now, AT_ONCE, RunFilter(kind=a.kind))
     others += [run for run in runs if run not in others]
     values: dict[str, Any] = {"frames": [], "pairs": [], "links": {}, "differing": 0, "found": 0}
-    if one.has_rows:
+    if a.has_rows:
         compared = compare(*(dict(read_rows(engine, run.name)) for run in runs))
         pairs = sorted(compared.pairs, key=lambda pair: not pair.differs)
         values["differing"] = sum(pair.differs for pair in pairs)
@@ -202,8 +202,8 @@ def application(shown: Shown, token: str) -> ASGIApp:
 
     def routed(path: str, page: Page) -> Route:
         def answer(request: Request) -> Response:
-            given = request.query_params.get("token", "")
-            if hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
+            sent = request.query_params.get("token", "")
+            if hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode()):
                 # The link's secret is in no address after that.
                 response = RedirectResponse("/", 303)
                 set_cookie(response, request, shown.cookie, key, LIFE)
@@ -219,7 +219,7 @@ def application(shown: Shown, token: str) -> ASGIApp:
         return View(addresses, shown.place, request.url.path, dict(request.query_params))
 
     def trouble(request: Request, error: Exception) -> Response:
-        status, message = told_of(error)
+        status, message = describe_error(error)
         text = render("trouble", _view(request), running=False, message=message)
         return _page(text, status)
 

@@ -47,12 +47,12 @@ class Comparison:
     methods: Mapping[str, Mapping[str, Any]]
 
 
-def compare(one: Mapping[str, Row], two: Mapping[str, Row]) -> Comparison:
+def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> Comparison:
     """Hold two jobs against each other, each as its rows by their ids."""
-    pairs = tuple(Pair(name, row, two[name]) for name, row in one.items() if name in two)
+    pairs = tuple(Pair(name, row, second[name]) for name, row in first.items() if name in second)
     only = (
-        tuple(name for name in one if name not in two),
-        tuple(name for name in two if name not in one),
+        tuple(name for name in first if name not in second),
+        tuple(name for name in second if name not in first),
     )
     return Comparison(pairs, only, _by_method([(pair.first, pair.second) for pair in pairs]))
 
@@ -73,25 +73,25 @@ def outcome(row: Row) -> dict[str, Any]:
 def _by_method(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
     """What each method came to in two evaluations; empty for batches."""
     methods: dict[str, list[tuple[Row, Row]]] = {}
-    for one, two in pairs:
-        if "result" in one and "result" in two:
-            methods.setdefault(one["result"]["method"], []).append((one, two))
-    told = {}
+    for first, second in pairs:
+        if "result" in first and "result" in second:
+            methods.setdefault(first["result"]["method"], []).append((first, second))
+    scores = {}
     for method, rows in methods.items():
-        right = [[bool(row["correct"]) for row in side] for side in zip(*rows, strict=True)]
+        verdicts = [[bool(row["correct"]) for row in side] for side in zip(*rows, strict=True)]
         only = [
-            sum(one and not other for one, other in zip(*sides, strict=True))
-            for sides in (right, right[::-1])
+            sum(mine and not theirs for mine, theirs in zip(*sides, strict=True))
+            for sides in (verdicts, verdicts[::-1])
         ]
         spent = [[row["result"]["usage"] for row in side] for side in zip(*rows, strict=True)]
-        told[method] = {
+        scores[method] = {
             "questions": len(rows),
-            "right": [sum(side) for side in right],
+            "right": [sum(side) for side in verdicts],
             "only": only,
             "p": mcnemar(*only),
             "tokens": [
-                sum(one["prompt_tokens"] + one["completion_tokens"] for one in side) / len(rows)
+                sum(use["prompt_tokens"] + use["completion_tokens"] for use in side) / len(rows)
                 for side in spent
             ],
         }
-    return told
+    return scores

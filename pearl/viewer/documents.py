@@ -155,8 +155,8 @@ def documents_in(
         home: the folder of the data set's documents; empty for its own.
     """
     title = str((run.get("evaluation") or {}).get("title", ""))
-    dataset = next((known for known in DATASETS if title.startswith(known.title)), None)
-    texts: Iterable[str] = (one.text for one in questions_in(file, item) if one.text)
+    dataset = next((each for each in DATASETS if title.startswith(each.title)), None)
+    texts: Iterable[str] = (question.text for question in questions_in(file, item) if question.text)
     if dataset is not None:
         texts = _of_examples(dataset.read(str(file), home))
     for text in texts:
@@ -186,10 +186,10 @@ def questions_in(file: Path, item: str) -> Iterator[Question]:
     for line in lines:
         try:
             rows = question_rows(line.decode("utf-8-sig"), file.name)
-            found = [parse_question(row, name) for name, row in rows]
+            questions = [parse_question(row, name) for name, row in rows]
         except (InputError, ValueError):
             continue
-        yield from (one for one in found if one.id == item)
+        yield from (question for question in questions if question.id == item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def find_passages(
     ends: Sequence[str],
     document: Source | None,
     first: int = 1,
-    found: Sequence[Quote] = (),
+    fallback: Sequence[Quote] = (),
 ) -> list[Passage]:
     """Every quote of a run, those behind its answer first.
 
@@ -247,10 +247,10 @@ def find_passages(
         document: what they quote; None where it is not at hand, and then no
             quote has a place.
         first: the number of the first quote.
-        found: what stands behind an answer that quotes nothing.
+        fallback: what stands behind an answer that quotes nothing.
     """
     text = document or Source("", "")
-    every = [(quote, True) for quote in evidence(plan, values, ends, text) or found]
+    every = [(quote, True) for quote in evidence(plan, values, ends, text) or fallback]
     for name in [name for name in values if " " not in name]:
         every += ((quote, False) for quote in evidence(Plan(), values, [name], text, plan))
     merged: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}
@@ -280,7 +280,7 @@ def cut(document: Source, quotes: Iterable[Passage]) -> list[Piece]:
     """
     placed = [(quote, quote.span) for quote in quotes if quote.span is not None]
     ends = {0, len(document.text)}.union(*((span.start, span.end) for _, span in placed))
-    ends |= {found.start() for found in re.finditer(START, document.text)}
+    ends |= {match.start() for match in re.finditer(START, document.text)}
     pieces: list[Piece] = []
     for start, end in pairwise(sorted(ends)):
         over = [quote for quote, span in placed if span.start <= start and end <= span.end]

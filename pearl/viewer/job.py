@@ -90,15 +90,15 @@ class Item:
     def remarks(self) -> str:
         """What to know of its answer: that nothing stands behind it, that there was no plan, that
         it was picked by words alone."""
-        told = {
+        checks = {
             "no evidence": ("grounded", False),
             "no plan": ("fallback", True),
             "picked by words": ("guessed", True),
         }
         result = self.row.get("result") or {}
         # An evaluation's row has them as measures, which are numbers.
-        known = {**(result.get("measures") or {}), **result, **self.row}
-        return ", ".join(said for said, (key, value) in told.items() if known.get(key) == value)
+        values = {**(result.get("measures") or {}), **result, **self.row}
+        return ", ".join(name for name, (key, value) in checks.items() if values.get(key) == value)
 
     @property
     def reason(self) -> str:
@@ -112,9 +112,9 @@ class Item:
 
     def is_asked_for(self, view: View) -> bool:
         """Whether it has the words, the verdict and the method that a page is asked for."""
-        wanted, method = view.get("show"), view.get("method")
+        shown, method = view.get("show"), view.get("method")
         verdict = self.verdict if self.answered else f"failed {self.verdict}"
-        if wanted and wanted not in verdict.split():
+        if shown and shown not in verdict.split():
             return False
         if method and method != self.method:
             return False
@@ -187,7 +187,7 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
         state=STATES[run.status],
         total=total,
         cost=partial(cost_of, prices, str(run.head.get("model", ""))),
-        **beside(engine, run, view),
+        **tags_and_others(engine, run, view),
         **summary,
     )
 
@@ -198,9 +198,9 @@ def _page_of_many(engine: Engine, run: RunRow, view: View, every: Group) -> dict
     methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else []
     groups = {} if methods else {"": every}
     for method in methods:
-        found = count_rows(engine, [run.name], method).get(run.name)
-        if found:
-            groups[method] = Group(found, totals(engine, run.name, method=method))
+        size = count_rows(engine, [run.name], method).get(run.name)
+        if size:
+            groups[method] = Group(size, totals(engine, run.name, method=method))
     if _is_narrowed(view):
         rows = (Item(row) for _, row in read_rows(engine, run.name))
         names = [item.id for item in rows if item.is_asked_for(view)]
@@ -235,24 +235,25 @@ def neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dic
     before, behind = "", ""
     if _is_narrowed(view):
         rows = (Item(row) for _, row in read_rows(engine, run.name))
-        names = [one.id for one in rows if one.is_asked_for(view) or one.id == item]
+        names = [each.id for each in rows if each.is_asked_for(view) or each.id == item]
         if item in names:
             at = names.index(item)
             before, behind = (names[at - 1] if at else ""), "".join(names[at + 1 : at + 2])
     else:
         before, behind = read_beside(engine, run.name, item)
-    found = {"Previous row": before, "Next row": behind}
-    return {label: view.link(item=name) for label, name in found.items() if name}
+    ids = {"Previous row": before, "Next row": behind}
+    return {label: view.link(item=name) for label, name in ids.items() if name}
 
 
-def beside(engine: Engine, run: RunRow, view: View | None) -> dict[str, Any]:
+def tags_and_others(engine: Engine, run: RunRow, view: View | None) -> dict[str, Any]:
     """What a run is called, and where a page is served the others that it may be compared with."""
     others: list[RunRow] = []
     if view and run.kind in COMPARED:
-        others = list_runs(engine, time.time(), CHOICE + 1, RunFilter(kind=run.kind))
-        others.sort(key=lambda one: one.head.get("questions") != run.head.get("questions"))
-    called = ", ".join(read_tags(engine, [run.name])[run.name])
-    return {"called": called, "others": [one for one in others if one.name != run.name][:CHOICE]}
+        same_kind = list_runs(engine, time.time(), CHOICE + 1, RunFilter(kind=run.kind))
+        others = [other for other in same_kind if other.name != run.name]
+        others.sort(key=lambda other: other.head.get("questions") != run.head.get("questions"))
+    tags = ", ".join(read_tags(engine, [run.name])[run.name])
+    return {"called": tags, "others": others[:CHOICE]}
 
 
 def cost_of(prices: Prices, name: str, spent: Mapping[str, Usage]) -> int | None:
@@ -281,7 +282,7 @@ def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
         is known.
     """
     listed = [item for item in items if item.is_asked_for(view)] if view else list(items)
-    found = len(listed)
+    matching = len(listed)
     links: dict[str, str] = {}
     if view:
         listed, links = view.some(listed)
@@ -296,7 +297,7 @@ def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
     failures = Counter(item.reason for item in items if not item.answered)
     return {
         "items": listed[:MOST],
-        "found": found,
+        "found": matching,
         "links": links,
         "count": len(items),
         "groups": {method: _group(own) for method, own in groups.items()},
@@ -308,8 +309,8 @@ def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
 
 def _group(items: Sequence[Item]) -> Group:
     verdicts = [item.verdict for item in items]
-    answered, right = sum(item.answered for item in items), verdicts.count("right")
-    rows = RowCounts(len(items), answered, sum(map(bool, verdicts)), right)
+    answered, correct = sum(item.answered for item in items), verdicts.count("right")
+    rows = RowCounts(len(items), answered, sum(map(bool, verdicts)), correct)
     times = sorted(item.seconds for item in items if item.seconds is not None)
     middle = times[len(times) // 2] if times else None
     return Group(rows, sum((item.counts for item in items), Totals()), middle)
@@ -362,11 +363,11 @@ def read_counts(
             # Decisions, the first among them, are of no model.
             if made + kept + failed:
                 own[model] = Totals(made, kept, failed, Usage(*spent))
-            for known, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
-                known += [] if time is None else [time]
+            for stamps, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
+                stamps += [] if time is None else [time]
     counts = {}
     for item, own in models.items():
-        begun, ended = (max(known, default=None) for known in times[item])
+        begun, ended = (max(stamps, default=None) for stamps in times[item])
         seconds = None if begun is None or ended is None else max(0.0, ended - begun)
         counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds, begun)
     return counts

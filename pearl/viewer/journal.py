@@ -113,8 +113,8 @@ def count_calls(calls: Iterable[Call]) -> Totals:
     models: dict[str, Totals] = {}
     for call in calls:
         made, vain = call.done and not call.kept, len(call.tries)
-        one = Totals(made, call.kept, vain, call.spent, seconds=call.seconds)
-        models[call.entry.model] = models.get(call.entry.model, Totals()) + one
+        totals = Totals(made, call.kept, vain, call.spent, seconds=call.seconds)
+        models[call.entry.model] = models.get(call.entry.model, Totals()) + totals
     return replace(sum(models.values(), Totals()), models=models)
 
 
@@ -270,10 +270,10 @@ class Frame:
     @property
     def other_calls(self) -> tuple[Call, ...]:
         """The calls that are for no step, no plan and no option."""
-        known = {step.step.name for step in self.steps} | {MAPPING}
+        stages = {step.step.name for step in self.steps} | {MAPPING}
         drafts = {draft.call.path for draft in self.drafts}
         return tuple(
-            call for call in self.calls if call.stage not in known and call.path not in drafts
+            call for call in self.calls if call.stage not in stages and call.path not in drafts
         )
 
     @property

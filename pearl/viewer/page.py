@@ -28,7 +28,7 @@ from pearl.store.history import (
     totals,
 )
 from pearl.viewer.documents import Passage, cut, find_document, find_passages, questions_in
-from pearl.viewer.job import STATES, beside, cost_of, neighbours
+from pearl.viewer.job import STATES, cost_of, neighbours, tags_and_others
 from pearl.viewer.journal import count_calls, head_of, read_frames, read_stages
 from pearl.viewer.plans import Line, plan_lines
 from pearl.viewer.prompts import read_prompts
@@ -74,11 +74,11 @@ def run_page(
     quotes: list[list[Passage]] = []
     for frame in frames:
         first = 1 + sum(map(len, quotes))
-        text, given = document.text, (frame.plan, frame.values, frame.ends)
+        text, args = document.text, (frame.plan, frame.values, frame.ends)
         # Of a try only what it quotes itself.
         own = text and frame.answer and not frame.name
-        found = passages_given(entries, frame.answer or "", text) if text and own else ()
-        quotes.append(find_passages(*given, text, first, found))
+        quoted = passages_given(entries, frame.answer or "", text) if text and own else ()
+        quotes.append(find_passages(*args, text, first, quoted))
     stages = read_stages(frames)
     library = _find_library(head)
     asked_as = {"strategy": run.head.get("strategy"), **head}
@@ -86,8 +86,8 @@ def run_page(
     identities = read_identities(engine, run, keys)
     options = (row.get("result") or {}).get("options") or ()
     if item and not options and run.kind == "batch":
-        asked = questions_in(Path(str(run.head.get("questions", ""))), item)
-        options = next((one.options for one in asked), ())
+        questions = questions_in(Path(str(run.head.get("questions", ""))), item)
+        options = next((question.options for question in questions), ())
     calls = [(stage, call) for stage in stages for call in stage.calls]
     line = timeline(stages)
     return render(
@@ -103,7 +103,7 @@ def run_page(
         row=row,
         item=item,
         neighbours=neighbours(engine, run, item, view),
-        **beside(engine, run, view if not item else None),
+        **tags_and_others(engine, run, view if not item else None),
         span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
         begun=sum(entry.path == "run" for entry in every),
         total=totals(engine, run.name, item),

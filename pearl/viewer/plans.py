@@ -101,8 +101,8 @@ def plan_lines(
             (key, "".join(text[at] for at in places).replace("\r", ""))
             for key, places in groupby(range(len(text)), key=both.__getitem__)
         )
-        here = (one for one in findings if start <= one.span.start <= start + len(text))
-        lines.append(Line(number, parts, tuple(here)))
+        own = (finding for finding in findings if start <= finding.span.start <= start + len(text))
+        lines.append(Line(number, parts, tuple(own)))
         start += len(text) + 1
     while len(lines) > 1 and not lines[-1].parts and not lines[-1].findings:
         lines.pop()

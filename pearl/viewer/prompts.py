@@ -33,7 +33,7 @@ from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_pla
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Prompt:
     """A prompt as it was sent.
 
     Args:
@@ -52,7 +52,7 @@ def read_prompts(
     options: Sequence[str],
     document: Source | None,
     library: Library | None,
-) -> dict[str, Asked]:
+) -> dict[str, Prompt]:
     """The prompts of a journal's calls by the calls' keys, as far as they can be made again.
 
     Args:
@@ -63,23 +63,24 @@ def read_prompts(
         document: what was read; None where it is not at hand.
         library: the actions; None likewise.
     """
-    functions = library and any(isinstance(one.body, Function) for one in library.actions.values())
-    if document is None or library is None or functions:
+    own = library and any(isinstance(action.body, Function) for action in library.actions.values())
+    if document is None or library is None or own:
         return {}
-    replies = {one.call_key: str(one.value) for one in entries if _is_answered(one)}
-    mode: Mode = "auto" if any(one.path.endswith(f"/{CONSTRAINED}") for one in entries) else "never"
-    if not options and any(one.path == "map" for one in entries):
+    replies = {entry.call_key: str(entry.value) for entry in entries if _is_answered(entry)}
+    paths = {entry.path for entry in entries}
+    mode: Mode = "auto" if any(path.endswith(f"/{CONSTRAINED}") for path in paths) else "never"
+    if not options and "map" in paths:
         # There were some: what was asked before hangs on that, and not on which.
         options = ("", "")
-    found: dict[str, Asked] = {}
+    prompts: dict[str, Prompt] = {}
     for identity in identities:
         model = Recorded(replies, str(head.get("model", "")), identity)
 
         async def ask(request: Request, model: Recorded = model) -> Reply:
             if request.key in replies:
-                found[request.key] = _asked(request.messages, request.stable)
+                prompts[request.key] = _prompt(request.messages, request.stable)
             elif request.plain in replies:
-                found[request.plain] = _asked(render(request.call), request.stable)
+                prompts[request.plain] = _prompt(render(request.call), request.stable)
             return await model.answer(request)
 
         context = _context(entries)
@@ -91,8 +92,8 @@ def read_prompts(
         )
         # An event loop may run already in this thread, as in a notebook.
         with ThreadPoolExecutor(1) as pool:
-            for prepared in _ways(entries, head, library):
-                if found.keys() >= replies.keys():
+            for prepared in _replays(entries, head, library):
+                if prompts.keys() >= replies.keys():
                     break
                 question = str(head.get("question", ""))
                 replayed = answer(prepared, question, document, options, session)
@@ -101,25 +102,25 @@ def read_prompts(
                 except (RunError, ModelError, InputError):
                     # It went another way than the run did: what was met until then is sound.
                     continue
-    return found
+    return prompts
 
 
 def _is_answered(entry: Entry) -> bool:
     return entry.kind == "call" and entry.status == "done" and isinstance(entry.value, str)
 
 
-def _ways(
+def _replays(
     entries: Sequence[Entry], head: Mapping[str, Any], library: Library
 ) -> Iterator[Prepared]:
     """How the run may have gone: by its strategy, as that is prepared where nothing else is said;
     or by the steps that it came to, after all rewriting."""
     name = str(head.get("strategy") or head.get("method") or "pearl")
     # One that uses tools, or an embedding, might ask somebody for something.
-    for spec in (one for one in STRATEGIES if one.name == name and not one.uses):
+    for spec in (spec for spec in STRATEGIES if spec.name == name and not spec.uses):
         with suppress(InputError):
             own = library if spec.demonstrations else None
             yield prepare(name, str(head.get("model", "")), own)
-    plans = [str(one.value) for one in entries if one.path == "plan" and one.value]
+    plans = [str(entry.value) for entry in entries if entry.path == "plan" and entry.value]
     if plans:
         with suppress(RunError):
             yield prepare_plan(parse(plans[-1]), library)
@@ -127,15 +128,15 @@ def _ways(
 
 def _context(entries: Sequence[Entry]) -> Context:
     """How much fitted the model's window, where the journal says that it mattered."""
-    told = next((one.value for one in entries if one.path == "context"), None)
-    if not isinstance(told, dict):
+    context = next((entry.value for entry in entries if entry.path == "context"), None)
+    if not isinstance(context, dict):
         return UNLIMITED
     try:
-        return Context(told["policy"], int(told["window"]), int(told["reply"]))
+        return Context(context["policy"], int(context["window"]), int(context["reply"]))
     except (KeyError, TypeError, ValueError, InputError):
         return UNLIMITED
 
 
-def _asked(messages: Sequence[Message], stable: int) -> Asked:
-    *before, last = ((one["role"], one["content"]) for one in messages)
-    return Asked((*before, (last[0], last[1][stable:].lstrip("\n"))), stable)
+def _prompt(messages: Sequence[Message], stable: int) -> Prompt:
+    *before, last = ((message["role"], message["content"]) for message in messages)
+    return Prompt((*before, (last[0], last[1][stable:].lstrip("\n"))), stable)

@@ -53,19 +53,19 @@ class View:
         place: the store, as a person may see it.
         path: the page's own.
         query: what stands behind the path, by name.
-        asked: when it was asked for, by the monotonic clock.
+        since: when it was asked for, by the monotonic clock.
     """
 
     static: Mapping[str, str]
     place: str
     path: str = "/"
     query: Mapping[str, str] = field(default_factory=dict)
-    asked: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=time.monotonic)
 
     @property
     def pause(self) -> int:
         """Seconds after which a page that follows a run asks again: more where it takes long."""
-        return max(PAUSE, math.ceil(5 * (time.monotonic() - self.asked)))
+        return max(PAUSE, math.ceil(5 * (time.monotonic() - self.since)))
 
     def get(self, name: str) -> str:
         """What was asked for under a name; empty for nothing."""

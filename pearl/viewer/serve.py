@@ -65,10 +65,10 @@ class RefusedError(Exception):
 
 
 TROUBLES: tuple[type[Exception], ...] = (RefusedError, InputError, HTTPException, Exception)
-"""What a page is made of where something goes wrong, by `told_of`."""
+"""What a page is made of where something goes wrong, by `describe_error`."""
 
 
-def told_of(error: Exception) -> tuple[int, str]:
+def describe_error(error: Exception) -> tuple[int, str]:
     """The status and the words of a page on what went wrong, without what is within."""
     match error:
         case RefusedError():
@@ -138,13 +138,13 @@ def listen(host: str, port: int) -> socket.socket:
         InputError: it cannot be had.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        taken = socket.socket(family, kind, protocol)
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(address)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = infos[0]
+        sock = socket.socket(family, kind, protocol)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
         # Whoever comes before the server has started waits, and is not turned away.
-        taken.listen()
+        sock.listen()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise InputError(
@@ -154,18 +154,18 @@ def listen(host: str, port: int) -> socket.socket:
             f"{host}, port {port}, cannot be listened on ({error.strerror}): name another with "
             "--host and --port."
         ) from None
-    return taken
+    return sock
 
 
-def address_of(taken: socket.socket, host: str, names: Sequence[str]) -> str:
+def address_of(sock: socket.socket, host: str, names: Sequence[str]) -> str:
     """What links begin with.
 
     Args:
-        taken: the socket.
+        sock: the socket.
         host: as it was given.
         names: further names of the server.
     """
-    port = int(taken.getsockname()[1])
+    port = int(sock.getsockname()[1])
     shown = names[0] if names else host
     if is_address(shown) and ":" in shown:
         shown = f"[{shown}]"
@@ -183,10 +183,10 @@ def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
         host: the address it listens on.
         names: further names under which it is reached.
     """
-    known = {name.lower() for name in names} | {host.lower()} | LOCAL
+    allowed = {name.lower() for name in names} | {host.lower()} | LOCAL
     own = is_loopback(host)
     if not own:
-        known |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        allowed |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -196,8 +196,8 @@ def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 ours = {name.encode(): value.encode() for name, value in HEADERS}
-                given = {name.lower(): value for name, value in message["headers"]}
-                added = [(name, value) for name, value in ours.items() if name not in given]
+                present = {name.lower(): value for name, value in message["headers"]}
+                added = [(name, value) for name, value in ours.items() if name not in present]
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
@@ -206,7 +206,7 @@ def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
         with suppress(ValueError):
             name = (urlsplit(f"//{hosts[0]}").hostname or "").lower() if len(hosts) == 1 else ""
         # An address in numbers cannot be another site's name that leads here.
-        if name in known or (not own and is_address(name)):
+        if name in allowed or (not own and is_address(name)):
             await app(scope, receive, with_headers)
         else:
             refusal = PlainTextResponse(
@@ -272,8 +272,8 @@ def configured(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def serve(app: ASGIApp, taken: socket.socket) -> None:
+def serve(app: ASGIApp, sock: socket.socket) -> None:
     """Answer until somebody stops the program."""
     import uvicorn
 
-    uvicorn.Server(configured(app)).run(sockets=[taken])
+    uvicorn.Server(configured(app)).run(sockets=[sock])

@@ -117,9 +117,9 @@ class Timeline:
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """Round times on the axis, a few, each with its label."""
-        wanted = max(self.seconds, 0.001) / _TICKS
-        size = 10.0 ** _exponent(wanted)
-        step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= wanted)
+        spacing = max(self.seconds, 0.001) / _TICKS
+        size = 10.0 ** _exponent(spacing)
+        step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= spacing)
         digits = max(0, -_exponent(step))
         numbers = range(int(self.seconds / step + 1e-9) + 1)
         return [(number * step, f"{number * step:.{digits}f} s") for number in numbers]
@@ -139,10 +139,10 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
         The axis, or None where a call's beginning is not known, or none was made.
     """
     starts = [call.started for stage in stages for call in stage.calls]
-    known = [start for start in starts if start is not None]
-    if not known or len(known) < len(starts):
+    times = [start for start in starts if start is not None]
+    if not times or len(times) < len(starts):
         return None
-    zero = min(known)
+    zero = min(times)
     rows = {stage.key: Row(stage, *_bars(stage.calls, zero)) for stage in stages if stage.calls}
     ends: dict[str, float] = {}
     for stage in stages:
@@ -187,17 +187,17 @@ def _bars(calls: Iterable[Call], zero: float) -> tuple[tuple[Bar, ...], int]:
 
 def _waited(row: Row, stages: Sequence[Stage], ends: Mapping[str, float]) -> str:
     """The stage with calls that a stage started after: the last to end of those it needs."""
-    known = {stage.key: stage for stage in stages}
-    wanted, seen, needed = list(row.stage.after), set[str](), list[str]()
-    while wanted:
-        name = wanted.pop()
-        if name in seen or name not in known:
+    by_key = {stage.key: stage for stage in stages}
+    queue, visited, needed = list(row.stage.after), set[str](), list[str]()
+    while queue:
+        name = queue.pop()
+        if name in visited or name not in by_key:
             continue
-        seen.add(name)
-        if known[name].calls:
+        visited.add(name)
+        if by_key[name].calls:
             needed.append(name)
         else:
-            wanted += known[name].after
+            queue += by_key[name].after
     return max(needed, key=lambda name: ends[name], default="")
 
 
