@@ -90,16 +90,16 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
         InputError: a setting is wrong, or the window is smaller than a reply.
     """
     if isinstance(model, Models):
-        contexts = [context_for(one, policy, window) for one in readers_of(model)]
-        least = min(contexts, key=lambda one: one.window or math.inf)
+        contexts = [context_for(reader, policy, window) for reader in readers_of(model)]
+        least = min(contexts, key=lambda context: context.window or math.inf)
         return replace(least, learned=learned_window(model.identity))
     own = model.window if isinstance(model, Measured) else None
     if window and own and window > own:
         raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
     price = None if window or own else load_prices().get(model.name)
-    known = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
+    size = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
     reply, learned = env_number("PEARL_MAX_TOKENS") or 0, learned_window(model.identity)
-    return Context(policy, known, reply, counter_of(model), learned)
+    return Context(policy, size, reply, counter_of(model), learned)
 
 
 def planning_context(model: Model, context: Context) -> Context:
@@ -212,8 +212,8 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     chosen = read_option(reply.text, options)
     caller.journal.decide("option", letter(chosen) if chosen is not None else None)
     if chosen is None:
-        said = " ".join(reply.text.split())[:80]
-        raise RunError(f"The model named no option: it said {said!r}. Run it again.")
+        excerpt = " ".join(reply.text.split())[:80]
+        raise RunError(f"The model named no option: it said {excerpt!r}. Run it again.")
     return Option(letter(chosen), options[chosen], fits)
 
 
@@ -224,21 +224,21 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     ("A person …"), names none.
     """
     letters = f"[A-{letter(len(options) - 1)}]"
-    told = reply.strip()
-    alone = re.fullmatch(rf"\W*({letters})\W*", told, re.IGNORECASE)
-    marked = re.findall(rf"(?:\(|\*\*)({letters})(?:\)|\*\*)|\b({letters})[).:]", told)
-    said = re.findall(rf"\b(?:answer|option)(?: is)?\W+({letters})\b(?!['’])", told, re.IGNORECASE)
-    named = {alone[1]} if alone else {one or other for one, other in marked} | set(said)
-    found = {ord(one.upper()) - ord("A") for one in named}
-    if not found:
-        lowered = told.lower()
+    text = reply.strip()
+    alone = re.fullmatch(rf"\W*({letters})\W*", text, re.IGNORECASE)
+    marked = re.findall(rf"(?:\(|\*\*)({letters})(?:\)|\*\*)|\b({letters})[).:]", text)
+    noted = re.findall(rf"\b(?:answer|option)(?: is)?\W+({letters})\b(?!['’])", text, re.IGNORECASE)
+    named = {alone[1]} if alone else {bold or plain for bold, plain in marked} | set(noted)
+    indices = {ord(mark.upper()) - ord("A") for mark in named}
+    if not indices:
+        lowered = text.lower()
         texts = [re.escape(option.strip().lower()) for option in options]
-        found = {
+        indices = {
             at
             for at, text in enumerate(texts)
             if text and re.search(rf"(?<!\w){text}(?!\w)", lowered)
         }
-    return found.pop() if len(found) == 1 else None
+    return indices.pop() if len(indices) == 1 else None
 
 
 def holds(answer: str, gold: str) -> bool:
@@ -246,10 +246,10 @@ def holds(answer: str, gold: str) -> bool:
 
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5 are.
     """
-    said, wanted = (
+    words, gold_words = (
         " ".join(map(_plain, _WORD.findall(text.casefold()))) for text in (answer, gold)
     )
-    return f" {wanted} " in f" {said} "
+    return f" {gold_words} " in f" {words} "
 
 
 _WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|\d+\.\d+|\w+")
@@ -311,11 +311,11 @@ class Answer:
             f"{'' if quote.span else ', not in the document'}</small></li>"
             for quote in self.evidence
         )
-        found = f"<ul>{''.join(quotes)}</ul>" if self.evidence else "<p>No evidence.</p>"
+        support = f"<ul>{''.join(quotes)}</ul>" if self.evidence else "<p>No evidence.</p>"
         notice = f"<p><small>{escape(self.notice)}</small></p>" if self.notice else ""
         return (
             f'{notice}<p style="white-space:pre-wrap">{escape(self.words)}</p>'
-            f"{f'<p><b>{escape(chosen)}</b></p>' if chosen else ''}{found}"
+            f"{f'<p><b>{escape(chosen)}</b></p>' if chosen else ''}{support}"
             f"<details><summary>Plan</summary><pre>{escape(self.plan)}</pre></details>"
         )
 
@@ -341,8 +341,8 @@ def start(
 ) -> Started:
     """Put a strategy together for one question of a session, of what `RunInputs` names."""
     engine = session.engine
-    given = (session.context, tools, engine.replies, options, session.planning, engine.keep)
-    return prepared.start(RunInputs(session.caller(watch), document, *given))
+    args = (session.context, tools, engine.replies, options, session.planning, engine.keep)
+    return prepared.start(RunInputs(session.caller(watch), document, *args))
 
 
 def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
@@ -366,9 +366,9 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
             if isinstance(arg, Ref) and arg.name == DOCUMENT:
                 continue
             text = as_text(value_of(arg, finished.values, None))
-            made = steps.get(arg.name) if isinstance(arg, Ref) else None
-            call = print_call(made).partition(" = ")[2] if made else "The plan says"
-            about = (made and made.note) or call
+            origin = steps.get(arg.name) if isinstance(arg, Ref) else None
+            call = print_call(origin).partition(" = ")[2] if origin else "The plan says"
+            about = (origin and origin.note) or call
             parts.append((about.rstrip(".:"), text))
     return tuple(parts) if len(parts) > 1 else ()
 
@@ -380,7 +380,7 @@ def is_guess(model: Model, values: Iterable[object], option: Option | None) -> b
 
 
 def _by_words(model: Model) -> bool:
-    return any(one.name == "offline" for one in readers_of(model))
+    return any(reader.name == "offline" for reader in readers_of(model))
 
 
 def lacked(question: str, text: str, quotes: Sequence[Quote], model: Model) -> tuple[str, ...]:
@@ -395,7 +395,7 @@ def lacked(question: str, text: str, quotes: Sequence[Quote], model: Model) -> t
 def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
     """Whether an answer says nothing beside what it quotes."""
     passages = {" ".join(quote.text.split()) for quote in quotes}
-    return passages.issuperset(" ".join(one.split()) for one in without_quotes(text).splitlines())
+    return passages.issuperset(" ".join(line.split()) for line in without_quotes(text).splitlines())
 
 
 PICKED = (
@@ -462,30 +462,30 @@ async def answer(
 
 
 @asynccontextmanager
-async def opened_tools(given: str | tuple[Action, ...]) -> AsyncIterator[Toolbox | None]:
+async def opened_tools(tools: str | tuple[Action, ...]) -> AsyncIterator[Toolbox | None]:
     """The tools of a file, as `load_tools` takes it and raises `InputError`, or functions as tools,
-    or none where nothing is given; what they hold is let go at the end."""
-    if not given:
+    or none where none are named; what they hold is let go at the end."""
+    if not tools:
         yield None
         return
-    if not isinstance(given, str):
+    if not isinstance(tools, str):
         from pearl.tools.functions import function_tools
 
-        yield function_tools(given)
+        yield function_tools(tools)
         return
     import asyncio
 
     from pearl.tools.declared import load_tools
 
     # A server of tools takes its time to start.
-    toolbox = await asyncio.to_thread(load_tools, given)
+    toolbox = await asyncio.to_thread(load_tools, tools)
     try:
         yield toolbox
     finally:
         await toolbox.close()
 
 
-def kept(tools: Tools, session: Session, question: str) -> Tools:
+def cached_tools(tools: Tools, session: Session, question: str) -> Tools:
     """Tools whose replies a store keeps under a run's question, so that a run that goes on asks
     them nothing again."""
     from pearl.tools.toolbox import CachedTools
@@ -506,11 +506,11 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
         InputError: they cannot.
     """
     place = f"{where}: " if where else ""
-    if not isinstance(options, list | tuple) or not all(isinstance(one, str) for one in options):
+    if not isinstance(options, list | tuple) or not all(isinstance(each, str) for each in options):
         raise InputError(f"{place}options is to be a list of texts.")
     if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
         raise InputError(f"{place}Give 2 to 26 options, none of them empty.")
-    twice = next((one for at, one in enumerate(options) if one in options[:at]), None)
+    twice = next((option for at, option in enumerate(options) if option in options[:at]), None)
     if twice is not None and not where:
         raise InputError(f"The option {shorten(twice)} is given twice: give each once.")
     return options
@@ -537,7 +537,7 @@ def model_head(model: Model, constrain: Mode | None = None) -> dict[str, str]:
     """Who answers in a run, and how replies are sampled and constrained where a model says."""
     sampling = sampling_of(model)
     how = {"sampling": sampling, "constrain": constrain or ""} if sampling else {}
-    return {"model": model.name, **{key: told for key, told in how.items() if told}}
+    return {"model": model.name, **{key: value for key, value in how.items() if value}}
 
 
 _version = cache(version)  # The package's metadata is read from the disk each time.

@@ -14,10 +14,10 @@ from pearl.answer import (
     Answer,
     Began,
     answer,
+    cached_tools,
     check_options,
     context_for,
     heading,
-    kept,
     open_session,
     opened_tools,
 )
@@ -204,10 +204,8 @@ async def ask(
     model = chosen_model(model)
     settings = Settings(limits=limits_within(depth), shown=shown, turns=turns)
     planner = planner_of(model).name
-    asked_of = chosen_tools(tools)
-    prepared = prepare(
-        strategy, planner, chosen_library(library), demonstrations, settings, asked_of
-    )
+    chosen = chosen_tools(tools)
+    prepared = prepare(strategy, planner, chosen_library(library), demonstrations, settings, chosen)
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
@@ -218,10 +216,10 @@ async def ask(
     opened = open_session(
         model, head, "ask", store, context=context, cache=cache, began=began, constrain=constrain
     )
-    async with opened_tools(asked_of) as toolbox, opened as here:
-        asked = kept(toolbox, here, question) if toolbox else None
-        here = replace(here, examples=examples)
-        return await answer(prepared, question, source, options, here, watch, asked)
+    async with opened_tools(chosen) as toolbox, opened as session:
+        cached = cached_tools(toolbox, session, question) if toolbox else None
+        session = replace(session, examples=examples)
+        return await answer(prepared, question, source, options, session, watch, cached)
 
 
 async def run(
@@ -279,16 +277,16 @@ def chosen_library(library: Actions) -> Library | None:
     """A library that is given itself, or by what `load_library` takes."""
     if library is None or isinstance(library, Library):
         return library
-    several = [library] if isinstance(library, str) or callable(library) else library
-    for one in several:
-        if not isinstance(one, str | OwnAction):
-            raise InputError(f"{one!r} is no name, and nothing that pearl.action made an action.")
-    return load_library(*(one.action if isinstance(one, OwnAction) else one for one in several))
+    items = [library] if isinstance(library, str) or callable(library) else library
+    for item in items:
+        if not isinstance(item, str | OwnAction):
+            raise InputError(f"{item!r} is no name, and nothing that pearl.action made an action.")
+    return load_library(*(item.action if isinstance(item, OwnAction) else item for item in items))
 
 
 def chosen_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:
     """Tools as `opened_tools` takes them."""
-    return tools if isinstance(tools, str) else tuple(one.action for one in tools)
+    return tools if isinstance(tools, str) else tuple(tool.action for tool in tools)
 
 
 def chosen_model(model: Model | str | None) -> Model:
@@ -308,8 +306,8 @@ def _document(document: Document) -> Source:
         if not document.text.strip():
             raise InputError(f"{document.name} is empty: give a document with text in it.")
         return document
-    several = [document] if isinstance(document, str | Path) else document
-    return read_documents([*map(str, several)])
+    paths = [document] if isinstance(document, str | Path) else document
+    return read_documents([*map(str, paths)])
 
 
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:

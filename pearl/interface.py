@@ -261,9 +261,9 @@ class Pearl:
         if output:
             check_writable(str(output), (questions, exclude))
         seed, left_out = load_library(*named(seeds)), questions_in(str(exclude)) if exclude else ()
-        asked = read_examples(str(questions), left_out)
+        examples = read_examples(str(questions), left_out)
         with self._settings(chosen_model(self.model)) as settings:
-            done = await self._done(mine_job(asked, str(questions), seed, left_out), settings)
+            done = await self._done(mine_job(examples, str(questions), seed, left_out), settings)
             mined = gather(read_results(settings.store, done.run), seed)
         if output:
             write(str(output), mined.text)
@@ -302,14 +302,14 @@ class Pearl:
             source = library_source(str(library))
         if output:
             check_writable(str(output), (source.name,))
-        model, beside = chosen_model(self.model), load_library(*named(seeds)).actions
+        model, seeded = chosen_model(self.model), load_library(*named(seeds)).actions
         actions = library_actions(source)
         if rounds := usual_rounds(model) if rounds is None else rounds:
             result = await condense_in_run(
-                source, target, rounds, model, seeds=beside, store=self.store, cache=self.cache
+                source, target, rounds, model, seeds=seeded, store=self.store, cache=self.cache
             )
         else:
-            result = condense(actions, target, seeds=beside)
+            result = condense(actions, target, seeds=seeded)
         if output:
             write(str(output), result.text)
         return result
@@ -409,16 +409,16 @@ class Pearl:
 
         if not isinstance(self.demonstrations, str | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
-        asked, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
-        given = chosen_library(self.library)
-        library = given or load_library(*asked.dataset.libraries)
+        subset, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
+        own_library = chosen_library(self.library)
+        library = own_library or load_library(*subset.dataset.libraries)
         chosen = named(methods)
-        mine = {one for one in chosen if not isinstance(one, str)}
-        own = {own_strategy(one).name: one for one in mine}
+        mine = {method for method in chosen if not isinstance(method, str)}
+        own = {own_strategy(method).name: method for method in mine}
         if len(own) < len(mine):
             raise InputError(f"Two strategies of yours have one name ({', '.join(own)}): rename.")
-        called = [one if isinstance(one, str) else own_strategy(one).name for one in chosen]
-        names, sizes, notes = with_sizes(called or asked.dataset.methods, sizes, library)
+        called = [each if isinstance(each, str) else own_strategy(each).name for each in chosen]
+        names, sizes, notes = with_sizes(called or subset.dataset.methods, sizes, library)
         equip = partial(
             equipped,
             metric=metric,
@@ -430,8 +430,8 @@ class Pearl:
             examples=examples,
             turns=turns,
         )
-        folder, libraries = self.demonstrations or "", given.names if given else ()
-        ready = prepare_methods(asked, library, names, sizes, folder, libraries, equip)
+        folder, libraries = self.demonstrations or "", own_library.names if own_library else ()
+        ready = prepare_methods(subset, library, names, sizes, folder, libraries, equip)
         job, model = ready.job(
             chosen_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning
         )

@@ -12,10 +12,10 @@ from pearl.answer import (
     Session,
     answer,
     as_object,
+    cached_tools,
     context_for,
     heading,
     holds,
-    kept,
     opened_tools,
 )
 from pearl.jobs.job import Job
@@ -151,7 +151,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         if question.plan:
             prepared = prepare_plan(parse(question.plan), library, prepared.settings.passes)
         async with opened_tools(setup.tools) as tools:
-            box = kept(tools, session, question.id) if tools else None
+            box = cached_tools(tools, session, question.id) if tools else None
             args = (question.question, document, question.options, session, None, box)
             reply = await answer(prepared, *args)
         # The same answers give the same row, whichever run they come from, whoever paid for them.

@@ -307,7 +307,7 @@ def _restored(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Librar
 def builtins() -> Mapping[str, ast.Action]:
     """The actions that need no model; every library holds them."""
     core = parse_library(shipped_actions()["core"].read_text(encoding="utf-8"), "core")
-    return MappingProxyType({one.name: one for one in core.actions if one.is_builtin})
+    return MappingProxyType({action.name: action for action in core.actions if action.is_builtin})
 
 
 def library_source(name: str) -> Source:
@@ -325,8 +325,8 @@ def library_source(name: str) -> Source:
     if offered := offered_actions(name):
         return Source(name, print_library(offered))
     if not Path(name).suffix and name != "-" and not Path(name).exists():
-        known = ", ".join(shipped)
-        raise InputError(f"no library is named {name}: use one of {known}, or a file's path.")
+        names = ", ".join(shipped)
+        raise InputError(f"no library is named {name}: use one of {names}, or a file's path.")
     return read_source(name, "action library")
 
 
@@ -336,13 +336,13 @@ def library_actions(source: Source) -> tuple[ast.Action, ...]:
     Raises:
         InputError: it holds none.
     """
-    found = parse_library(source).actions
-    if not found:
+    actions = parse_library(source).actions
+    if not actions:
         raise InputError(
             f"{source.name} holds no action: write lines such as "
             f"FIND_CHARACTER(CTX, X) : Find and describe X in CTX."
         )
-    return found
+    return actions
 
 
 def offered_actions(name: str) -> tuple[ast.Action, ...]:
@@ -353,13 +353,13 @@ def offered_actions(name: str) -> tuple[ast.Action, ...]:
     """
     if not name.isidentifier() or name in shipped_actions() or Path(name).exists():
         return ()
-    found = extension("actions", name)
-    if found is None:
+    offer = extension("actions", name)
+    if offer is None:
         return ()
-    several = found if isinstance(found, list | tuple) else [found]
-    made = [getattr(one, "action", one) for one in several]
-    actions = tuple(one for one in made if isinstance(one, ast.Action))
-    if not actions or len(actions) < len(made):
+    offers = offer if isinstance(offer, list | tuple) else [offer]
+    items = [getattr(item, "action", item) for item in offers]
+    actions = tuple(item for item in items if isinstance(item, ast.Action))
+    if not actions or len(actions) < len(items):
         raise InputError(f"The entry point {name} is to offer actions that pearl.action made.")
     return actions
 
@@ -382,11 +382,11 @@ def load_library(*names: str | ast.Action) -> Library:
     actions = dict(own)
     for name in chosen:
         if isinstance(name, ast.Action):
-            found: tuple[ast.Action, ...] = (name,)
+            added: tuple[ast.Action, ...] = (name,)
         else:
-            found = offered_actions(name) or library_actions(library_source(name))
-        actions |= {action.name: action for action in found if action.name not in own}
-    named = (one.name if isinstance(one, ast.Action) else one for one in chosen)
+            added = offered_actions(name) or library_actions(library_source(name))
+        actions |= {action.name: action for action in added if action.name not in own}
+    named = (each.name if isinstance(each, ast.Action) else each for each in chosen)
     return Library(tuple(named), MappingProxyType(actions))
 
 
@@ -398,13 +398,13 @@ def search_actions(library: Library, words: str) -> list[ast.Action]:
     """
     from rapidfuzz import fuzz
 
-    wanted = words.lower().split()
+    terms = words.lower().split()
     scored: list[tuple[float, int, ast.Action]] = []
     for order, action in enumerate(library.actions.values()):
         names = " ".join((action.name, *action.aliases)).replace("_", " ").lower()
         doc = action.doc.lower()
         score = 0.0
-        for word in wanted:
+        for word in terms:
             near = max((fuzz.ratio(word, name) for name in names.split()), default=0.0)
             if word in names:
                 score += 3
@@ -414,4 +414,4 @@ def search_actions(library: Library, words: str) -> list[ast.Action]:
                 score += near / 50
         if score > 0:
             scored.append((-score, order, action))
-    return [action for _, _, action in sorted(scored, key=lambda one: one[:2])]
+    return [action for _, _, action in sorted(scored, key=lambda entry: entry[:2])]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from pearl.lang.builtins import Given
 from pearl.lang.values import Pairs, Value, as_text, digest, to_json
-from pearl.models.middleware.cache import kept_or_made
+from pearl.models.middleware.cache import read_or_make
 from pearl.runtime.binding import SolverError
 from pearl.runtime.executor import Solve
 
@@ -328,7 +328,7 @@ class CachedTools:
                 return {"reason": error.reason, "message": str(error)}
             return [answer.text, answer.cut]
 
-        reply = await kept_or_made(self.replies, self.run, key, f"tool {name}", call_inner)
+        reply = await read_or_make(self.replies, self.run, key, f"tool {name}", call_inner)
         if isinstance(reply, dict):
             raise ToolError(reply["reason"], reply["message"])
         return ToolReply(*reply)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pearl.answer import Session, kept, start
+from pearl.answer import Session, cached_tools, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import MultiHop
@@ -202,7 +202,7 @@ async def rebel(example: Example, shared: EvaluationContext, session: Session) -
         strategy, finished = await run(ready, example, session)
     else:
         async with shared.tools.opened() as toolbox:
-            tools = kept(toolbox, session, f"{example.id} {example.question}")
+            tools = cached_tools(toolbox, session, f"{example.id} {example.question}")
             strategy, finished = await run(ready, example, session, tools)
     assert isinstance(strategy, Rebel)
     spent = strategy.spent

@@ -54,17 +54,17 @@ class Ceiling:
         return within_tokens and (self.cost is None or amount.cost <= self.cost)
 
 
-def judge(ceiling: Ceiling, spent: Amount, reserved: Amount, wanted: Amount) -> Grant:
+def judge(ceiling: Ceiling, spent: Amount, reserved: Amount, amount: Amount) -> Grant:
     """Whether a call may go: never, not while others are under way, or now."""
-    if not ceiling.holds(spent + wanted):
+    if not ceiling.holds(spent + amount):
         return Grant.REFUSED
-    return Grant.GRANTED if ceiling.holds(spent + reserved + wanted) else Grant.WAIT
+    return Grant.GRANTED if ceiling.holds(spent + reserved + amount) else Grant.WAIT
 
 
 class Ledger(Protocol):
     """Where spending is added up, in this process or for several."""
 
-    async def reserve(self, wanted: Amount) -> Grant:
+    async def reserve(self, amount: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
         ...
 
@@ -90,10 +90,10 @@ class MemoryLedger(Ledger):
         self._spent = spent
         self._reserved = Amount()
 
-    async def reserve(self, wanted: Amount) -> Grant:
-        grant = judge(self._ceiling, self._spent, self._reserved, wanted)
+    async def reserve(self, amount: Amount) -> Grant:
+        grant = judge(self._ceiling, self._spent, self._reserved, amount)
         if grant is Grant.GRANTED:
-            self._reserved += wanted
+            self._reserved += amount
         return grant
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
@@ -138,17 +138,17 @@ class Budget:
         limit = expected.completion_tokens
         # An endpoint that has passed over the limit once may do so again.
         expected = replace(expected, completion_tokens=max(limit, self._longest))
-        wanted = self._amount(expected)
-        while (grant := await self.ledger.reserve(wanted)) is not Grant.GRANTED:
+        amount = self._amount(expected)
+        while (grant := await self.ledger.reserve(amount)) is not Grant.GRANTED:
             if grant is Grant.REFUSED:
                 spent, most = await self.ledger.spent(), self.ceiling
-                over = most.tokens is not None and spent.tokens + wanted.tokens > most.tokens
+                over = most.tokens is not None and spent.tokens + amount.tokens > most.tokens
                 raise HaltError(
                     "budget",
-                    f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
+                    f"The next call may take {amount.tokens:,} tokens, and {spent.tokens:,} of "
                     f"{most.tokens:,} are spent: raise --max-tokens."
                     if over
-                    else f"The next call may cost ${wanted.cost / 1e6:.4f}, and "
+                    else f"The next call may cost ${amount.cost / 1e6:.4f}, and "
                     f"${spent.cost / 1e6:.4f} of ${(most.cost or 0) / 1e6:.4f} are spent: raise "
                     "--max-cost.",
                 )
@@ -156,23 +156,23 @@ class Budget:
         usage = expected
         try:
             reply = await self.ask(replace(request, limit=limit))
-            usage = _known(reply.usage, expected)
+            usage = _usage_or(reply.usage, expected)
             self._longest = max(self._longest, usage.completion_tokens)
             return replace(reply, usage=usage)
         except ModelError as error:
             unknown = error.reason in BILLED and error.sent and not error.status
             if unknown or error.usage != Usage():
-                error.usage = _known(error.usage, expected)
+                error.usage = _usage_or(error.usage, expected)
             usage = error.usage
             raise
         finally:
-            await self.ledger.settle(wanted, self._amount(usage))
+            await self.ledger.settle(amount, self._amount(usage))
 
     def _amount(self, usage: Usage) -> Amount:
         return Amount(usage.total, self.price(usage))
 
 
-def _known(usage: Usage, expected: Usage) -> Usage:
+def _usage_or(usage: Usage, expected: Usage) -> Usage:
     """What an endpoint says, and where it says nothing what was expected."""
     return Usage(
         usage.prompt_tokens or expected.prompt_tokens,

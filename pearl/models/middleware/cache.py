@@ -63,18 +63,18 @@ Keep: TypeAlias = Callable[[str, str, Callable[[], Awaitable[Any]]], Awaitable[A
 made it."""
 
 
-async def kept_or_made(
+async def read_or_make(
     replies: ReplyCache, scope: str, key: str, maker: str, make: Callable[[], Awaitable[Any]]
 ) -> Any:  # noqa: ANN401 - any JSON
     """A `Keep`, where replies are kept: what is not a model's reply is kept beside those."""
     reply = await replies.claim(scope, key)
     if not isinstance(reply, Reply):
         try:
-            made = Reply(json.dumps(await make()))
+            fresh = Reply(json.dumps(await make()))
         except BaseException:
             replies.release(scope, key)
             raise
-        reply = replies.put(scope, key, made, maker, "")
+        reply = replies.put(scope, key, fresh, maker, "")
     return json.loads(reply.text)
 
 
@@ -110,7 +110,7 @@ class Cached:
         flight = asyncio.get_running_loop().create_future()
         self._flights[request.key] = flight
         try:
-            reply = await self._cached_or_made(request)
+            reply = await self._read_or_make(request)
         except ModelError as error:
             flight.set_exception(error)
             flight.exception()  # Marked as seen: perhaps nobody else waits for it.
@@ -124,7 +124,7 @@ class Cached:
         finally:
             del self._flights[request.key]
 
-    async def _cached_or_made(self, request: Request) -> Reply:
+    async def _read_or_make(self, request: Request) -> Reply:
         pause = FIRST_LOOK
         while not (claimed := await self.replies.claim(self.scope, request.key)):
             await self.sleep(pause)

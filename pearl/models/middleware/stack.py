@@ -18,7 +18,7 @@ from pearl.lang.source import InputError
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
-from pearl.models.middleware.cache import Cached, Keep, PrefixWarmup, ReplyCache, kept_or_made
+from pearl.models.middleware.cache import Cached, Keep, PrefixWarmup, ReplyCache, read_or_make
 from pearl.models.middleware.rate_limit import (
     CEILING,
     FIRST,
@@ -122,7 +122,7 @@ class Engine:
     @property
     def keep(self) -> Keep | None:
         """Keeps what others beside the model gave; None where nothing is kept."""
-        return partial(kept_or_made, self.replies, self.scope) if self.replies else None
+        return partial(read_or_make, self.replies, self.scope) if self.replies else None
 
     @property
     def identity(self) -> str:
@@ -137,7 +137,7 @@ class Engine:
     @property
     def stopped(self) -> ModelError | None:
         """Why no further call is made, or None."""
-        return next((one.stopped for one in self.limiters if one.stopped), None)
+        return next((limiter.stopped for limiter in self.limiters if limiter.stopped), None)
 
     def stop(self, error: ModelError) -> None:
         """Make no further call; those under way go on."""
@@ -170,51 +170,51 @@ def start_engine(
         ledger = MemoryLedger(limits.ceiling, Amount())
     layers: dict[int, Ask] = {}
     limiters: dict[int, ConcurrencyLimiter] = {}
-    for one in members(model):
+    for member in members(model):
         limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
-        limiters[id(one)] = limiter
-        usual = REASONED if REASONING.search(one.name) else REPLY
+        limiters[id(member)] = limiter
+        usual = REASONED if REASONING.search(member.name) else REPLY
         reply = env_number("PEARL_MAX_TOKENS") or usual
-        expect = partial(upper, model=one.name, reply=reply)
-        ask: Ask = one.answer
+        expect = partial(upper, model=member.name, reply=reply)
+        ask: Ask = member.answer
         if ledger is not None:
-            cost = (prices.get(one.name) or FREE).cost
+            cost = (prices.get(member.name) or FREE).cost
             ask = Budget(ask, ledger, limits.ceiling, expect, cost, limiter.sleep)
         requests = RateLimiter(limits.rpm) if limits.rpm else None
         tokens = RateLimiter(limits.tpm) if limits.tpm else None
         ask = Throttled(ask, limiter, requests, tokens, expect)
         ask = PrefixWarmup(Retry(ask, limiter, limits.tries, limits.max_wait))
         if replies is not None:
-            ask = Cached(ask, replies, scope, one, limiter.sleep)
-        layers[id(one)] = ask
+            ask = Cached(ask, replies, scope, member, limiter.sleep)
+        layers[id(member)] = ask
 
     served: set[int] = set()
     unserved: dict[int, int] = {}
 
     async def breaker(request: Request) -> Reply:
         """Stops everything at an error that every further call would meet again."""
-        one = request.model or model_for(model, request.call)
+        answerer = request.model or model_for(model, request.call)
         try:
-            reply = await layers[id(one)](request)
+            reply = await layers[id(answerer)](request)
         except ModelError as error:
-            given_up = unserved.get(id(one), 0) + (error.reason == "connection")
-            unserved[id(one)] = given_up
+            given_up = unserved.get(id(answerer), 0) + (error.reason == "connection")
+            unserved[id(answerer)] = given_up
             # A form that is not there says nothing of the model: the call itself will.
             missing = (
                 error.status == MISSING
-                and id(one) not in served
+                and id(answerer) not in served
                 and not isinstance(request.call, ProveForm)
             )
             if error.reason in FINAL or missing or given_up >= DEAD:
                 engine.stop(error)
-            elif limiters[id(one)].dead:
-                tries = limiters[id(one)].failed
-                said = f"{error} It has said nothing else for {tries} tries."
-                engine.stop(ModelError(error.reason, said, status=error.status))
+            elif limiters[id(answerer)].dead:
+                tries = limiters[id(answerer)].failed
+                message = f"{error} It has said nothing else for {tries} tries."
+                engine.stop(ModelError(error.reason, message, status=error.status))
             raise
         if not reply.kept:
-            served.add(id(one))
-            unserved[id(one)] = 0
+            served.add(id(answerer))
+            unserved[id(answerer)] = 0
         return reply
 
     engine = Engine(breaker, model, tuple(limiters.values()), replies, constrain, scope)
