@@ -21,7 +21,7 @@ from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import to_hops, to_plan
 from pearl.commaqa.generator import PARTS, generate
 from pearl.commaqa.schema_reader import invented, read_schema, shipped_schemas, shipped_text
-from pearl.commaqa.theories import divided, theories_of
+from pearl.commaqa.theories import divide, theories_of
 from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
 from pearl.lang.source import InputError
 from pearl.lang.values import Value, canonical_json, to_json
@@ -227,7 +227,7 @@ def test_the_document_counts_kinds_as_the_schema_has_them(name: str):
     assert re.search(rf"\| `{name}` \| .* \| {len(theories)} \| {fewest}–{most} \|", document)
     if name not in COMPGEN:
         return
-    train, test = divided(schema, "compgen", theories)
+    train, test = divide(schema, "compgen", theories)
     held = ", ".join(f"`{one} → {other}`" for one, other in schema.splits["compgen"].held_out)
     assert f"| `{name}` | {held} | {len(train)} | {len(test)} |" in document
 
@@ -258,7 +258,7 @@ def test_a_file_has_the_published_kinds_of_question_and_nothing_else(
         assert not tested & {words for words, _ in published}
         train, test = (
             {call.ask for theory in those for call in theory.calls}
-            for those in divided(schema, "published_cg", theories_of(schema))
+            for those in divide(schema, "published_cg", theories_of(schema))
         )
         assert test - train == new
 

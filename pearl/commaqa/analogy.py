@@ -105,7 +105,7 @@ class AnalogyScorer:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._known = _KnownQuestions(model)
+        self._kinds = _KnownQuestions(model)
         self._logistic = LogisticScorer(model)
         self._aligned = lru_cache(maxsize=256)(self._align)
         self._forms_by_hop = lru_cache(maxsize=8192)(self._hops_of_shape)
@@ -124,11 +124,11 @@ class AnalogyScorer:
         best: dict[Hop | None, float] = {}
         before = math.inf
         for analogy in self._aligned(question):
-            asked = self._asked(analogy, hops)
-            if asked is None:
+            chosen = self._match_hops(analogy, hops)
+            if chosen is None:
                 continue
-            before = min(before, self._cost(analogy, asked))
-            for hop, cost in self._next(analogy, asked):
+            before = min(before, self._cost(analogy, chosen))
+            for hop, cost in self._next(analogy, chosen):
                 best[hop] = min(best.get(hop, math.inf), cost)
         # What was proposed first starts from nothing, so that questions compare.
         start = before if hops else 0.0
@@ -136,72 +136,72 @@ class AnalogyScorer:
         for candidate in self._logistic.choices(question, hops, answers):
             score = candidate.score - (_REWORDED if best else 0.0)
             scores[candidate.hop] = max(score, scores.get(candidate.hop, -math.inf))
-        ordered = sorted(scores.items(), key=lambda one: (-one[1], str(one[0])))
+        ordered = sorted(scores.items(), key=lambda pair: (-pair[1], str(pair[0])))
         return [Candidate(score, hop) for hop, score in ordered]
 
     def _align(self, question: str) -> tuple[Analogy, ...]:
         return tuple(
             replace(
-                one, options=tuple(tuple(self._options(one, at)) for at in range(len(one.moves)))
+                each, options=tuple(tuple(self._options(each, at)) for at in range(len(each.moves)))
             )
-            for one in self._known.analogies(question)
+            for each in self._kinds.analogies(question)
         )
 
-    def _cost(self, analogy: Analogy, asked: Sequence[_Option]) -> float:
+    def _cost(self, analogy: Analogy, chosen: Sequence[_Option]) -> float:
         """The least that a decomposition costs that begins with what was asked.
 
         What is to come is taken at its best, each hop for itself, and a word that some hop may
         still take up is not missed yet.
         """
-        rest = analogy.options[len(asked) :]
-        taken = frozenset().union(*(one.takes for one in (*asked, *itertools.chain(*rest))))
-        missing = [word for word in analogy.words if word not in taken]
+        rest = analogy.options[len(chosen) :]
+        covered = frozenset().union(*(each.takes for each in (*chosen, *itertools.chain(*rest))))
+        missing = [word for word in analogy.words if word not in covered]
         to_come = sum(min(option.cost for option in hop) for hop in rest)
-        uncovered = _UNCOVERED * self._known.missed(missing)
-        own = sum(option.cost for option in asked) + _GUESSED * _twice(asked)
+        uncovered = _UNCOVERED * self._kinds.missed(missing)
+        own = sum(option.cost for option in chosen) + _GUESSED * _twice(chosen)
         return analogy.cost + own + to_come + uncovered
 
     def _options(self, analogy: Analogy, at: int) -> Iterable[_Option]:
         """A move's own question, and others in its place, which cost what they leave unsaid."""
-        move, known = analogy.moves[at], self._known
+        move, kinds = analogy.moves[at], self._kinds
         own, is_last = _form_words(move.form), at == len(analogy.moves) - 1
         forms = self._by_blanks.get(move.form.blanks, ()) if analogy.question else ()
         for form in dict.fromkeys((move.form, *forms)):
-            phrasings = [words_of(one) for one in form.phrasings]
+            phrasings = [words_of(phrasing) for phrasing in form.phrasings]
             unsaid = min(
-                known.information(gone for gone in analogy.lacking if _has(words, gone))
+                kinds.information(gone for gone in analogy.lacking if _has(words, gone))
                 for words in phrasings
             )
             cost = _UNSAID * unsaid
             if form == move.form:
-                taken = known.taken(analogy.words, move)
+                covered = kinds.coverage(analogy.words, move)
             else:
-                said = (*own, *analogy.words)
-                added = min(sum(not _has(said, word) for word in words) for words in phrasings)
-                unusual = known.unusual(form, (*own, *analogy.question))
+                context = (*own, *analogy.words)
+                added = min(sum(not _has(context, word) for word in words) for words in phrasings)
+                unusual = kinds.unusual(form, (*own, *analogy.question))
                 cost += _CHANGED + _ADDED * added + _UNSAID * unusual
-                taken = known.taken(analogy.words, replace(move, form=form))
+                covered = kinds.coverage(analogy.words, replace(move, form=form))
                 if not any(_has(_core_words(form), word) for word in analogy.extra):
-                    cost += _UNSPOKEN if taken & {*analogy.extra} else _GUESSED
+                    cost += _UNSPOKEN if covered & {*analogy.extra} else _GUESSED
             if analogy.question and is_last:
-                cost += known.unasked(analogy.question[:_HEAD], form)
-            replaces = known.taken(analogy.lacking, move), taken & {*analogy.extra}
-            yield _Option(form, cost, taken, *([replaces] if form != move.form else []))
+                cost += kinds.unasked(analogy.question[:_HEAD], form)
+            replaces = kinds.coverage(analogy.lacking, move), covered & {*analogy.extra}
+            yield _Option(form, cost, covered, *([replaces] if form != move.form else []))
 
-    def _asked(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
+    def _match_hops(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
         """What the hops ask, where they go the analogy's way; None where they do not."""
         if len(hops) > len(analogy.moves):
             return None
-        asked: list[_Option] = []
+        chosen: list[_Option] = []
         ways = zip(hops, analogy.moves, analogy.options, strict=False)
         for number, (hop, move, options) in enumerate(ways, 1):
             forms = self._forms_by_hop(move, analogy.entities, number)
             form = forms.get((hop.operator, hop.question))
-            option = next((one for one in options if one.form == form), None)
+            option = next((each for each in options if each.form == form), None)
             if option is None:
                 return None
-            asked.append(option)
-        return tuple(asked)
+            chosen.append(option)
+        return tuple(chosen)
 
     def _hops_of_shape(
         self, move: Move, entities: tuple[str, ...], number: int
@@ -214,14 +214,14 @@ class AnalogyScorer:
         return forms
 
     def _next(
-        self, analogy: Analogy, asked: tuple[_Option, ...]
+        self, analogy: Analogy, chosen: tuple[_Option, ...]
     ) -> Iterable[tuple[Hop | None, float]]:
-        at = len(asked)
+        at = len(chosen)
         if at == len(analogy.moves):
-            yield None, self._cost(analogy, asked)
+            yield None, self._cost(analogy, chosen)
         elif fits(analogy.moves[at], len(analogy.entities), at):
             for option in analogy.options[at]:
-                cost = self._cost(analogy, (*asked, option))
+                cost = self._cost(analogy, (*chosen, option))
                 move = replace(analogy.moves[at], form=option.form)
                 hop = hop_of(move, "", analogy.entities, at + 1)
                 for agent, more in self.model.agent_costs(option.form):
@@ -234,7 +234,7 @@ class _KnownQuestions:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._patterns = {pattern.question: pattern for pattern in model.patterns}
-        self._ways = [one.moves for pattern in model.patterns for one in pattern.strategies]
+        self._ways = [each.moves for pattern in model.patterns for each in pattern.strategies]
         self._most_entities = max(map(_needs, self._ways), default=0)
         # In how many kinds of question a word stands.
         self._frequency = Counter(
@@ -249,8 +249,8 @@ class _KnownQuestions:
         analogies: list[Analogy] = []
         if match is not None:
             pattern, entities = self._patterns[match[0]], match[1]
-            doubts = sum(word in self._frequency for one in entities for word in words_of(one))
-            ways = [(one.moves, _DOUBTFUL * doubts + cost) for one, cost in _costs(pattern)]
+            doubts = sum(word in self._frequency for name in entities for word in words_of(name))
+            ways = [(each.moves, _DOUBTFUL * doubts + cost) for each, cost in _costs(pattern)]
             # In a world where none of its ways is answered, other ends may be.
             ways += [] if doubts else self._other_ends(pattern)
             analogies = [Analogy(moves, entities, cost) for moves, cost in ways]
@@ -270,47 +270,47 @@ class _KnownQuestions:
         for pattern in self.model.patterns:
             extra, lacking = _differing(words, words_of(pattern.question))
             distance = _DIFFERENT * self.information((*extra, *lacking))
-            for one, cost in _costs(pattern):
-                for moves in (one.moves, *_shorter(one.moves)):
+            for strategy, cost in _costs(pattern):
+                for moves in (strategy.moves, *_shorter(strategy.moves)):
                     if _needs(moves) != len(entities):
                         continue
-                    left_out = _LEFT_OUT * (len(one.moves) - len(moves))
-                    taken_up = (*extra, *self._taken_up(words, moves))
+                    left_out = _LEFT_OUT * (len(strategy.moves) - len(moves))
+                    taken_up = (*extra, *self._coverage_of_all(words, moves))
                     total = cost + distance + left_out
-                    made = Analogy(moves, entities, total, extra, taken_up, lacking, words)
-                    (shorter if left_out else whole).append(made)
+                    analogy = Analogy(moves, entities, total, extra, taken_up, lacking, words)
+                    (shorter if left_out else whole).append(analogy)
         spliced = self._spliced(words, entities)
-        changed = (sorted(those, key=lambda one: one.cost) for those in (shorter, spliced))
-        return whole + [one for those in changed for one in those[:_CHANGED_WAYS]]
+        changed = (sorted(those, key=lambda analogy: analogy.cost) for those in (shorter, spliced))
+        return whole + [analogy for those in changed for analogy in those[:_CHANGED_WAYS]]
 
     def information(self, words: Iterable[str]) -> float:
         """How much words say together; one that most kinds of question have says little."""
         kinds = len(self.model.patterns)
         return sum(math.log(1 + kinds / (self._frequency[word] + 0.5)) for word in words)
 
-    def taken(self, words: Iterable[str], move: Move) -> frozenset[str]:
+    def coverage(self, words: Iterable[str], move: Move) -> frozenset[str]:
         """The words that a hop says, or that come with it."""
-        said, associated = _core_words(move.form), self.associated[move.form, move.arguments]
-        return frozenset(word for word in words if word in associated or _has(said, word))
+        core, associated = _core_words(move.form), self.associated[move.form, move.arguments]
+        return frozenset(word for word in words if word in associated or _has(core, word))
 
-    def _taken_up(self, words: Iterable[str], moves: _Moves) -> frozenset[str]:
-        return frozenset().union(*(self.taken(words, one) for one in moves))
+    def _coverage_of_all(self, words: Iterable[str], moves: _Moves) -> frozenset[str]:
+        return frozenset().union(*(self.coverage(words, move) for move in moves))
 
     def missed(self, words: Iterable[str]) -> float:
         """How much it says that no hop takes up words: little where known ways leave them, too."""
-        return sum(self._taken_rate.get(word, 1.0) * self.information([word]) for word in words)
+        return sum(self._coverage_rate.get(word, 1.0) * self.information([word]) for word in words)
 
     @cached_property
-    def _taken_rate(self) -> Mapping[str, float]:
+    def _coverage_rate(self) -> Mapping[str, float]:
         """By word, in which share of the known ways that answer it some hop takes it up."""
         met: Counter[str] = Counter()
-        taken: Counter[str] = Counter()
+        covered: Counter[str] = Counter()
         for pattern in self.model.patterns:
             words = set(words_of(pattern.question))
-            for way in pattern.strategies:
+            for strategy in pattern.strategies:
                 met.update(words)
-                taken.update(self._taken_up(words, way.moves))
-        return {word: taken[word] / times for word, times in met.items()}
+                covered.update(self._coverage_of_all(words, strategy.moves))
+        return {word: covered[word] / times for word, times in met.items()}
 
     def unasked(self, head: tuple[str, ...], form: Form) -> float:
         """What it costs that a last hop does not ask for what a question begins with.
@@ -323,25 +323,25 @@ class _KnownQuestions:
         """What a form says and known questions say: one that it is asked for is to say it, too."""
         return (word for word in _core_words(form) if self._frequency[word])
 
-    def unusual(self, form: Form, said: tuple[str, ...]) -> float:
-        """How much words say that a form and known questions have, and what is said has not."""
-        return self.information(word for word in self._usual(form) if not _has(said, word))
+    def unusual(self, form: Form, context: tuple[str, ...]) -> float:
+        """How much words say that a form and known questions have, and the context has not."""
+        return self.information(word for word in self._usual(form) if not _has(context, word))
 
     def _share(self, head: tuple[str, ...], form: Form) -> float:
         """How much of what a question begins with is what a form begins with."""
-        return self._head_said(head, form) / self._most_said(head)
+        return self._shared_head(head, form) / self._most_said(head)
 
-    def _head_said(self, head: Sequence[str], form: Form) -> float:
+    def _shared_head(self, head: Sequence[str], form: Form) -> float:
         words = map(_head, form.phrasings)
-        return max(self.information(word for word in head if _has(one, word)) for one in words)
+        return max(self.information(word for word in head if _has(own, word)) for own in words)
 
     def _most_of_head(self, head: tuple[str, ...]) -> float:
-        return max((self._head_said(head, form) for form in self.model.forms), default=0.0) or 1.0
+        return max((self._shared_head(head, form) for form in self.model.forms), default=0.0) or 1.0
 
     @cached_property
     def _usual_share(self) -> float:
-        ways = [(one, way) for one in self.model.patterns for way in one.strategies]
-        shares = [self._share(_head(one.question), way.moves[-1].form) for one, way in ways]
+        ways = [(kind, each) for kind in self.model.patterns for each in kind.strategies]
+        shares = [self._share(_head(kind.question), each.moves[-1].form) for kind, each in ways]
         return sum(shares) / max(1, len(shares))
 
     @cached_property
@@ -355,27 +355,27 @@ class _KnownQuestions:
         """
         users: dict[tuple[Form, tuple[int | str, ...]], set[str]] = {}
         havers: dict[str, set[str]] = {}
-        said: set[str] = set()
+        spoken: set[str] = set()
         for pattern in self.model.patterns:
-            moves = [move for one in pattern.strategies for move in one.moves]
+            moves = [move for strategy in pattern.strategies for move in strategy.moves]
             for move in moves:
                 users.setdefault((move.form, move.arguments), set()).add(pattern.question)
             for word in words_of(pattern.question):
                 havers.setdefault(word, set()).add(pattern.question)
                 if any(says(move.form, word) for move in moves):
-                    said.add(word)
-        found: dict[tuple[Form, tuple[int | str, ...]], set[str]] = defaultdict(set)
+                    spoken.add(word)
+        by_hop: dict[tuple[Form, tuple[int | str, ...]], set[str]] = defaultdict(set)
         for word, having in havers.items():
             own_words = {
-                hop: sum(says(hop[0], one) for text in using for one in words_of(text)) / len(using)
+                hop: sum(says(hop[0], own) for text in using for own in words_of(text)) / len(using)
                 for hop, using in users.items()
                 if having == using or 3 * len(having & using) > 2 * len(having | using)
             }
             least = min(own_words.values(), default=0.0)
             for hop, own in own_words.items():
-                if says(hop[0], word) or (word not in said and own == least):
-                    found[hop].add(word)
-        return defaultdict(frozenset, {hop: frozenset(words) for hop, words in found.items()})
+                if says(hop[0], word) or (word not in spoken and own == least):
+                    by_hop[hop].add(word)
+        return defaultdict(frozenset, {hop: frozenset(words) for hop, words in by_hop.items()})
 
     # Beginnings and ends of known ways, put together.
 
@@ -385,20 +385,20 @@ class _KnownQuestions:
             return []
         best: dict[_Moves, float] = {}
         words = words_of(pattern.question)
-        heads = {one.moves[:at] for one in pattern.strategies for at in range(1, len(one.moves))}
+        heads = {each.moves[:at] for each in pattern.strategies for at in range(1, len(each.moves))}
         for other in self.model.patterns:
             extra, lacking = _differing(words, words_of(other.question))
-            for head, one in itertools.product(heads, other.strategies):
+            for head, end in itertools.product(heads, other.strategies):
                 # The ends come in at the same place, and what the beginnings say is no difference.
-                moves = (*head, *one.moves[len(head) :])
+                moves = (*head, *end.moves[len(head) :])
                 if _goes_on(moves[len(head) :]):
-                    differing = (*_unsaid(extra, head), *_unsaid(lacking, one.moves[: len(head)]))
+                    differing = (*_unsaid(extra, head), *_unsaid(lacking, end.moves[: len(head)]))
                     cost = _SPLICED + _DIFFERENT * self.information(differing)
                     best[moves] = min(cost, best.get(moves, math.inf))
-        known = {one.moves for one in pattern.strategies}
-        entities = max(map(_needs, known))
-        usable = (one for one in best.items() if one[0] not in known and _needs(one[0]) <= entities)
-        return sorted(usable, key=lambda one: (one[1], str(one[0])))[:_CHANGED_WAYS]
+        own = {each.moves for each in pattern.strategies}
+        entities = max(map(_needs, own))
+        usable = (new for new in best.items() if new[0] not in own and _needs(new[0]) <= entities)
+        return sorted(usable, key=lambda pair: (pair[1], str(pair[0])))[:_CHANGED_WAYS]
 
     def _spliced(self, words: tuple[str, ...], entities: tuple[str, ...]) -> Iterable[Analogy]:
         """New chains of known hops, by how many of the question's words they say."""
@@ -410,8 +410,8 @@ class _KnownQuestions:
                 {word for move in moves for word in self.associated[move.form, move.arguments]}
             )
             forms = dict.fromkeys(move.form for move in moves)
-            said = tuple(word for form in forms for word in _form_words(form))
-            extra = tuple(word for word in own if word not in associated and not _has(said, word))
+            spoken = tuple(word for form in forms for word in _form_words(form))
+            extra = tuple(word for word in own if word not in associated and not _has(spoken, word))
             usual = (word for form in forms for word in self._usual(form))
             lacking = tuple(
                 word for word in dict.fromkeys((*associated, *usual)) if not _has(own, word)
@@ -428,30 +428,33 @@ class _KnownQuestions:
         return list(dict.fromkeys((*head, *tail) for head in heads for tail in tails))
 
 
-def _twice(asked: Sequence[_Option]) -> int:
+def _twice(options: Sequence[_Option]) -> int:
     """How many hops are changed for a word that another was changed for, in place of others."""
+    replaced = [option.replaces for option in options]
     return sum(
-        any(new & other and not gone & away for away, other in (one.replaces for one in asked[:at]))
-        for at, (gone, new) in enumerate(one.replaces for one in asked)
+        any(new & other and not gone & away for away, other in replaced[:at])
+        for at, (gone, new) in enumerate(replaced)
     )
 
 
 def _costs(pattern: Pattern) -> list[tuple[Strategy, float]]:
-    return [(one, -math.log(one.seen / pattern.seen)) for one in pattern.strategies if one.seen > 0]
+    """Each strategy of a kind that was seen, and what it costs: how rarely it was the one."""
+    counted = [strategy for strategy in pattern.strategies if strategy.seen > 0]
+    return [(strategy, -math.log(strategy.seen / pattern.seen)) for strategy in counted]
 
 
 def _needs(moves: Iterable[Move]) -> int:
     """How many entities a question has to have."""
-    used = (one for move in moves for one in move.arguments)
-    return max((one for one in used if isinstance(one, int)), default=0)
+    used = (arg for move in moves for arg in move.arguments)
+    return max((arg for arg in used if isinstance(arg, int)), default=0)
 
 
 def _shorter(moves: _Moves) -> Iterable[_Moves]:
     """A way with one hop left out each; what asked of its answer asks what it asked of."""
-    for at, left in enumerate(moves):
-        own = next((one for one in left.arguments if isinstance(one, int)), 0)
+    for at, hop in enumerate(moves):
+        own = next((arg for arg in hop.arguments if isinstance(arg, int)), 0)
         rest = [
-            replace(move, arguments=tuple(_moved(one, place - at, own) for one in move.arguments))
+            replace(move, arguments=tuple(_moved(arg, place - at, own) for arg in move.arguments))
             for place, move in enumerate(moves[at + 1 :], at + 1)
         ]
         usable = all(0 not in move.arguments and move.over is None for move in rest)
@@ -459,7 +462,7 @@ def _shorter(moves: _Moves) -> Iterable[_Moves]:
             # A hop that no longer goes over an answer is asked once.
             asks = (
                 move
-                if any(isinstance(one, int) and one < 0 for one in move.arguments)
+                if any(isinstance(arg, int) and arg < 0 for arg in move.arguments)
                 else replace(move, mode=Mode.PLAIN, then=(), over=None)
                 for move in rest
             )
@@ -478,10 +481,10 @@ def _moved(argument: int | str, behind: int, own: int) -> int | str:
 def _goes_on(moves: Sequence[Move]) -> bool:
     """Whether moves use, of what came before them, the last answer alone."""
     back = [
-        at + one
+        at + arg
         for at, move in enumerate(moves)
-        for one in (*move.arguments, move.over)
-        if isinstance(one, int) and one < 0
+        for arg in (*move.arguments, move.over)
+        if isinstance(arg, int) and arg < 0
     ]
     return all(place >= -1 for place in back) and -1 in back
 
@@ -504,20 +507,20 @@ def _differing(
 
 
 def _unsaid(words: Iterable[str], moves: Iterable[Move]) -> list[str]:
-    said = tuple(word for move in moves for word in _form_words(move.form))
-    return [word for word in words if not _has(said, word)]
+    spoken = tuple(word for move in moves for word in _form_words(move.form))
+    return [word for word in words if not _has(spoken, word)]
 
 
 @lru_cache(maxsize=8192)
 def _form_words(form: Form) -> tuple[str, ...]:
     """The words of all phrasings of a form."""
-    return tuple(dict.fromkeys(word for one in form.phrasings for word in words_of(one)))
+    return tuple(dict.fromkeys(word for phrasing in form.phrasings for word in words_of(phrasing)))
 
 
 @lru_cache(maxsize=8192)
 def _core_words(form: Form) -> tuple[str, ...]:
     """The words that all phrasings of a form have, in some form of them."""
-    phrasings = [words_of(one) for one in form.phrasings]
+    phrasings = [words_of(phrasing) for phrasing in form.phrasings]
     return tuple(
         word for word in _form_words(form) if all(_has(phrasing, word) for phrasing in phrasings)
     )
@@ -531,7 +534,7 @@ def says(form: Form, word: str) -> bool:
 @lru_cache(maxsize=65536)
 def _has(words: tuple[str, ...], word: str) -> bool:
     """Whether one of the words is a form of a word."""
-    return any(_same_stem(one, word) for one in words)
+    return any(_same_stem(other, word) for other in words)
 
 
 @lru_cache(maxsize=65536)

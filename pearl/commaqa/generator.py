@@ -24,7 +24,7 @@ from pearl.commaqa.theories import (
     Node,
     Theory,
     can_ask,
-    divided,
+    divide,
     filled,
     make_world,
     predicate_of,
@@ -249,7 +249,7 @@ def generate(
         InputError: the schema gives no such questions; names the place.
     """
     seeds = f"{schema.name}/{split}/{part}/{seed}"
-    train, test = divided(schema, split, theories_of(schema))
+    train, test = divide(schema, split, theories_of(schema))
     theories = test if part == PARTS[-1] else train
     held = schema.splits[split].held_out
     source = {"schema": schema.name, "split": split, "part": part, "seed": seed}

@@ -91,8 +91,8 @@ class Move:
 
 def fits(move: Move, entities: int, answers: int) -> bool:
     """Whether the question has the entities, and the run the answers, that a move uses."""
-    used = [one for one in (*move.arguments, move.over) if isinstance(one, int)]
-    return all(one <= entities if one > 0 else -one <= answers for one in used)
+    used = [arg for arg in (*move.arguments, move.over) if isinstance(arg, int)]
+    return all(arg <= entities if arg > 0 else -arg <= answers for arg in used)
 
 
 def hop_of(move: Move, agent: str, entities: Sequence[str], number: int) -> Hop:
@@ -105,8 +105,8 @@ def hop_of(move: Move, agent: str, entities: Sequence[str], number: int) -> Hop:
         number: the hop's own, counted from 1.
     """
     filled = [
-        one if isinstance(one, str) else entities[one - 1] if one > 0 else f"#{number + one}"
-        for one in move.arguments
+        arg if isinstance(arg, str) else entities[arg - 1] if arg > 0 else f"#{number + arg}"
+        for arg in move.arguments
     ]
     of = None if move.over is None else number + move.over
     return Hop(print_operation(Operation(move.mode, of, move.then)), agent, move.form.fill(filled))
@@ -158,8 +158,8 @@ def _form_of_hop(hop: Hop, language: Language) -> tuple[Form, tuple[str, ...]]:
 def _form_of_template(template: Template) -> Form:
     slots = [slot for slot, _ in template.inputs]
     return Form(
-        tuple(BLANK.join(one.fixed) for one in template.phrasings),
-        tuple(tuple(map(slots.index, one.slots)) for one in template.phrasings),
+        tuple(BLANK.join(phrasing.fixed) for phrasing in template.phrasings),
+        tuple(tuple(map(slots.index, phrasing.slots)) for phrasing in template.phrasings),
     )
 
 
@@ -196,10 +196,10 @@ def opened(text: str, entities: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     Returns:
         ``("Who threw discus shorter than {1}?", ("48.0",))``.
     """
-    known = sorted({one for one in entities if one}, key=lambda one: (-len(one), one))
-    if not known:
+    names = sorted({name for name in entities if name}, key=lambda name: (-len(name), name))
+    if not names:
         return text, ()
-    either = "|".join(map(re.escape, known))
+    either = "|".join(map(re.escape, names))
     inside: list[str] = []
 
     def hole(match: re.Match[str]) -> str:
@@ -216,7 +216,7 @@ def known_entities(text: str, valid: Collection[str]) -> tuple[str, ...]:
     ``valid`` has examples of valid inputs, of all types together.
     """
     words = list(_WORD.finditer(text))
-    spans = {text[one.start() : other.end()] for one in words for other in words}
+    spans = {text[first.start() : last.end()] for first in words for last in words}
     return tuple(sorted({*(spans & set(valid)), *_NUMBER.findall(text)} - {""}))
 
 
@@ -258,7 +258,7 @@ def longest_match(text: str, patterns: Iterable[str]) -> tuple[str, tuple[str, .
         for pattern in patterns
         if (match := _matcher(pattern).fullmatch(text)) is not None
     ]
-    return max(matches, key=lambda one: (len(words_of(one[0])), one[0]), default=None)
+    return max(matches, key=lambda match: (len(words_of(match[0])), match[0]), default=None)
 
 
 # What was learned.
@@ -347,7 +347,7 @@ class Model:
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
-        texts = [one.question for one in self.patterns]
+        texts = [pattern.question for pattern in self.patterns]
         texts += [phrasing for form in self.forms for phrasing in form.phrasings]
         return frozenset(word for text in texts for word in words_of(text))
 
@@ -358,7 +358,7 @@ class Model:
     def openings(self, question: str, most: int) -> list[tuple[str, tuple[str, ...]]]:
         """The same with each choice of up to so many entities, as a new word may be none."""
         strange = strange_entities(question, self._vocabulary)
-        words = (word for one in strange for word in one.split())
+        words = (word for phrase in strange for word in phrase.split())
         strange = tuple(dict.fromkeys((*strange, *words)))
         sizes = range(1 if strange else 0, most + 1)
         chosen = (some for size in sizes for some in itertools.combinations(strange, size))
@@ -366,10 +366,10 @@ class Model:
 
     def agent_costs(self, form: Form) -> list[tuple[str, float]]:
         """All agents, and what it costs to ask each: how rarely it was the one to answer."""
-        seen = self.forms.get(form, {})
-        total = sum(seen.values())
+        counts = self.forms.get(form, {})
+        total = sum(counts.values())
         return [
-            (agent, -math.log(seen[agent] / total) if seen.get(agent) else _STRANGER)
+            (agent, -math.log(counts[agent] / total) if counts.get(agent) else _STRANGER)
             for agent in self.agents
         ]
 
@@ -379,18 +379,19 @@ def write_model(model: Model) -> str:
     forms = sorted(model.forms, key=lambda form: (form.phrasings, form.orders))
     numbers = {form: number for number, form in enumerate(forms, 1)}
 
-    def pattern(one: Pattern) -> str:
+    def pattern_text(pattern: Pattern) -> str:
         """A pattern, one move a line."""
         strategies = []
-        for way in one.strategies:
-            moves = ",\n  ".join(_json(_move_data(move, numbers)) for move in way.moves)
-            strategies.append(f'{{"seen": {way.seen}, "moves": [\n  {moves}]}}')
+        for strategy in pattern.strategies:
+            moves = ",\n  ".join(_json(_move_data(move, numbers)) for move in strategy.moves)
+            strategies.append(f'{{"seen": {strategy.seen}, "moves": [\n  {moves}]}}')
         joined = ",\n ".join(strategies)
-        return f'{{"question": {_json(one.question)}, "strategies": [\n {joined}]}}'
+        return f'{{"question": {_json(pattern.question)}, "strategies": [\n {joined}]}}'
 
-    def classifier(one: HopClassifier) -> str:
-        tells = {"scope": one.scope, "bias": one.bias, "phrases": dict(one.weights)}
-        return _json(_move_data(one.move, numbers) | tells)
+    def classifier_text(classifier: HopClassifier) -> str:
+        weights = dict(classifier.weights)
+        tells = {"scope": classifier.scope, "bias": classifier.bias, "phrases": weights}
+        return _json(_move_data(classifier.move, numbers) | tells)
 
     sections = {
         "forms": [
@@ -398,9 +399,9 @@ def write_model(model: Model) -> str:
             f'"agents": {_json(dict(sorted(model.forms[form].items())))}}}'
             for form in forms
         ],
-        "patterns": map(pattern, model.patterns),
+        "patterns": map(pattern_text, model.patterns),
         # The name is of the format, which has kept it.
-        "telltales": map(classifier, model.classifiers),
+        "telltales": map(classifier_text, model.classifiers),
     }
     head = {"kind": _KIND, "version": _VERSION, "learned_from": model.source}
     lines = [f"{_json(key)}: {_json(value)}" for key, value in head.items()]
@@ -457,20 +458,20 @@ def read_model(path: str) -> Model:
 def _model(data: Mapping[str, Any]) -> Model:
     forms: dict[int, Form] = {}
     agents: dict[Form, Mapping[str, int]] = {}
-    for one in data["forms"]:
-        parts = [HOLE.split(_is(str, text)) for text in one["phrasings"]]
+    for item in data["forms"]:
+        parts = [HOLE.split(_is(str, text)) for text in item["phrasings"]]
         orders = tuple(tuple(int(number) - 1 for number in part[1::2]) for part in parts)
         if not orders or any(set(order) != set(range(len(set(orders[0])))) for order in orders):
             raise ValueError
         form = Form(tuple(BLANK.join(part[::2]) for part in parts), orders)
-        forms[_is(int, one["number"])] = form
-        agents[form] = {name: _is(int, seen) for name, seen in one["agents"].items()}
+        forms[_is(int, item["number"])] = form
+        agents[form] = {name: _is(int, count) for name, count in item["agents"].items()}
 
     def move(data: Mapping[str, Any]) -> Move:
         operation, form, over = read_operation(data["operator"]), forms[data["form"]], None
         if data.get("over") is not None:
             over = _is(int, data["over"])
-        arguments = tuple(one if isinstance(one, str) else _is(int, one) for one in data["with"])
+        arguments = tuple(arg if isinstance(arg, str) else _is(int, arg) for arg in data["with"])
         if operation is None or operation.of or len(arguments) != form.blanks or 0 in arguments:
             raise ValueError
         if over is not None and (over >= 0 or operation.mode is Mode.PLAIN):
@@ -478,17 +479,17 @@ def _model(data: Mapping[str, Any]) -> Model:
         return Move(operation.mode, operation.then, form, arguments, over)
 
     patterns = []
-    for one in data["patterns"]:
+    for item in data["patterns"]:
         strategies = (
-            Strategy(tuple(map(move, way["moves"])), _is(int, way["seen"]))
-            for way in one["strategies"]
+            Strategy(tuple(map(move, entry["moves"])), _is(int, entry["seen"]))
+            for entry in item["strategies"]
         )
-        patterns.append(Pattern(_is(str, one["question"]), tuple(strategies)))
+        patterns.append(Pattern(_is(str, item["question"]), tuple(strategies)))
     classifiers = []
-    for one in data["telltales"]:
-        weights = {phrase: float(weight) for phrase, weight in one["phrases"].items()}
-        scope, bias = _is(str, one["scope"]), float(one["bias"])
-        classifiers.append(HopClassifier(move(one), scope, bias, weights))
+    for item in data["telltales"]:
+        weights = {phrase: float(weight) for phrase, weight in item["phrases"].items()}
+        scope, bias = _is(str, item["scope"]), float(item["bias"])
+        classifiers.append(HopClassifier(move(item), scope, bias, weights))
     source = _is(str, data["learned_from"])
     return Model(source, agents, tuple(patterns), tuple(classifiers))
 

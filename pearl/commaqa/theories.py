@@ -148,7 +148,7 @@ def _nodes(schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]
                 _check_number(len(inner[-1]), schema)
             for parts in product(*inner):
                 node = Node(piece, way, parts)
-                if sum(len(one.piece.ways[one.way]) for one in node.nodes) <= most:
+                if sum(len(each.piece.ways[each.way]) for each in node.nodes) <= most:
                     yield node
 
 
@@ -185,7 +185,7 @@ def _flatten(node: Node | str, calls: list[Call], leaves: list[str]) -> int:
         return holes[0]
     before = len(calls)
     for step in steps:
-        arguments = tuple(holes[-one - 1] if one < 0 else before + one for one in step.arguments)
+        arguments = tuple(holes[-arg - 1] if arg < 0 else before + arg for arg in step.arguments)
         first = next((argument for argument in arguments if argument > 0), 0)
         operation = step.operation or (_OVER_ALL if first else _ONCE)
         over = 0 if operation.mode is Mode.PLAIN else first
@@ -193,10 +193,10 @@ def _flatten(node: Node | str, calls: list[Call], leaves: list[str]) -> int:
     return len(calls)
 
 
-def divided(
+def divide(
     schema: Schema, split: str, theories: tuple[Theory, ...]
 ) -> tuple[tuple[Theory, ...], tuple[Theory, ...]]:
-    """Which theories training and development questions are made of, and which test questions.
+    """Say which theories training and development questions are made of, and which test questions.
 
     In a split that holds pairs out, a test question has at least one of them and no training
     question has any, while every ask and every piece of a test question also comes in training. In
@@ -206,8 +206,8 @@ def divided(
         InputError: there is no such split, or it does not hold what it says.
     """
     if split not in schema.splits:
-        known = ", ".join(schema.splits)
-        raise InputError(f"{schema.path}: no split is called {split}: use {known}.")
+        names = ", ".join(schema.splits)
+        raise InputError(f"{schema.path}: no split is called {split}: use {names}.")
     if split == IID:
         return theories, theories
     if named := schema.splits[split].kinds:
@@ -220,7 +220,7 @@ def divided(
     for pair in schema.splits[split].held_out:
         if not any(pair in theory.pairs for theory in test):
             raise InputError(f"{place}: no question puts {pair[1]} to the answer of {pair[0]}.")
-    seen, needed = (
+    trained, needed = (
         dict.fromkeys(
             [f"ask {call.ask}" for theory in those for call in theory.calls]
             + [f"piece {node.piece.name}" for theory in those for node in theory.root.nodes]
@@ -228,7 +228,7 @@ def divided(
         for those in (train, test)
     )
     for part in needed:
-        if part not in seen:
+        if part not in trained:
             raise InputError(f"{place}: no training question is left with the {part}.")
     return train, test
 
@@ -241,15 +241,15 @@ def _of_kinds(
     Raises:
         InputError: there is no such theory; names one that is close.
     """
-    known = {theory.name: theory for theory in theories}
+    by_name = {theory.name: theory for theory in theories}
     for name in names:
-        if name not in known:
-            close = get_close_matches(name, known, 1) or list(known)[:3]
+        if name not in by_name:
+            close = get_close_matches(name, by_name, 1) or list(by_name)[:3]
             raise InputError(
                 f"{schema.path}: splits.{split}: there is no kind of question {name}: use "
                 f"{', '.join(close)}."
             )
-    return tuple(known[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 # Possible worlds.
@@ -377,7 +377,7 @@ def _chosen_relations(theory: Theory, schema: Schema, random: Random) -> frozens
     pieces = [piece for piece in schema.pieces.values() if len(piece.ways) > 1]
     random.shuffle(pieces)
     pieces.sort(key=lambda piece: piece.name not in ways)
-    kept = set(theory.relations)
+    present = set(theory.relations)
     gone: set[str] = set()
     for piece in pieces:
         looked = [schema.looked_up(way) for way in piece.ways]
@@ -385,10 +385,10 @@ def _chosen_relations(theory: Theory, schema: Schema, random: Random) -> frozens
         if not open_ways:
             continue
         way = ways[piece.name] if piece.name in ways else random.choice(open_ways)
-        kept |= looked[way]
+        present |= looked[way]
         for at, needed in enumerate(looked):
-            if at != way and not needed & gone and needed - kept:
-                gone.add(random.choice(sorted(needed - kept)))
+            if at != way and not needed & gone and needed - present:
+                gone.add(random.choice(sorted(needed - present)))
     return frozenset(schema.relations) - gone
 
 
@@ -400,15 +400,15 @@ def _facts(
     same = relation.kinds[0] == relation.kinds[1]
     facts: list[Fact] = []
     deck: list[str] = []
-    for one in first:
-        wanted = random.randint(*relation.each)
+    for subject in first:
+        count = random.randint(*relation.each)
         others: list[str] = []
-        while len(others) < wanted:
+        while len(others) < count:
             if not deck:
                 deck = random.sample(second, len(second))
             other = deck.pop()
-            if other not in others and not (same and other == one):
+            if other not in others and not (same and other == subject):
                 others.append(other)
-        facts += [(one, other) for other in others]
+        facts += [(subject, other) for other in others]
     random.shuffle(facts)
     return tuple(facts)
