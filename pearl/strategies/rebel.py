@@ -232,7 +232,8 @@ class Rebel:
         why = self._why
         if not self._recalled and self._has(1):
             yield Attempt((self._from_memory(),))
-        short = f" It took its {self.limits.calls} calls: allow more." if self._short else ""
+        made = f" It made {self.spent.calls} of its {self.limits.calls} calls, and what is next"
+        short = f"{made} takes more: allow more." if self._short else ""
         raise RunError(f"There is no answer to “{self._question[:120]}”: {why}{short}")
 
     # --- the turns ---
