@@ -383,7 +383,7 @@ def _by_words(model: Model) -> bool:
     return any(reader.name == "offline" for reader in readers_of(model))
 
 
-def lacked(question: str, text: str, quotes: Sequence[Quote], model: Model) -> tuple[str, ...]:
+def find_lacks(question: str, text: str, quotes: Sequence[Quote], model: Model) -> tuple[str, ...]:
     """What `Answer.lacks` is for an answer's text and what it quotes."""
     if not (quotes and _by_words(model) and only_quotes(text, quotes)):
         return ()
@@ -437,7 +437,7 @@ async def answer(
     guessed = is_guess(model, map(finished.values.get, finished.outputs), option)
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     quotes = quotes or passages_given(journal.entries, finished.text, document)
-    lacks = lacked(question, finished.text, quotes, model)
+    lacks = find_lacks(question, finished.text, quotes, model)
     window = learned_window(model.identity).notice
     near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""
     notices = (model.notice, window, prepared.notice, PICKED if guessed else "", near)
@@ -462,7 +462,7 @@ async def answer(
 
 
 @asynccontextmanager
-async def opened_tools(tools: str | tuple[Action, ...]) -> AsyncIterator[Toolbox | None]:
+async def open_tools(tools: str | tuple[Action, ...]) -> AsyncIterator[Toolbox | None]:
     """The tools of a file, as `load_tools` takes it and raises `InputError`, or functions as tools,
     or none where none are named; what they hold is let go at the end."""
     if not tools:

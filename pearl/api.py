@@ -19,7 +19,7 @@ from pearl.answer import (
     context_for,
     heading,
     open_session,
-    opened_tools,
+    open_tools,
 )
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
@@ -72,7 +72,7 @@ def check(
         selection: which rules speak.
     """
     parsed = parse(plan) if isinstance(plan, str) else plan
-    return _check(parsed, chosen_library(library) or load_library(), selection)
+    return _check(parsed, as_library(library) or load_library(), selection)
 
 
 def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
@@ -83,9 +83,7 @@ def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
         library: the actions it may call; by default those Pearl ships.
         unsafe: also take fixes that guess at the meaning.
     """
-    return _fix(
-        Source("<plan>", plan), chosen_library(library) or load_library(), unsafe=unsafe
-    ).text
+    return _fix(Source("<plan>", plan), as_library(library) or load_library(), unsafe=unsafe).text
 
 
 def format(plan: str) -> str:
@@ -135,8 +133,8 @@ async def write_plan(
         ModelError: the model gave no usable answer.
     """
     question = _question(question)
-    model = chosen_model(model)
-    prepared = prepare("pearl", planner_of(model).name, chosen_library(library), demonstrations)
+    model = as_model(model)
+    prepared = prepare("pearl", planner_of(model).name, as_library(library), demonstrations)
     write = narrowed(WritePlan(question, prepared.library, prepared.demonstrations), shown)
     head = heading(question, None, prepared.library, model, prepared.demonstrated)
     window = context_for(planner_of(model))
@@ -201,11 +199,11 @@ async def ask(
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    model = chosen_model(model)
+    model = as_model(model)
     settings = Settings(limits=limits_within(depth), shown=shown, turns=turns)
     planner = planner_of(model).name
-    chosen = chosen_tools(tools)
-    prepared = prepare(strategy, planner, chosen_library(library), demonstrations, settings, chosen)
+    chosen = as_tools(tools)
+    prepared = prepare(strategy, planner, as_library(library), demonstrations, settings, chosen)
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
@@ -216,7 +214,7 @@ async def ask(
     opened = open_session(
         model, head, "ask", store, context=context, cache=cache, began=began, constrain=constrain
     )
-    async with opened_tools(chosen) as toolbox, opened as session:
+    async with open_tools(chosen) as toolbox, opened as session:
         cached = cached_tools(toolbox, session, question) if toolbox else None
         session = replace(session, examples=examples)
         return await answer(prepared, question, source, options, session, watch, cached)
@@ -258,12 +256,12 @@ async def run(
                 diagnostics=plan.diagnostics,
             )
         plan = plan.plan
-    actions = chosen_library(library) or load_library()
+    actions = as_library(library) or load_library()
     parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
     prepared = prepare_plan(parsed, actions)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
-    model = with_library(chosen_model(model), (actions,))
+    model = with_library(as_model(model), (actions,))
     question, source = parsed.plan.question, _document(document)
     check_options(options)
     head, context = heading(question, source, actions, model), context or context_for(model)
@@ -273,7 +271,7 @@ async def run(
         return await answer(prepared, question, source, options, session, watch)
 
 
-def chosen_library(library: Actions) -> Library | None:
+def as_library(library: Actions) -> Library | None:
     """A library that is given itself, or by what `load_library` takes."""
     if library is None or isinstance(library, Library):
         return library
@@ -284,12 +282,12 @@ def chosen_library(library: Actions) -> Library | None:
     return load_library(*(item.action if isinstance(item, OwnAction) else item for item in items))
 
 
-def chosen_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:
-    """Tools as `opened_tools` takes them."""
+def as_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:
+    """Tools as `open_tools` takes them."""
     return tools if isinstance(tools, str) else tuple(tool.action for tool in tools)
 
 
-def chosen_model(model: Model | str | None) -> Model:
+def as_model(model: Model | str | None) -> Model:
     """A model that is given itself, or by the name that `choose_model` takes."""
     return choose_model(model or "") if model is None or isinstance(model, str) else model
 

@@ -14,17 +14,17 @@ from pearl.answer import Answer, Began, context_for
 from pearl.api import (
     Actions,
     Document,
+    as_library,
+    as_model,
+    as_tools,
     ask,
     blocking,
-    chosen_library,
-    chosen_model,
-    chosen_tools,
     run,
     write_plan,
 )
 from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_results, run_job
-from pearl.jobs.progress import batch_progress, watched
+from pearl.jobs.progress import batch_progress, is_watched
 from pearl.jobs.questions import questions_in, read_index
 from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.ast import Plan
@@ -221,20 +221,20 @@ class Pearl:
                 was done until then is in the store.
         """
         setup, model = make_setup(
-            chosen_model(self.model),
+            as_model(self.model),
             strategy,
-            chosen_library(self.library),
+            as_library(self.library),
             self.demonstrations,
             Settings(limits=limits_within(depth), shown=shown, turns=turns),
             fit=self._fit,
-            plans=chosen_library(self.library) or load_library(),
+            plans=as_library(self.library) or load_library(),
             examples=examples,
-            tools=chosen_tools(tools),
+            tools=as_tools(tools),
         )
         index = read_index(str(questions), str(documents), CONCURRENT_TASKS)
         job = batch_job(index, str(output), setup)
         with self._settings(model) as settings:
-            done = await self._done(job, settings)
+            done = await self._do(job, settings)
             return JobResult(done.run, tuple(read_results(settings.store, done.run)), done)
 
     async def mine(
@@ -262,8 +262,8 @@ class Pearl:
             check_writable(str(output), (questions, exclude))
         seed, left_out = load_library(*named(seeds)), questions_in(str(exclude)) if exclude else ()
         examples = read_examples(str(questions), left_out)
-        with self._settings(chosen_model(self.model)) as settings:
-            done = await self._done(mine_job(examples, str(questions), seed, left_out), settings)
+        with self._settings(as_model(self.model)) as settings:
+            done = await self._do(mine_job(examples, str(questions), seed, left_out), settings)
             mined = gather(read_results(settings.store, done.run), seed)
         if output:
             write(str(output), mined.text)
@@ -302,7 +302,7 @@ class Pearl:
             source = library_source(str(library))
         if output:
             check_writable(str(output), (source.name,))
-        model, seeded = chosen_model(self.model), load_library(*named(seeds)).actions
+        model, seeded = as_model(self.model), load_library(*named(seeds)).actions
         actions = library_actions(source)
         if rounds := usual_rounds(model) if rounds is None else rounds:
             result = await condense_in_run(
@@ -343,9 +343,9 @@ class Pearl:
 
         check_writable(first_file(Path(output)))
         setup, model = make_setup(
-            chosen_model(self.model),
+            as_model(self.model),
             "pearl",
-            chosen_library(self.library),
+            as_library(self.library),
             self.demonstrations,
             fit=self._fit,
         )
@@ -354,7 +354,7 @@ class Pearl:
         scorer = find_metric(metric)
         model, how = with_grader(model, scorer), (index, setup, rounds, left_out, scorer)
         with self._settings(model) as settings:
-            done = await self._done(refine_job(*how), settings)
+            done = await self._do(refine_job(*how), settings)
             rows = tuple(read_results(settings.store, done.run))
         return Refined(done.run, rows, done, tuple(write_demonstrations(rows, Path(output))))
 
@@ -410,7 +410,7 @@ class Pearl:
         if not isinstance(self.demonstrations, str | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
         subset, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
-        own_library = chosen_library(self.library)
+        own_library = as_library(self.library)
         library = own_library or load_library(*subset.dataset.libraries)
         chosen = named(methods)
         mine = {method for method in chosen if not isinstance(method, str)}
@@ -433,10 +433,10 @@ class Pearl:
         folder, libraries = self.demonstrations or "", own_library.names if own_library else ()
         ready = prepare_methods(subset, library, names, sizes, folder, libraries, equip)
         job, model = ready.job(
-            chosen_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning
+            as_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning
         )
         with self._settings(model) as settings:
-            done = await self._done(job, settings)
+            done = await self._do(job, settings)
             return load_run(done.run, settings.store, settings.prices)
 
     ask_sync = blocking(ask)
@@ -464,6 +464,6 @@ class Pearl:
                 constrain=choose_mode(self.constrain),
             )
 
-    async def _done(self, job: Job, settings: JobSettings) -> JobProgress:
-        with batch_progress(quiet=self.quiet or not watched()) as changed:
+    async def _do(self, job: Job, settings: JobSettings) -> JobProgress:
+        with batch_progress(quiet=self.quiet or not is_watched()) as changed:
             return await run_job(job, settings, changed)

@@ -25,7 +25,7 @@ from pearl.review.pages import application
 from pearl.review.people import Admitted, ReviewSession, lay_out
 from pearl.review.queue import read_queue
 from pearl.store.database import open_database
-from pearl.viewer.serve import configured, listen
+from pearl.viewer.serve import listen, server_config
 from tests.forks import Fork
 from tests.shell import command
 
@@ -184,7 +184,7 @@ def reviewing(
 def served(app: Any) -> Iterator[int]:
     """An application on loopback, as long as the block lasts; its port."""
     taken = listen("127.0.0.1", 0)
-    server = uvicorn.Server(configured(app))
+    server = uvicorn.Server(server_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
     thread.start()
     try:

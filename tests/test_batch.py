@@ -640,7 +640,7 @@ def test_an_unforeseen_error_fails_its_question_and_no_other(
     assert "foresaw" not in rows["a"]["error"]["message"]
     assert rows["a"]["question"] == "About a?"
     # Outside of what a question does, too.
-    monkeypatch.setattr("pearl.jobs.batch._failed", _fails)
+    monkeypatch.setattr("pearl.jobs.batch._failed_row", _fails)
     assert batch().code == 1
     assert [row["error"]["reason"] for row in answers().values()] == ["internal"] * 3
     assert call("runs", "diff", "last", "last").code == 0

@@ -137,7 +137,7 @@ def main() -> None:
         click.echo(error.format_message(), err=True)
         code = 2
     except (click.ClickException, InputError) as error:
-        code = _failed(error)
+        code = _report_error(error)
     except OSError as error:
         # The screen or the pipe does not take it; what is still buffered would raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -148,7 +148,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _failed(error: click.ClickException | InputError) -> int:
+def _report_error(error: click.ClickException | InputError) -> int:
     """One line for a person, an object for a program, and the exit code."""
     message = str(error)
     code = 2

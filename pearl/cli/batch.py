@@ -84,7 +84,7 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
             return start(job, settings, changed)
         except ModelError as error:
             kind = Stopped if error.reason == "stopped" else NoAnswer
-            raise kind(f"{error} What was done is kept. To go on: {_again()}") from None
+            raise kind(f"{error} What was done is kept. To go on: {_resume_command()}") from None
 
 
 def tell_notes(index: QuestionIndex) -> None:
@@ -120,13 +120,13 @@ def complain(progress: JobProgress, where: str, noun: str = "question") -> None:
     if failed:
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and {where} says why. "
-            f"To try {'it' if failed == 1 else 'them'} again: {_again()}",
+            f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}",
             err=True,
         )
         raise SystemExit(NoAnswer.exit_code)
 
 
-def _again() -> str:
+def _resume_command() -> str:
     """The command that goes on with the run."""
     return f"pearl {shlex.join(word for word in sys.argv[1:] if word != '--restart')}"
 
@@ -232,7 +232,7 @@ def estimate_command(questions: str, concurrency: int, options: Options) -> None
     from pearl.store.database import address, is_there
 
     prices = load_prices(Path(options.prices) if options.prices else None)
-    model, why = _named(options)
+    model, why = _model_or_stand_in(options)
     setup, model = _setup(options, model)
     index = read_index(questions, options.documents)
     tell_notes(index)
@@ -256,7 +256,7 @@ def estimate_command(questions: str, concurrency: int, options: Options) -> None
         )
 
 
-def _named(options: Options) -> tuple[Model, str]:
+def _model_or_stand_in(options: Options) -> tuple[Model, str]:
     """Who is to answer; where that is not set up here, a stand-in of that name, and why.
 
     Raises:

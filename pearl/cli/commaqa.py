@@ -12,7 +12,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json, tell
-from pearl.jobs.progress import watched
+from pearl.jobs.progress import is_watched
 from pearl.lang.source import InputError, write
 from pearl.lang.text import counted, printable
 
@@ -52,7 +52,7 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
     if source == "gold":
         learned = learn_from_gold(read_worlds(worlds))
     else:
-        quiet = options.as_json or not watched()
+        quiet = options.as_json or not is_watched()
         report = (lambda _: None) if quiet else (lambda line: click.echo(printable(line), err=True))
         learned = learn_from_answers(read_worlds(worlds), report)
     seconds = time.monotonic() - started

@@ -142,7 +142,7 @@ def _lines(unread: Report) -> tuple[int, int]:
 def _in_run(
     work: Callable[..., Coroutine[Any, Any, Condensed]], options: Options
 ) -> tuple[Condensed, str]:
-    """The library that a model leads to, and the name of the run."""
+    """Condense with a model, in a run: the library, and the run's name."""
     from pearl.cli.output import progress, settle
     from pearl.store.database import address
 
@@ -150,11 +150,11 @@ def _in_run(
     with progress(quiet=options.as_json) as watch:
         how = partial(work, store=address(options.store), cache=not options.no_cache, watch=watch)
 
-        def started(began: Callable[[str], None], name: str) -> None:
+        def note_name(began: Callable[[str], None], name: str) -> None:
             names.append(name)
             began(name)
 
-        return settle(lambda began: how(began=partial(started, began))), names[0]
+        return settle(lambda began: how(began=partial(note_name, began))), names[0]
 
 
 def ask_about_merges(result: Condensed, seeds: Mapping[str, Action]) -> Condensed:

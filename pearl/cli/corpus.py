@@ -58,7 +58,7 @@ class Checks:
 
 
 class Checked(NamedTuple):
-    """What came of one text: the codes of its findings, errors among them, and what is said."""
+    """The findings of one text: their codes, how many are errors, and what is printed of them."""
 
     codes: tuple[str, ...]
     errors: int
@@ -120,7 +120,7 @@ def _leave_interrupts() -> None:
 
 
 def _check(checks: Checks, chunk: list[Input]) -> list[Checked]:
-    """A worker's task: some of many texts."""
+    """Check some of many texts, in a worker's process."""
     return _checker(checks).many(chunk)
 
 

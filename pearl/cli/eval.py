@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.batch import complain, do, job_settings
-from pearl.cli.options import GROUPS, Options, chosen_metric, load, shared
+from pearl.cli.options import GROUPS, Options, choose_metric, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError, write
 
@@ -133,7 +133,7 @@ def eval_command(
     if output:
         write(output, "".join(write_lines(evaluation)))
     if options.as_json:
-        summaries = list(map(_came_to, done, evaluations))
+        summaries = list(map(_summary, done, evaluations))
         first = summaries[0] if len(summaries) == 1 else {"models": summaries}
         emit_json({**first, "report": as_object(summarise(evaluation))})
     else:
@@ -171,7 +171,7 @@ def _jobs(
     from pearl.evaluate.preparation import equipped, prepare_methods
 
     fit = partial(context_for, policy=options.context, window=options.window)
-    equip = partial(equipped, metric=chosen_metric(options),
+    equip = partial(equipped, metric=choose_metric(options),
                     **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
     for folder in options.sets or ("",):
         how = (library, methods, sizes, folder, options.libraries, equip)
@@ -196,8 +196,8 @@ def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[Job
     return done
 
 
-def _came_to(done: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
-    """A run, and the means of its measures, as JSON data."""
+def _summary(done: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
+    """A run's progress, and the means of its measures, as JSON data."""
     from pearl.evaluate.report import means_of
 
     facts = done.as_object()

@@ -12,7 +12,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
 from pearl.cli.output import tell
-from pearl.jobs.progress import bar, watched
+from pearl.jobs.progress import bar, is_watched
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable, printable_lines
 
@@ -87,7 +87,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function to tell of the bytes that are read, and of how many.
     """
-    if quiet or not watched():
+    if quiet or not is_watched():
         yield lambda done, of: None
         return
     with bar("bar", "bytes", "{task.description}", "left") as update:

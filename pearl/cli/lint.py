@@ -71,7 +71,7 @@ def lint_command(
     inputs = each_input(paths, problems.append)
     if safe or unsafe or only_diff:
         selection = partial(selection_for, select, ignore)
-        fixed = _fixed(list(inputs), options.libraries, selection, unsafe=unsafe)
+        fixed = _fix_all(list(inputs), options.libraries, selection, unsafe=unsafe)
         if statistics or form != "terminal":
             if only_diff:
                 raise InputError("--diff prints what changes: leave out the other format.")
@@ -84,7 +84,7 @@ def lint_command(
                 click.echo("No fix would change anything.", err=True)
             _complain(problems)
             raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
-        inputs = (_written(before, after) for before, after in fixed)
+        inputs = (_write_fixed(before, after) for before, after in fixed)
     checks = Checks(options.libraries, select, ignore, "" if statistics else form, not no_cache)
     counts = _Counts()
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
@@ -105,14 +105,14 @@ def lint_command(
     raise click.exceptions.Exit(1 if problems or (counts.sources and not exit_zero) else 0)
 
 
-def _fixed(
+def _fix_all(
     inputs: list[Input],
     libraries: tuple[str, ...],
     selection: Callable[[Path | None], Selection],
     *,
     unsafe: bool,
 ) -> Iterator[tuple[Input, Input]]:
-    """Texts before and after their fixes; what cannot be fixed is refused before any of them."""
+    """Fix texts: each before and after. What cannot be fixed is refused before any is."""
     from pearl.cli.inputs import Kind, folder_of
     from pearl.lint.checker import fix
 
@@ -128,8 +128,8 @@ def _fixed(
         yield item, replace(item, source=source)
 
 
-def _written(before: Input, after: Input) -> Input:
-    """A text after its fixes, which takes the place of its file, or is printed."""
+def _write_fixed(before: Input, after: Input) -> Input:
+    """Write a fixed text over its file, or print it where it came from standard input."""
     source = after.source
     if source.name == "-":
         emit(source.text)
@@ -192,7 +192,7 @@ class _Counts:
     times: Counter[str] = field(default_factory=Counter)
 
     def parts(self, checked: Iterable[Checked], done: Callable[[], None]) -> Iterator[str]:
-        """What is said of texts, which are counted on the way."""
+        """What is printed of each text with findings; all are counted on the way."""
         for result in checked:
             self.checked += 1
             if result.codes:

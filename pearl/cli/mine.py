@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.batch import complain, do, job_settings, report, tell_notes
-from pearl.cli.options import Options, chosen_metric, load, shared
+from pearl.cli.options import Options, choose_metric, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError, refuse_same, write
 from pearl.lang.text import counted, printable
@@ -191,7 +191,7 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     left_out = questions_in(options.exclude) if options.exclude else frozenset()
     index = read_index(questions, options.documents, without=left_out)
     tell_notes(index)
-    metric = find_metric(chosen_metric(options))
+    metric = find_metric(choose_metric(options))
     settings = replace(settings, model=with_grader(settings.model, metric))
     job = refine_job(index, setup, rounds, left_out, metric)
     progress = do(job, settings, quiet=options.as_json)

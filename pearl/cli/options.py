@@ -381,7 +381,7 @@ def choose(model: str, planner: str = "", reader: str = "") -> Model:
     return ModelNames(planner or model, reader or model).choose()
 
 
-def chosen_metric(options: Options) -> Metric:
+def choose_metric(options: Options) -> Metric:
     """What scores answers, as the options of ``scoring`` say; empty for the usual comparison.
 
     Raises:

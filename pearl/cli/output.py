@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pearl.cli import NoAnswer, Stopped
-from pearl.jobs.progress import bar, watched
+from pearl.jobs.progress import bar, is_watched
 from pearl.lang.source import check_writable, write
 from pearl.lang.text import json_text, printable_lines
 
@@ -151,7 +151,7 @@ def progress(
         A function to tell the path of each call when it starts (False) and
         when it ends (True), or None where there is nobody to see it.
     """
-    if quiet or not watched():
+    if quiet or not is_watched():
         yield None
         return
     from pearl.models.local import Local

@@ -77,7 +77,7 @@ def call(path: str, name: str, values: tuple[str, ...], arguments: str, options:
         raise InputError(f"{path} has no tool {name}: use {', '.join(toolbox.tools)}.")
     filled = _arguments(toolbox.tools[name], values, arguments)
 
-    async def called() -> ToolReply:
+    async def call_and_close() -> ToolReply:
         try:
             return await toolbox.call(name, filled)
         finally:
@@ -85,7 +85,7 @@ def call(path: str, name: str, values: tuple[str, ...], arguments: str, options:
 
     started = time.monotonic()
     try:
-        reply = asyncio.run(called())
+        reply = asyncio.run(call_and_close())
     except ToolError as error:
         data = {"reason": error.reason, "seconds": round(time.monotonic() - started, 3)}
         if error.reason == "input":
@@ -101,7 +101,11 @@ def call(path: str, name: str, values: tuple[str, ...], arguments: str, options:
 
 
 def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str) -> dict[str, Any]:
-    """What a call is given, in either form."""
+    """The arguments of a call by name, from pairs or from one JSON object.
+
+    Raises:
+        InputError: both are there, or one cannot be read.
+    """
     if pairs and whole:
         raise InputError("PARAMETER=VALUE and --arguments exclude each other: give one of them.")
     if whole:

@@ -259,16 +259,16 @@ class _KnownQuestions:
         if self.model.classifiers:
             return analogies
         for text, entities in self.model.openings(question, self._most_entities):
-            analogies += self._compared(text, entities)
+            analogies += self._compare(text, entities)
         return analogies
 
-    def _compared(self, text: str, entities: tuple[str, ...]) -> list[Analogy]:
+    def _compare(self, text: str, entities: tuple[str, ...]) -> list[Analogy]:
         """Known ways that use all of the entities, and new ones, by the words of a question."""
         words = words_of(text)
         whole: list[Analogy] = []
         shorter: list[Analogy] = []
         for pattern in self.model.patterns:
-            extra, lacking = _differing(words, words_of(pattern.question))
+            extra, lacking = _difference(words, words_of(pattern.question))
             distance = _DIFFERENT * self.information((*extra, *lacking))
             for strategy, cost in _costs(pattern):
                 for moves in (strategy.moves, *_shorter(strategy.moves)):
@@ -279,7 +279,7 @@ class _KnownQuestions:
                     total = cost + distance + left_out
                     analogy = Analogy(moves, entities, total, extra, taken_up, lacking, words)
                     (shorter if left_out else whole).append(analogy)
-        spliced = self._spliced(words, entities)
+        spliced = self._splice(words, entities)
         changed = (sorted(those, key=lambda analogy: analogy.cost) for those in (shorter, spliced))
         return whole + [analogy for those in changed for analogy in those[:_CHANGED_WAYS]]
 
@@ -387,7 +387,7 @@ class _KnownQuestions:
         words = words_of(pattern.question)
         heads = {each.moves[:at] for each in pattern.strategies for at in range(1, len(each.moves))}
         for other in self.model.patterns:
-            extra, lacking = _differing(words, words_of(other.question))
+            extra, lacking = _difference(words, words_of(other.question))
             for head, end in itertools.product(heads, other.strategies):
                 # The ends come in at the same place, and what the beginnings say is no difference.
                 moves = (*head, *end.moves[len(head) :])
@@ -400,7 +400,7 @@ class _KnownQuestions:
         usable = (new for new in best.items() if new[0] not in own and _needs(new[0]) <= entities)
         return sorted(usable, key=lambda pair: (pair[1], str(pair[0])))[:_CHANGED_WAYS]
 
-    def _spliced(self, words: tuple[str, ...], entities: tuple[str, ...]) -> Iterable[Analogy]:
+    def _splice(self, words: tuple[str, ...], entities: tuple[str, ...]) -> Iterable[Analogy]:
         """New chains of known hops, by how many of the question's words they say."""
         own = tuple(dict.fromkeys(words))
         for moves in self._chains:
@@ -454,7 +454,7 @@ def _shorter(moves: _Moves) -> Iterable[_Moves]:
     for at, hop in enumerate(moves):
         own = next((arg for arg in hop.arguments if isinstance(arg, int)), 0)
         rest = [
-            replace(move, arguments=tuple(_moved(arg, place - at, own) for arg in move.arguments))
+            replace(move, arguments=tuple(_shift(arg, place - at, own) for arg in move.arguments))
             for place, move in enumerate(moves[at + 1 :], at + 1)
         ]
         usable = all(0 not in move.arguments and move.over is None for move in rest)
@@ -469,7 +469,7 @@ def _shorter(moves: _Moves) -> Iterable[_Moves]:
             yield (*moves[:at], *asks)
 
 
-def _moved(argument: int | str, behind: int, own: int) -> int | str:
+def _shift(argument: int | str, behind: int, own: int) -> int | str:
     """An argument of a hop that stands so far behind one that is left out, which asked of `own`."""
     if isinstance(argument, str) or argument > 0 or -argument < behind:
         return argument
@@ -498,7 +498,7 @@ def _head(text: str) -> tuple[str, ...]:
 # Words, which are alike where they are forms of one.
 
 
-def _differing(
+def _difference(
     words: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words that the one text has and the other has not, and the other way round."""

@@ -22,7 +22,7 @@ from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, from_row, rea
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import GRADING
-from pearl.jobs.workers import Listed, Task, unforeseen
+from pearl.jobs.workers import Listed, Task, internal_error
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
@@ -126,7 +126,7 @@ class Trials:
             outcome, score, measures = await self._try(method, example, session)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
             foreseen = isinstance(raised, RunError | ModelError | InputError)
-            error = raised if foreseen else unforeseen(raised)
+            error = raised if foreseen else internal_error(raised)
             reason = "input" if isinstance(error, InputError) else "reply"
             reason = error.reason if isinstance(error, ModelError) else reason
             message = str(error)

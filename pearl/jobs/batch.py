@@ -16,7 +16,7 @@ from pearl.answer import (
     context_for,
     heading,
     holds,
-    opened_tools,
+    open_tools,
 )
 from pearl.jobs.job import Job
 from pearl.jobs.questions import (
@@ -24,7 +24,7 @@ from pearl.jobs.questions import (
     QuestionIndex,
     QuestionTask,
 )
-from pearl.jobs.workers import Task, unforeseen
+from pearl.jobs.workers import Task, internal_error
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
@@ -58,7 +58,7 @@ class Setup:
         context: how much fits a prompt, and what to do with a longer document.
         plans: the actions that a question's own plan may call; None for the strategy's.
         examples: worked examples that a demand for a form shows, at most.
-        tools: what may be asked beside the document, as `opened_tools` takes it.
+        tools: what may be asked beside the document, as `open_tools` takes it.
     """
 
     prepared: Prepared
@@ -150,7 +150,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     try:
         if question.plan:
             prepared = prepare_plan(parse(question.plan), library, prepared.settings.passes)
-        async with opened_tools(setup.tools) as tools:
+        async with open_tools(setup.tools) as tools:
             box = cached_tools(tools, session, question.id) if tools else None
             args = (question.question, document, question.options, session, None, box)
             reply = await answer(prepared, *args)
@@ -166,12 +166,12 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
             correct = holds(conclusion(reply.text), question.gold)
         return _row(question, "answered", correct) | {name: data[name] for name in shown}
     except (RunError, ModelError, InputError) as error:
-        return _failed(question, session.journal, error)
+        return _failed_row(question, session.journal, error)
     except Exception as error:  # noqa: BLE001 - whatever it is, others go on
-        return _failed(question, session.journal, unforeseen(error))
+        return _failed_row(question, session.journal, internal_error(error))
 
 
-def _failed(
+def _failed_row(
     question: Question, journal: Journal, error: RunError | ModelError | InputError
 ) -> dict[str, Any]:
     """The row of a question without an answer: why, and how far it came."""
@@ -201,7 +201,7 @@ def _failed(
 
 
 def _row(question: Question, status: str, correct: bool | None) -> dict[str, Any]:
-    """What every row says."""
+    """The fields that every row has."""
     return {
         "id": question.id,
         "question": question.question,

@@ -203,7 +203,7 @@ def run_on_cluster(
     plugin = f"pearl-{run}"
     stopped: tuple[str, str] | None = None
     try:
-        with _connected(settings.scheduler) as client:
+        with _connect(settings.scheduler) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             order = _order(job, settings, store, scope, run, workers)
             client.register_plugin(DaskWorker(order), name=plugin)
@@ -276,7 +276,7 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Client]:
+def _connect(address: str) -> Iterator[Client]:
     """A client of the cluster, with at least one worker."""
     if address == "local":
         local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}

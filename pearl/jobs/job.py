@@ -37,7 +37,7 @@ CONCURRENT_TASKS = 64
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done.
+    """Tasks, and what is done with each of them.
 
     Args:
         kind: the command's name.
@@ -60,7 +60,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What a job is done with.
+    """How a job is done: by which model, within which limits, and where it is kept.
 
     Args:
         model: who answers.
@@ -131,8 +131,8 @@ async def run_job(
 
 @contextmanager
 def _begin(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress]]:
-    """The store, and a run in it to go on with, or a new one; it has ended where nothing stopped
-    it."""
+    """Open the store, and a run in it: the last one to go on with, or a new one. Where nothing
+    stops it, it is marked as ended."""
     tags = as_tags(settings.tags)
     with closing(open_store(settings.store)) as store:
         model, limits = settings.model, settings.limits

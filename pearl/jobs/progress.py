@@ -19,7 +19,7 @@ LINE_EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
 
 
-def watched() -> bool:
+def is_watched() -> bool:
     """Whether a person sees a bar while it moves: on a terminal, or in a notebook with widgets."""
     if sys.stderr is not None and sys.stderr.isatty():
         return True
@@ -78,7 +78,7 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
     """
     if quiet or sys.stderr is None:
         yield lambda _: None
-    elif watched():
+    elif is_watched():
         with bar("bar", "{task.description}") as update:
             update(description="reading the questions")
             yield lambda progress: update(

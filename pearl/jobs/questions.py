@@ -253,7 +253,7 @@ def read_index(
         near: dict[str, str] = {}
         try:
             for at, (name, row) in enumerate(question_rows(line, f"{path}:{number}")):
-                near = _mistyped(row)
+                near = _close_keys(row)
                 if entry := place(name, row, number, offset, at):
                     places.append(entry)
                 for key in near:
@@ -268,7 +268,7 @@ def read_index(
     return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
 
 
-def _mistyped(row: dict[str, Any]) -> dict[str, str]:
+def _close_keys(row: dict[str, Any]) -> dict[str, str]:
     """The keys of a row that are not read, each with the key close to it that the row lacks."""
     missing = tuple(key for key in (*ROW, *_ARTICLE) if row.get(key) is None)
     strange = sorted(row.keys() - {*ROW, *_ARTICLE})
@@ -372,10 +372,10 @@ def refuse(problems: Sequence[InputError]) -> None:
 
 def _read(question: Question, folder: Path) -> str:
     paths = question.documents or (question.document,)
-    return read_documents([str(_inside(path, folder)) for path in paths]).text
+    return read_documents([str(_path_within(path, folder)) for path in paths]).text
 
 
-def _inside(document: str, folder: Path) -> Path:
+def _path_within(document: str, folder: Path) -> Path:
     """A document's path, which may not lead out of the folder: who wrote the rows is not asked."""
     path = folder / document
     try:
@@ -388,7 +388,7 @@ def _inside(document: str, folder: Path) -> Path:
 
 
 def parse_question(row: dict[str, Any], name: str) -> Question:
-    """One row.
+    """Read a question from a row of its file.
 
     Args:
         row: its JSON object.

@@ -76,7 +76,7 @@ class OwnMetric:
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> float:
         """As `Scorer` has it."""
-        words = (worded(text, options) for text in (gold, answer))
+        words = (option_words(text, options) for text in (gold, answer))
         try:
             score = float(await call(self.function, question, *words))
         except Exception as error:
@@ -123,7 +123,7 @@ class Graded:
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> float:
         """As `Scorer` has it."""
-        gold, answer = (worded(text, options) for text in (gold, answer))
+        gold, answer = (option_words(text, options) for text in (gold, answer))
         inputs = (("question", question), ("rubric", str(self.rubric).strip()),
                   ("right_answer", gold), ("answer", answer))  # fmt: skip
         call = FillSchema(load_schema("grade"), inputs, model=self.model)
@@ -135,7 +135,7 @@ class Graded:
         return GRADES[reply["grade"]]
 
 
-def worded(text: str, options: Sequence[str]) -> str:
+def option_words(text: str, options: Sequence[str]) -> str:
     """An option's words in place of its letter."""
     at = ord(text) - ord("A") if len(text) == 1 else -1
     return options[at] if 0 <= at < len(options) else text

@@ -198,7 +198,7 @@ class Tasks(Protocol[T]):
         ...
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
-        """Some of them, in this order, each when it is drawn.
+        """The tasks of some ids, in their order, each when it is drawn.
 
         Raises:
             InputError: one cannot be read any more.
@@ -227,7 +227,7 @@ class Listed(Generic[T]):
         return tuple(self._tasks)
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
-        """Some of them."""
+        """The tasks of some ids, in their order."""
         return (self._tasks[name] for name in ids)
 
 
@@ -290,7 +290,7 @@ class Output:
         return InputError(f"{self._path} cannot be written ({error.strerror}): {advice}.")
 
 
-def unforeseen(error: BaseException) -> ModelError:
+def internal_error(error: BaseException) -> ModelError:
     """An error of Pearl's own, as what one task failed with: a line, and no reason to stop.
 
     It says where, and not the error's own words, which may hold anything, a key among it.
@@ -341,13 +341,13 @@ class WorkerPool:
             done: told each row, which is in the store by then.
         """
 
-        def drawn() -> Iterator[Task[Any]]:
+        def draw() -> Iterator[Task[Any]]:
             try:
                 yield from tasks
             except InputError as error:
                 self.engine.stop(ModelError("input", str(error)))
 
-        shared = drawn()
+        shared = draw()
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.size):
@@ -371,7 +371,7 @@ class WorkerPool:
                 session = Session(engine, journal, self.context, planning=planning)
                 row = await self.work(task, session)
             except Exception as error:  # noqa: BLE001 - whatever it is, others go on
-                failed = {"reason": "internal", "message": str(unforeseen(error)), "steps": []}
+                failed = {"reason": "internal", "message": str(internal_error(error)), "steps": []}
                 row = {"id": task.id, "status": "failed", "error": failed}
             finally:
                 progress.running -= 1

@@ -144,7 +144,7 @@ def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.A
             ids = _ids(text, span)
             return ids if isinstance(ids, Failure) else replace(action, provenance=ids)
         case "replaces":
-            older = _replaced(text, span)
+            older = _parse_replaced(text, span)
             if isinstance(older, Failure):
                 return older
             return replace(action, replaces=(*action.replaces, older))
@@ -206,7 +206,7 @@ def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
     return tuple(ids)
 
 
-def _replaced(text: str, span: Span) -> ast.Replaced | Failure:
+def _parse_replaced(text: str, span: Span) -> ast.Replaced | Failure:
     """``OLD(CTX, X) = (CTX, "all of {X}")``, in the language of plans."""
     equals = text.find("=", span.start, span.end)
     middle = equals if equals >= 0 else span.end
@@ -246,7 +246,7 @@ class Library:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as a list: a read-only mapping cannot be, and workers elsewhere need it."""
-        return _restored, (self.names, tuple(self.actions.values()))
+        return _rebuild, (self.names, tuple(self.actions.values()))
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -299,7 +299,8 @@ class Library:
         return Library(self.names, MappingProxyType({**self.actions, **own}))
 
 
-def _restored(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Library:
+def _rebuild(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Library:
+    """A library, of what it was pickled as."""
     return Library(names, MappingProxyType({action.name: action for action in actions}))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pearl.evaluate.errors import evenly
 from pearl.evaluate.results import Evaluation
-from pearl.jobs.scoring import GRADES, worded
+from pearl.jobs.scoring import GRADES, option_words
 from pearl.lang.source import InputError, read_rows
 from pearl.report.document import Table
 from pearl.review.agreement import MODEL, Agreement, agreement, pairs_table
@@ -55,8 +55,8 @@ def draw_answers(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
             "method": row.method,
             "id": row.id,
             "question": row.question,
-            "right_answer": worded(row.gold, row.options),
-            "answer": worded(row.answer or "", row.options),
+            "right_answer": option_words(row.gold, row.options),
+            "answer": option_words(row.answer or "", row.options),
             "by": "",
             "grade": "",
         }

@@ -23,7 +23,7 @@ from pearl.review.queue import LONGEST, Item
 from pearl.review.runs import read_run
 from pearl.review.verdicts import Verdict, Version
 from pearl.viewer.plans import Line, plain, plan_lines
-from pearl.viewer.serve import RefusedError, guarded, set_cookie
+from pearl.viewer.serve import RefusedError, set_cookie, with_guard
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -355,4 +355,4 @@ def application(session: ReviewSession, host: str, names: Sequence[str]) -> ASGI
         host: the address it listens on.
         names: further names under which it is reached.
     """
-    return guarded(make_app(session, PAGES), host, names)
+    return with_guard(make_app(session, PAGES), host, names)

@@ -40,9 +40,9 @@ from pearl.viewer.serve import (
     TROUBLES,
     RefusedError,
     describe_error,
-    guarded,
     set_cookie,
     static_files,
+    with_guard,
 )
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def application(shown: Shown, token: str) -> ASGIApp:
         held = request.cookies.get(shown.cookie, "")
         return hmac.compare_digest(held.encode("utf-8", "replace"), key.encode())
 
-    def routed(path: str, page: Page) -> Route:
+    def make_route(path: str, page: Page) -> Route:
         def answer(request: Request) -> Response:
             sent = request.query_params.get("token", "")
             if hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode()):
@@ -224,10 +224,10 @@ def application(shown: Shown, token: str) -> ASGIApp:
         return _page(text, status)
 
     app = Starlette(
-        routes=[*(routed(path, page) for path, page in PAGES.items()), route],
+        routes=[*(make_route(path, page) for path, page in PAGES.items()), route],
         exception_handlers=dict.fromkeys(TROUBLES, trouble),
     )
-    return guarded(app, "127.0.0.1", ())
+    return with_guard(app, "127.0.0.1", ())
 
 
 def _page(text: str, status: int = 200) -> Response:

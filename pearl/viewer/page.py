@@ -113,7 +113,7 @@ def run_page(
         sum=count_calls(call for _, call in calls),
         line=line,
         calls=line.calls if line else [(stage, call, None) for stage, call in calls],
-        checked=partial(_checked, library),
+        checked=partial(_check, library),
         prompts=read_prompts(entries, identities, asked_as, options, document.text, library),
     )
 
@@ -146,7 +146,8 @@ class Checked:
     remark: str = ""
 
 
-def _checked(library: Library | None, text: str, *, ran: bool) -> Checked:
+def _check(library: Library | None, text: str, *, ran: bool) -> Checked:
+    """Check a plan's text against its library, where that is at hand; ``ran``: it passed then."""
     if not text.strip():
         return Checked()
     source = Source("plan", text)

@@ -172,7 +172,7 @@ def address_of(sock: socket.socket, host: str, names: Sequence[str]) -> str:
     return f"http://{shown}:{port}"
 
 
-def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
+def with_guard(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
     """Lets requests through that were meant for this server, and adds `HEADERS` to every answer.
 
     A page of another site may have its own name lead to this machine; what
@@ -218,8 +218,8 @@ def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
     return guard
 
 
-def configured(app: ASGIApp) -> uvicorn.Config:
-    """How `serve` answers."""
+def server_config(app: ASGIApp) -> uvicorn.Config:
+    """The settings of uvicorn with which `serve` answers."""
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -276,4 +276,4 @@ def serve(app: ASGIApp, sock: socket.socket) -> None:
     """Answer until somebody stops the program."""
     import uvicorn
 
-    uvicorn.Server(configured(app)).run(sockets=[sock])
+    uvicorn.Server(server_config(app)).run(sockets=[sock])

@@ -153,14 +153,14 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
             ends[stage.key] = stage.decided - zero
         else:
             ends[stage.key] = max((ends[name] for name in stage.after if name in ends), default=0.0)
-    waited = {key: _waited(row, stages, ends) for key, row in rows.items()}
+    waited = {key: _awaited_stage(row, stages, ends) for key, row in rows.items()}
     chain = _chain(rows, waited)
     path = dict(chain)
     bars = [bar for row in rows.values() for bar in row.bars]
     placed: list[Row] = []
     at = TOP + TITLE
     for key, row in rows.items():
-        marked = _marked(row) if key in path else row.bars
+        marked = _mark_critical(row) if key in path else row.bars
         placed.append(replace(row, bars=marked, waited=waited[key], critical=key in path, top=at))
         at += row.lanes * row.lane_height + GAP + TITLE
     return Timeline(
@@ -185,7 +185,7 @@ def _bars(calls: Iterable[Call], zero: float) -> tuple[tuple[Bar, ...], int]:
     return tuple(bars), len(free)
 
 
-def _waited(row: Row, stages: Sequence[Stage], ends: Mapping[str, float]) -> str:
+def _awaited_stage(row: Row, stages: Sequence[Stage], ends: Mapping[str, float]) -> str:
     """The stage with calls that a stage started after: the last to end of those it needs."""
     by_key = {stage.key: stage for stage in stages}
     queue, visited, needed = list(row.stage.after), set[str](), list[str]()
@@ -213,7 +213,7 @@ def _chain(rows: Mapping[str, Row], waited: Mapping[str, str]) -> list[tuple[str
     return chain[::-1]
 
 
-def _marked(row: Row) -> tuple[Bar, ...]:
+def _mark_critical(row: Row) -> tuple[Bar, ...]:
     """A critical stage's bars: the last to end is critical, and what it began after, and so on."""
     chain: set[int] = set()
     last: Bar | None = row.last

@@ -166,14 +166,15 @@ class PrefixWarmup:
             if document not in self._first:
                 self._first[document] = loop.create_future()
                 try:
-                    return await self._noted(request)
+                    return await self._ask_and_note(request)
                 finally:
                     # Where it failed, the next one who waits goes alone.
                     self._first.pop(document).set_result(None)
             await asyncio.wait([self._first[document]])
-        return await self._noted(request)
+        return await self._ask_and_note(request)
 
-    async def _noted(self, request: Request) -> Reply:
+    async def _ask_and_note(self, request: Request) -> Reply:
+        """Answer, and note when the document was last used."""
         reply = await self.ask(request)
         self._used[request.document] = asyncio.get_running_loop().time()
         self._used.move_to_end(request.document)

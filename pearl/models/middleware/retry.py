@@ -58,7 +58,7 @@ class Retry:
                     attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
                     wait = self._wait(error, attempts)
                     if wait is None:
-                        raise self._given_up(error, attempts) from None
+                        raise self._final_error(error, attempts) from None
                     if error.retry_after is None:
                         await self.limiter.sleep(wait)
                     else:
@@ -81,7 +81,8 @@ class Retry:
         longest = min(LONGEST_BACKOFF, FIRST_WAIT * 2 ** (len(attempts) - 1))
         return self.random.uniform(SHORTEST * longest, longest)
 
-    def _given_up(self, error: ModelError, attempts: list[Attempt]) -> ModelError:
+    def _final_error(self, error: ModelError, attempts: list[Attempt]) -> ModelError:
+        """The error of a call that is not tried again: the last one's, and every try."""
         message = str(error)
         if error.retry_after is not None and error.retry_after > self.longest_wait:
             message = (
