@@ -95,8 +95,11 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
     return Source(path, text)
 
 
-_Line = tuple[str, float, float]
-"""A line of a page, and the left and lower edge of its first character in points."""
+_Cell = tuple[str, float, float]
+"""Words that no wide gap parts, and their left and right edge in points."""
+
+_Line = tuple[list[_Cell], float]
+"""A line of a page, and its lower edge in points."""
 
 
 def read_documents(paths: Sequence[str]) -> Source:
@@ -156,7 +159,7 @@ def pdf(data: bytes) -> str:
 
     with PdfDocument(data) as document:
         lines = [_lines(page.get_textpage()) for page in document]
-    drops = sorted(upper[2] - lower[2] for page in lines for upper, lower in pairwise(page))
+    drops = sorted(upper[1] - lower[1] for page in lines for upper, lower in pairwise(page))
     drops = [drop for drop in drops if drop > 1]
     # Where every speaker has a paragraph, most lines stand apart.
     usual = drops[len(drops) // 5] if drops else 0
@@ -172,29 +175,78 @@ def _lines(page: PdfTextPage) -> list[_Line]:
     for line in page.get_text_range().split("\r\n"):
         if text := line.strip():
             first = at + line.index(text[0])
-            start, bottom, _, _ = page.get_charbox(first, loose=True)
-            text = _with_cells(page, text, first)
-            # So is a hyphen at a line's end.
-            lines.append((text.replace("\ufffe", "").replace("\f", " "), start, bottom))
+            _, bottom, _, _ = page.get_charbox(first, loose=True)
+            cells = _cells(page, text, first)
+            if lines and abs(lines[-1][1] - bottom) <= 1:
+                lines[-1][0].extend(cells)  # Of one row.
+            else:
+                lines.append((cells, bottom))
         at += len(line) + 2
     return lines
 
 
-def _with_cells(page: PdfTextPage, line: str, first: int) -> str:
-    """A line with a tab for each gap between words that is wider than the letters are high.
+def _cells(page: PdfTextPage, line: str, first: int) -> list[_Cell]:
+    """The parts of a line between the gaps that are wider than the letters are high.
 
     Args:
         page: where it stands.
         line: its text.
         first: the number of its first character on the page.
     """
-    letters = list(line)
+    ends = [0]
     for space in re.finditer(r"(?<=\S) (?=\S)", line):
         _, _, end, _ = page.get_charbox(first + space.start() - 1, loose=True)
         begin, bottom, _, top = page.get_charbox(first + space.end(), loose=True)
         if begin - end > top - bottom:
-            letters[space.start()] = "\t"
-    return "".join(letters)
+            ends += space.span()
+    ends.append(len(line))
+    cells: list[_Cell] = []
+    for start, stop in zip(ends[::2], ends[1::2], strict=True):
+        left, _, _, _ = page.get_charbox(first + start, loose=True)
+        _, _, right, _ = page.get_charbox(first + stop - 1, loose=True)
+        # A hyphen at a line's end is no character of the word.
+        text = line[start:stop].replace("\ufffe", "").replace("\f", " ")
+        cells.append((text, left, right))
+    return cells
+
+
+def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
+    """The text of each line: a tab between its cells, and one more for each that is empty.
+
+    Which are empty is told from the row with the most cells of those that stand below each other:
+    every cell of a row stands above or below just one of its cells. A row of which that is not so
+    is left as it is.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: as `_paragraphs` takes it.
+    """
+    tables: list[list[int]] = [[]]
+    for number, (cells, bottom) in enumerate(lines):
+        rows = tables[-1]
+        if len(cells) > 1:
+            if rows and lines[number - 1][1] - bottom > 3 * usual:
+                tables.append([])
+            tables[-1].append(number)
+        # A line by itself is no cell's that begins as far left as the first.
+        elif rows and cells[0][1] < lines[rows[-1]][0][0][2]:
+            tables.append([])
+    empty = [[0] * len(cells) for cells, _ in lines]
+    for rows in tables:
+        columns = max((lines[number][0] for number in rows), key=len, default=[])
+        for number in rows:
+            over = [
+                [at for at, (_, left, right) in enumerate(columns) if begin < right and left < end]
+                for _, begin, end in lines[number][0]
+            ]
+            places = [-1, *(at for found in over for at in found)]
+            before = [after - at - 1 for at, after in pairwise(places)]
+            if all(len(found) == 1 for found in over) and min(before) >= 0:
+                empty[number] = before
+    return [
+        "\t".join("\t" * tabs + text for tabs, (text, _, _) in zip(before, cells, strict=True))
+        for before, (cells, _) in zip(empty, lines, strict=True)
+    ]
 
 
 def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
@@ -204,12 +256,11 @@ def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
         lines: in the order in which they are read.
         usual: how far a line of a paragraph stands below the one before, in points.
     """
-    text = lines[0][0] if lines else ""
-    for (_, indent, bottom), (line, start, below) in pairwise(lines):
-        drop = bottom - below
-        if abs(drop) <= 1:
-            text += "\t"  # Cells of a row.
-        elif drop < 0:
+    texts = _with_empty_cells(lines, usual)
+    text = "".join(texts[:1])
+    for ((above, bottom), (cells, below)), line in zip(pairwise(lines), texts[1:], strict=True):
+        drop, start, indent = bottom - below, cells[0][1], above[-1][1]
+        if drop < 0:
             text += "\n" if line[0].islower() else "\n\n"  # Another column.
         else:
             text += "\n\n" if drop > 1.3 * usual or start > indent + usual / 2 else "\n"
