@@ -354,16 +354,16 @@ class _Watching(Agents):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.asked: dict[tuple[str, str], None] = {}
-        self.found: dict[str, None] = {}
+        self.questions: dict[tuple[str, str], None] = {}
+        self.used_facts: dict[str, None] = {}
 
     def ask(self, agent: str, question: str) -> Value | None:
-        self.asked[agent, question] = None
+        self.questions[agent, question] = None
         return super().ask(agent, question)
 
     def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
         facts = super().facts(predicate, places)
-        self.found |= dict.fromkeys(f"{predicate}({', '.join(fact)})" for fact in facts)
+        self.used_facts |= dict.fromkeys(f"{predicate}({', '.join(fact)})" for fact in facts)
         return facts
 
 
@@ -386,13 +386,13 @@ def agent_pairs(world: World) -> Iterator[dict[str, Any]]:
         for phrasing, things in product(template.phrasings, product(*valid)):
             if template.lookups:
                 text = phrasing.filled(dict(zip(slots, things, strict=True)))
-                agents.asked[template.agent, text] = None
+                agents.questions[template.agent, text] = None
     for question in world.questions:
         run_hops(question.hops, agents)
-    for agent, text in [*agents.asked]:
-        agents.found.clear()
+    for agent, text in [*agents.questions]:
+        agents.used_facts.clear()
         answer = agents.ask(agent, text)
         if answer is not None:
-            facts = [world.sentences.get(fact, fact) for fact in agents.found]
-            told = {"question": text, "answer": to_json(answer), "facts": facts}
-            yield {"world": world.name, "agent": agent, **told}
+            facts = [world.sentences.get(fact, fact) for fact in agents.used_facts]
+            row = {"question": text, "answer": to_json(answer), "facts": facts}
+            yield {"world": world.name, "agent": agent, **row}

@@ -181,7 +181,7 @@ class _Table:
             inner.check(_NAME.fullmatch(name), message, name)
             yield name, inner.table(name)
 
-    def known(self, name: str, names: Mapping[str, Any], noun: str, key: str) -> str:
+    def look_up(self, name: str, names: Mapping[str, Any], noun: str, key: str) -> str:
         """The name, where there is such a thing; else names one that is close, or all."""
         close = get_close_matches(name, names, 1) or list(names)
         self.check(name in names, f"no {noun} is called {name}: use {', '.join(close)}.", key)
@@ -275,7 +275,7 @@ def _relation(name: str, table: _Table, kinds: Mapping[str, Kind]) -> Relation:
     table.only("of", "each", "says")
     of = table.get("of", "texts") if table.data.get("of") != 2 else ()
     table.check(len(of) == 2, "name two kinds.", "of")
-    first, second = (table.known(kind, kinds, "kind", "of") for kind in of)
+    first, second = (table.look_up(kind, kinds, "kind", "of") for kind in of)
     each = table.span("each", [1, 1], 0)
     others = kinds[second].count - (first == second)
     table.check(each[1] <= others, f"a world has {others} of {second} to choose from.", "each")
@@ -318,7 +318,7 @@ def _ask(name: str, table: _Table, relations: Mapping[str, Relation]) -> Ask:
         if not looks:
             form = "write it as composed($1, ?), or as composed(?, _) for all of them."
             table.fail(form, "looks")
-        relation = table.known(looks[1], relations, "relation", "looks")
+        relation = table.look_up(looks[1], relations, "relation", "looks")
         places = tuple(place.strip() for place in looks[2].split(","))
         usable = sorted(places) in (["$1", "?"], ["?", "_"])
         table.check(usable, "its places are ? and $1, or ? and _.", "looks")
@@ -343,7 +343,7 @@ def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -
         for named in ([part.strip() for part in text.split("|")] for text in takes):
             for part in named:
                 if part.startswith("$"):
-                    inner.known(part[1:], kinds, "kind", "takes")
+                    inner.look_up(part[1:], kinds, "kind", "takes")
                 else:
                     message = f"no piece gives {part}: a kind is written ${part}."
                     inner.check(part in given_by and part != QUESTION, message, "takes")
@@ -419,7 +419,7 @@ def _step(text: str, table: _Table, place: str, asks: Mapping[str, Ask]) -> Step
     usable = not match[1] or (operation is not None and not operation.of)
     message = f"({match[1]}) is no operator, or names an answer: it goes over the first."
     table.check(usable, message, place)
-    name = table.known(match[2], asks, "ask", place)
+    name = table.look_up(match[2], asks, "ask", place)
     arguments: list[int] = []
     for written in match[3].split(",") if match[3].strip() else ():
         argument = _ARGUMENT.fullmatch(written.strip())
@@ -454,7 +454,7 @@ def _splits(table: _Table, asks: Mapping[str, Ask]) -> dict[str, Split]:
         for pair in pairs_held or ():
             is_pair = isinstance(pair, list) and [*map(type, pair)] == [str, str]
             split.check(is_pair, message, "held_out")
-            first, second = (split.known(ask, asks, "ask", "held_out") for ask in pair)
+            first, second = (split.look_up(ask, asks, "ask", "held_out") for ask in pair)
             pairs.append((first, second))
         splits[name] = Split(tuple(pairs))
     return splits

@@ -183,11 +183,11 @@ def _replies(library: Library, hops: tuple[Hop, ...], width: int) -> Grammar:
             move += [f"\\n{after} = ", change, f"({before})"]
         moves.append(tuple(move))
     candidate = Symbol("candidate")
-    several = [(candidate, *((", ", candidate) * more)) for more in range(width)]
+    lists = [(candidate, *((", ", candidate) * more)) for more in range(width)]
     listed = [action for action in library.actions.values() if "unlisted" not in action.traits]
     rules: list[tuple[str, tuple[Alternative, ...]]] = [
         ("start", (('{"candidates": [', Symbol("several"), "]}"),)),
-        ("several", tuple(several)),
+        ("several", tuple(lists)),
         ("candidate", (('{"hop": "', hop, '", "score": ', score, "}"),)),
         ("hop", tuple(moves)),
         ("ask", tuple((f'{action.name}(\\"', Symbol("question"), '\\")') for action in listed)),

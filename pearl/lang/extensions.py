@@ -43,8 +43,8 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
         InputError: it cannot be loaded.
     """
     folders = filter(os.path.isdir, sys.path)
-    known = tuple((folder, os.stat(folder).st_mtime_ns) for folder in folders)
-    for entry in _offered(group, known).select(name=name):
+    versions = tuple((folder, os.stat(folder).st_mtime_ns) for folder in folders)
+    for entry in _offered(group, versions).select(name=name):
         try:
             return entry.load()
         except Exception as error:  # noqa: BLE001 - whatever a package's code raises

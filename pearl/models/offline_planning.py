@@ -263,13 +263,13 @@ def write(call: WritePlan) -> str:
     if main and question.pair and len(main.params) == 3:
         return _text(question, _about_two(ranked, main, question.pair, question))
     happens = question.happens or bool(question.scene)
-    first = ranked.known(EVENT if happens else TOPIC, (1,))
-    main = main or (ranked.known(TOPIC, (1,)) if question.scene else first) or ranked.any()
+    first = ranked.best_for(EVENT if happens else TOPIC, (1,))
+    main = main or (ranked.best_for(TOPIC, (1,)) if question.scene else first) or ranked.any()
     if main is None:
         return ""
     if len(main.params) == 1:
         return _text(question, [_step("answer", main, [], question.text)])
-    about, person = _about(question), ranked.known(PERSON, (1,))
+    about, person = _about(question), ranked.best_for(PERSON, (1,))
     if first is None or main in (first, person):
         return _text(question, [_step("answer", main, [Literal(about)], question.text)])
     scene = question.scene.strip(" .") or about
@@ -282,7 +282,7 @@ def write_shortest(call: WritePlan) -> str:
     """One step, with the least that can be wrong in it."""
     question = read_question(call.question)
     ranked = _Ranking(call.library)
-    action = ranked.known(TOPIC, (1,)) or ranked.any()
+    action = ranked.best_for(TOPIC, (1,)) or ranked.any()
     if action is None:
         return ""
     args = [Literal(question.clause)][: len(action.params) - 1]
@@ -317,7 +317,7 @@ def _about_two(
         # "In Ulm" speaks of a name as of a place.
         at = rf"{_AT_PLACE} (?:the )?{re.escape(party)}\b"
         person = party in names(question.text) and not re.search(at, question.text)
-        action = ranked.known(PERSON if person else TOPIC, (1,))
+        action = ranked.best_for(PERSON if person else TOPIC, (1,))
         if action is None or len(party.split()) > _PARTY:
             args.append(Literal(party))
             continue
@@ -393,7 +393,7 @@ class _Ranking:
                 return action
         return None
 
-    def known(self, about: str, arities: Collection[int]) -> Action | None:
+    def best_for(self, about: str, arities: Collection[int]) -> Action | None:
         """The action that is called after these words, or at least defined with them."""
         types: tuple[Type, ...] = ("text", "list", "any")
         return self._top(about, arities, types) or self._top(about, arities, types, named=False)

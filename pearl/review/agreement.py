@@ -183,8 +183,8 @@ def review_report(
     facts = (*about, ("verdicts", f"{len(final):,} on {plans:,} plans"))
     if not final:
         return Report("Review", facts, (Text(("There are no verdicts yet.",)),))
-    asked = [("correct", "Correct"), *((category.name, category.words) for category in CATEGORIES)]
-    questions = [(name, words, agreement(labels_of(blind, name))) for name, words in asked]
+    fields = [("correct", "Correct"), *((category.name, category.words) for category in CATEGORIES)]
+    questions = [(name, words, agreement(labels_of(blind, name))) for name, words in fields]
     blocks: list[Block] = [_judged(final, people), _agreed(questions)]
     if questions[0][2].pairs:
         blocks.append(_pairs(questions[0][2], people))

@@ -165,7 +165,7 @@ def _exporter() -> SpanExporter:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    given = any(os.environ.get(name, "").strip() for name in TIMEOUTS)
+    has_timeout = any(os.environ.get(name, "").strip() for name in TIMEOUTS)
 
     class Exporter(OTLPSpanExporter):
         lost = 0
@@ -185,15 +185,15 @@ def _exporter() -> SpanExporter:
         def shutdown(self) -> None:
             super().shutdown()  # type: ignore[no-untyped-call]
             if self.lost:
-                said = (
+                message = (
                     f"pearl: {counted(self.lost, 'span')} could not be delivered: check "
                     f"{ENDPOINTS[1]}, or give it more seconds with {TIMEOUTS[1]}."
                 )
-                sys.stderr.write(f"{said}\n")
+                sys.stderr.write(f"{message}\n")
 
     # Its own lines, one a try, say the same.
     logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL)
-    return Exporter(timeout=None if given else WAIT)
+    return Exporter(timeout=None if has_timeout else WAIT)
 
 
 def _tracer() -> Tracer | None:

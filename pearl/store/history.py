@@ -108,7 +108,7 @@ class Totals:
 
     def spent_by(self, name: str) -> dict[str, Usage]:
         """Tokens that were sent, by model; the name is the run's, where it has one."""
-        models = {model or name: one.spent for model, one in self.models.items()}
+        models = {model or name: each.spent for model, each in self.models.items()}
         return models or {name: self.spent}
 
 

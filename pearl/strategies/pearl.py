@@ -223,7 +223,7 @@ class Pearl:
             self.library,
             self.demonstrations,
             self.options,
-            documents=several(self.document),
+            documents=document_names(self.document),
         )
         planned = await write_plan(narrowed(write, self.shown), self.caller, context=self.planning)
         written = planned.plan
@@ -236,7 +236,7 @@ class Pearl:
         return whole(written)
 
 
-def several(document: Source | None) -> tuple[str, ...]:
+def document_names(document: Source | None) -> tuple[str, ...]:
     """The names of the documents that a text consists of; none where it is one."""
     names = tuple(document.documents) if document else ()
     return names if len(names) > 1 else ()

@@ -106,7 +106,7 @@ class Spent:
     deepest: int = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Calls of the model that may still be made."""
         return self.limits.calls - self.calls
 
@@ -390,7 +390,7 @@ class Rebel:
     @property
     def _left(self) -> int:
         """Calls that this question may make."""
-        return self.spent.left - self.held
+        return self.spent.remaining - self.held
 
     @property
     def _own(self) -> int:

@@ -147,7 +147,7 @@ def reader(
 
     def read(path: str, folder: str = "") -> Iterator[Example]:
         placed = ((where, example(row, where)) for where, row in read_objects(path, noun))
-        return with_unique_ids((where, made) for where, made in placed if made)
+        return with_unique_ids((where, row) for where, row in placed if row)
 
     return read
 

@@ -71,12 +71,12 @@ def explain(broken: Broken) -> Diagnostic | None:
         )
     part = _PART.fullmatch(text)
     if part:
-        one = f' One of several documents stands in quotes: "{text}".'
+        hint = f' One of several documents stands in quotes: "{text}".'
         return RULE(
             span,
             f"{text} names a part of {part['name']}.",
             help=f"Give {part['name']} as a whole, or find the part in a step of its own."
-            f"{one if text.startswith(f'{DOCUMENT}.') else ''}",
+            f"{hint if text.startswith(f'{DOCUMENT}.') else ''}",
             data={"text": text, "name": part["name"]},
         )
     return None
