@@ -4,6 +4,8 @@ weigh 130 and 190 MB (pip install 'pearl[inspect,datasets]')."""
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -140,3 +142,38 @@ def test_a_report_of_a_batch_counts_what_has_a_gold_answer(batch: str):
         assert "-o FOLDER/ take no" in line
     Path("there").mkdir()
     assert "is a directory" in one_line(call("report", batch, "--store", "s.db", "-o", "there"), 2)
+
+
+def test_a_run_that_is_not_over_says_how_much_is_done_and_scores_no_more():
+    row = {"document": "story.txt", "question": "Why?", "gold": "x"}
+    rows = ({**row, "id": str(at)} for at in range(3))
+    Path("story.txt").write_text(STORY, "utf-8")
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert call("batch", "q.jsonl", "-o", "a.jsonl", "--store", "s.db").code == 0
+    methods = ("--methods", "pearl,zero-shot")
+    assert call("eval", "questions", "--data", "q.jsonl", *methods, "--store", "s.db").code == 0
+    of_eval, of_batch = (run["run"] for run in call("runs", "--store", "s.db", "--json").json)
+    with closing(sqlite3.connect("s.db")) as database, database:
+        database.execute("UPDATE runs SET ended = NULL, owner = ''")
+        gone = "('1', 'zero-shot/1', 'zero-shot/2', 'pearl/2')"
+        database.execute(f"DELETE FROM rows WHERE id IN {gone}")
+    half = "stopped on the way, with 2 of 3 questions done"
+    assert half in call("report", of_batch, "--store", "s.db").out
+    told = call("report", of_eval, "--store", "s.db").out
+    assert "with 3 of 6 answers done; every figure is of 1 question alone" in " ".join(told.split())
+    assert "Accuracy in total (1 question)" in told
+    about = call("report", of_eval, "--store", "s.db", "--json").json["about"]
+    assert about["unfinished"].startswith("stopped on the way")
+    assert half in call("runs", "show", of_batch, "--store", "s.db").out
+    data = call("runs", "show", of_eval, "--store", "s.db", "--json").json
+    assert (data["done"], data["of"]) == (3, 6)
+    call("runs", "show", of_batch, "--store", "s.db", "--html", "it.html")
+    page = Path("it.html").read_text("utf-8")
+    assert "The run is not over" in page
+    assert "2 of 3" in page
+    with closing(sqlite3.connect("s.db")) as database, database:
+        database.execute("DELETE FROM rows WHERE id LIKE 'zero-shot/%'")
+    refused = call("report", of_eval, "--store", "s.db")
+    assert refused.code == 2
+    assert "2 of 6 answers done: no question is answered by every method" in refused.err
+    assert not refused.out

@@ -36,13 +36,14 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     """List the runs of a store, the last one first. pearl view has them as pages."""
     if ctx.invoked_subcommand is not None:
         return
-    from pearl.store.history import RunFilter, list_runs, read_tags, totals
+    from pearl.store.history import RunFilter, count_rows, list_runs, read_tags, totals
     from pearl.viewer.render import title_of
 
     with open_existing(options.store) as engine:
         listed = list_runs(engine, time.time(), limit, RunFilter(tag=tag))
         pairs = [(run, totals(engine, run.name)) for run in listed]
-        tags = read_tags(engine, [run.name for run in listed])
+        names = [run.name for run in listed]
+        tags, counts = read_tags(engine, names), count_rows(engine, names)
     lines = [] if pairs else ["There are no runs yet: make one with pearl ask, run or batch."]
     for run, total in pairs:
         about = " ".join(title_of(run).split())
@@ -51,7 +52,14 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
             f"{printable(called + about)[:60]}"
         )
-    data = [{**_as_object(*pair), "tags": tags[pair[0].name]} for pair in pairs]
+    done = {name: sizes.rows for name, sizes in counts.items()}
+    data = [
+        {
+            **_as_object(run, total, done.get(run.name, 0) if run.has_rows else None),
+            "tags": tags[run.name],
+        }
+        for run, total in pairs
+    ]
     tell(data, options.as_json, lines)
 
 
@@ -117,7 +125,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
             raise InputError(f"The run {record.name} has no question {item}.")
     if options.as_json:
         data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
-        emit_json({**_as_object(record, total), **data})
+        emit_json({**_as_object(record, total, len(rows) if many else None), **data})
         return
     title = f"{record.name}/{printable(item)}" if item else record.name
     click.echo(click.style(f"{title}  {record.kind}  {record.status}", bold=True))
@@ -128,8 +136,8 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
             click.echo(f"{key:10} {printable(str(value))}")
     for key, value in _totals(total):
         click.echo(f"{key:10} {value}")
-    if rows and not item:
-        click.echo(f"{'questions':10} {_summary(rows)}")
+    if many:
+        click.echo(f"{'questions':10} {_summary(record, rows)}")
         failed = [row for row in rows if row["status"] == "failed"]
         for row in failed[:20]:
             click.echo(f"  {printable(row['id'])}: {printable(row['error']['message'])}")
@@ -172,7 +180,10 @@ def diff(first: str, second: str, options: Options) -> None:
     if options.as_json:
         emit_json(
             {
-                "runs": [_as_object(run, total) for run, total in zip(runs, sums, strict=True)],
+                "runs": [
+                    _as_object(run, total, len(side))
+                    for run, total, side in zip(runs, sums, sides, strict=True)
+                ],
                 "same": len(compared.pairs) - len(different),
                 **({"methods": compared.methods} if compared.methods else {}),
                 "only": list(map(sorted, compared.only)),
@@ -184,7 +195,7 @@ def diff(first: str, second: str, options: Options) -> None:
         )
         return
     for run, side, total in zip(runs, sides, sums, strict=True):
-        click.echo(click.style(run.name, bold=True) + f"  {_summary(list(side.values()))}")
+        click.echo(click.style(run.name, bold=True) + f"  {_summary(run, list(side.values()))}")
         for key, value in _totals(total):
             click.echo(f"  {key:8} {value}")
     noun = "answer" if compared.methods else "question"
@@ -227,11 +238,12 @@ def _rows(engine: Engine, run: RunRow) -> dict[str, dict[str, Any]]:
     return dict(read_rows(engine, run.name)) if run.has_rows else {}
 
 
-def _summary(rows: list[dict[str, Any]]) -> str:
+def _summary(run: RunRow, rows: list[dict[str, Any]]) -> str:
     done = sum(row["status"] == "answered" for row in rows)
     judged = [row["correct"] for row in rows if row.get("correct") is not None]
     right = f", {sum(judged)} of {len(judged)} right" if judged else ""
-    return f"{done} of {len(rows)} answered{right}"
+    unfinished = run.unfinished(len(rows))
+    return f"{done} of {len(rows)} answered{right}" + (f"; {unfinished}" if unfinished else "")
 
 
 def _totals(total: Totals) -> list[tuple[str, str]]:
@@ -248,13 +260,15 @@ def _totals(total: Totals) -> list[tuple[str, str]]:
     return every
 
 
-def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
+def _as_object(run: RunRow, total: Totals, done: int | None) -> dict[str, Any]:
+    """A run as JSON data; of a job also how many rows are ``done``, ``of`` how many."""
     return {
         "run": run.name,
         "kind": run.kind,
         "state": run.status,
         "started": run.started,
         "ended": run.ended,
+        **({} if done is None else {"done": done, "of": run.tasks}),
         "head": run.head,
         "calls": {"made": total.made, "kept": total.kept, "in_vain": total.failed},
         "usage": asdict(total.spent),

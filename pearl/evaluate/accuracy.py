@@ -90,7 +90,8 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
             "asked": count,
             **shares("of_rows", interval([*scores, *strays])),
             **shares("of_answered", interval(answered)),
-            **shares("of_asked", interval([*scores, *[0.0] * (count - len(scores))])),
+            # A method that was never asked has no score.
+            **shares("of_asked", interval(scores and [*scores, *[0.0] * (count - len(scores))])),
         }
 
     return method_rows(evaluation, row)

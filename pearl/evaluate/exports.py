@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pearl.evaluate.report import summarise
-from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.results import UNFINISHED, Evaluation, Result
 from pearl.lang.source import InputError, write
 from pearl.lang.text import counted
 from pearl.report import markdown
@@ -76,7 +76,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
     took = sum(result.measures.get("seconds", 0.0) for result in results)
     stats = log.EvalStats(started_at=_moment(now - took), completed_at=_moment(now))
     document = log.EvalLog(
-        status="success",
+        status="cancelled" if UNFINISHED in about else "success",
         eval=log.EvalSpec(
             created=_moment(now),
             run_id=about.get("run", "").partition(",")[0],

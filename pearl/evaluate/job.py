@@ -18,7 +18,7 @@ from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Method, Outcome, describe, planned_with
 from pearl.evaluate.methods.tmn import search_measures
-from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, from_row, read_head
+from pearl.evaluate.results import PROMPT_SET, UNFINISHED, Evaluation, Result, from_row, read_head
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import GRADING
@@ -416,7 +416,8 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
         prices: what models cost.
 
     Raises:
-        InputError: there is no such run, or it is neither of the two.
+        InputError: there is no such run, it is neither of the two, or it is not over and there is
+            nothing of it to count yet.
     """
     if not is_there(place):
         raise InputError(f"There is no store at {place}: make an evaluation with pearl eval.")
@@ -445,10 +446,31 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
         evaluation = answers_of(rows, run.head, prices, model)
     else:
         evaluation = evaluation_of(rows, run.head["evaluation"], prices, model)
+    unfinished = run.unfinished(len(rows))
+    if unfinished:
+        evaluation = _of_all_methods(evaluation)
+        if not evaluation.results:
+            nothing = "no question is answered by every method" if rows else "nothing to report"
+            raise InputError(
+                f"{run.name} {unfinished}: {nothing}. The command that began it goes on with it."
+            )
+        unfinished += f"; every figure is of {counted(evaluation.count(), 'question')} alone"
     began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
     facts = (
         ("model", model),
         *((key, str(run.head[key])) for key in ("sampling", "constrain") if run.head.get(key)),
         ("run", f"{run.name}, begun {began} UTC"),
+        *([(UNFINISHED, unfinished)] if unfinished else []),
     )
     return replace(evaluation, about=(*facts, *evaluation.about))
+
+
+def _of_all_methods(evaluation: Evaluation) -> Evaluation:
+    """The questions that every method has a result for: what is not done yet is not wrong."""
+    done = Counter((result.split, result.id) for result in evaluation.results)
+    whole = {key for key, count in done.items() if count == len(evaluation.methods)}
+    return replace(
+        evaluation,
+        results=tuple(item for item in evaluation.results if (item.split, item.id) in whole),
+        asked={split: sum(own == split for own, _ in whole) for split in evaluation.asked},
+    )

@@ -125,6 +125,9 @@ class Evaluation:
 PROMPT_SET = "prompt set"
 """The fact that says which of several sets of demonstrations was shown."""
 
+UNFINISHED = "unfinished"
+"""The fact that says how much of a run that is not over is done."""
+
 
 def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
     """Evaluations of the same questions as one, those of a method together.
@@ -150,6 +153,8 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
                 if model
                 else f"An evaluation names no {varied}, so it cannot stand beside another."
             )
+        if UNFINISHED in dict(evaluation.about):
+            raise InputError(f"The run of {model} is not over: name it alone, or go on with it.")
         if evaluation.asked != evaluations[0].asked or evaluation.title != evaluations[0].title:
             raise InputError("The evaluations are not of the same questions: evaluate them anew.")
         by_model[model] = evaluation

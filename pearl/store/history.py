@@ -65,6 +65,20 @@ class RunRow:
         return "count" in self.head
 
     @property
+    def tasks(self) -> int:
+        """How many rows it is to have: of an evaluation one a method and question."""
+        methods = str(self.head.get("methods", "")) if self.kind == "eval" else ""
+        return int(self.head["count"]) * len(methods.split(", "))
+
+    def unfinished(self, done: int) -> str:
+        """What a job that is not over has done, in words, with so many rows; empty for others."""
+        if not self.has_rows or self.ended is not None:
+            return ""
+        nouns = "answers" if self.kind == "eval" else "questions"
+        state = "still runs" if self.alive else "stopped on the way"
+        return f"{state}, with {done:,} of {self.tasks:,} {nouns} done"
+
+    @property
     def status(self) -> str:
         """One of `STATUSES`."""
         return "ended" if self.ended is not None else "running" if self.alive else "stopped"
