@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -773,7 +774,13 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
         done = evaluate(tmp_path, server, *asked, "--json")
         assert done.code == 0, done.err
         both = evaluate(tmp_path, server, *asked, "--model", "other")
+        sent = len(server.asked)
+        shutil.copytree(tmp_path / "one", tmp_path / "three")
+        alike = evaluate(tmp_path, server, *asked, "--demos", "three")
+        assert len(server.asked) == sent
     assert "compare one or the other" in both.err
+    assert alike.code == 2
+    assert "one and three show the methods the same plans: name one." in alike.err
     report = done.json["report"]
     assert report["about"]["prompt sets"] == "one, two"
     [spread] = [one for one in report["blocks"] if "sets of demonstrations" in str(one)[:80]]
