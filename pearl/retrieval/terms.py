@@ -37,6 +37,9 @@ TITLE = 3
 """How often a title's terms count where a text's count once (Robertson, Zaragoza and Taylor,
 "Simple BM25 Extension to Multiple Weighted Fields", CIKM 2004, section 3)."""
 
+_ELISION = re.compile(r"[^\W\d_]{1,5}'(?!(?:ll|re|ve)$)(?=[^\W\d_]{2})")
+"""What is shortened before a word, as in *l'acconto* and *dell'anno*; *they're* has none."""
+
 STOP = FUNCTION_WORDS | frozenset(
     """
     after again against am because before below between both doing down during each few further
@@ -55,7 +58,8 @@ def terms(text: str) -> list[str]:
     """A text's terms, in order.
 
     English words are stems (Porter's second stemmer). Names stay whole:
-    accents and apostrophes fall away (*O'Brien*, *Sjöström*), initials are one
+    accents and apostrophes fall away (*O'Brien*, *Sjöström*), and what is elided
+    before a word leaves that word a term too (*l'acconto*); initials are one
     term however they are set (*J. K.*, *J.K.*, *JK*), a single letter counts
     (*Malcolm X*), and so does a stop word in capitals (*WHO*, *US*), unless
     all of the text is in capitals. Scripts without spaces give every two
@@ -97,11 +101,21 @@ def _terms_of(word: str) -> tuple[str, ...]:
         plain = plain[:-2]
     short = plain.partition("'")[0]
     stopped = plain in STOP or (short != plain and (short in STOP or plain.endswith("n't")))
+    whole = _unelided(plain)
     plain = plain.replace("'", "")[:_LONGEST]
+    if whole:
+        return stem(plain), stem(whole.replace("'", "")[:_LONGEST])
     if stopped:
         named = len(word) > 1 and word.isupper() and word not in _OPERATORS
         return (f"={plain}",) if named else ()
     return (stem(plain),)
+
+
+def _unelided(word: str) -> str:
+    """A word, in lower case, without what is elided before it; empty where nothing is."""
+    elision = _ELISION.match(word)
+    rest = word[elision.end() :] if elision else ""
+    return "" if rest in STOP else rest
 
 
 def pairs_of(run: str) -> list[str]:
@@ -296,9 +310,10 @@ QUESTION_STOP = FUNCTION_WORDS | frozenset(
 
 
 def words(text: str) -> list[str]:
-    """A text's content words as stems, in order."""
+    """A text's content words as stems, in order, without what is elided before them."""
     tokens = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
     plain = [word.removesuffix("'s") for word in tokens]
+    plain = [_unelided(word) or word for word in plain]
     return stems([word for word in plain if word not in QUESTION_STOP and len(word) > 1])
 
 
