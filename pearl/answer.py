@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -17,11 +17,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
+from pearl.lang.graph import needed
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import printable, shorten
-from pearl.lang.values import as_text
+from pearl.lang.values import Value, as_text
 from pearl.models.base import Measured, Model, ModelError, Usage, env_number
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine
@@ -29,7 +30,7 @@ from pearl.models.routing import Models, planner_of, readers_of, sampling_of
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.binding import value_of
-from pearl.runtime.calls import Caller, Journal, Watch, calls_made
+from pearl.runtime.calls import Caller, Entry, Journal, Watch, calls_made
 from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.loop import Finished, RunError, run_strategy
@@ -374,9 +375,24 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
 
 
 def is_guess(model: Model, values: Iterable[object], option: Option | None) -> bool:
-    """Whether a model that understands nothing picked one of the answer's values, or its option."""
+    """Whether a model that understands nothing picked one of the answer's values, or its option.
+
+    Args:
+        model: who was asked.
+        values: those that rest on its replies.
+        option: what the answer was mapped to, if anything.
+    """
     bare = any(isinstance(value, int | float) for value in values)
     return _by_words(model) and (bare or (option is not None and not option.fits))
+
+
+def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:
+    """The values of a run's answer that rest on a step for which the model was called."""
+    calls = (entry.path.split("/") for entry in entries if entry.kind == "call")
+    called = {path[1].partition("[")[0] for path in calls if path[0] == "step"}
+    for name in finished.outputs:
+        if not called.isdisjoint(needed([name], finished.plan.steps)):
+            yield finished.values[name]
 
 
 def _by_words(model: Model) -> bool:
@@ -434,7 +450,7 @@ async def answer(
         journal.decide("failed", str(error))
         raise
     calls = calls_made(journal.entries)
-    guessed = is_guess(model, map(finished.values.get, finished.outputs), option)
+    guessed = is_guess(model, _values_read(finished, journal.entries), option)
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     quotes = quotes or passages_given(journal.entries, finished.text, document)
     lacks = find_lacks(question, finished.text, quotes, model)

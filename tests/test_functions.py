@@ -64,6 +64,18 @@ def test_plans_call_it_and_the_checker_knows_it():
     assert "PRL201" not in {one.code for one in found}
 
 
+@pytest.mark.parametrize(("given", "guessed"), [('"ab"', False), ("f", True)])
+def test_only_what_rests_on_a_reply_of_the_offline_reader_is_a_guess(given: str, guessed: bool):
+    @pearl.action
+    def size(text: str) -> int:
+        """Count the letters."""
+        return len(text)
+
+    read = 'f = FIND_EVENT(CTX, "Mara") : Look\n'
+    answer = run(f"{read}n = SIZE({given})\nreturn n\n", size)
+    assert (answer.guessed, "picked by words" in answer.notice) == (guessed, guessed)
+
+
 def test_a_planner_is_told_of_it_and_evidence_is_what_it_copies(serve: Serve, tmp_path: Path):
     @pearl.action(traits=["verbatim"])
     def lines_with(document: str, word: str) -> str:
