@@ -111,8 +111,8 @@ class TestAsk:
         question = "Why did Mara leave the lighthouse?"
         result = call("ask", story, question, *options, "--json")
         text = "The Fund closed the lighthouse."
-        assert result.json["option"] == {"letter": "B", "text": text, "fits": True}
-        assert "\nOption\nB. The Fund closed" in call("ask", story, question, *options).out
+        assert result.json["option"] == {"letter": "B", "text": text, "fits": False}
+        assert "The nearest:\nB. The Fund closed" in call("ask", story, question, *options).out
 
     def test_a_plan_names_its_library_in_its_head(self, story: str) -> None:
         Path("p.plan").write_text('# library: letters\n1. a = SPLIT("a b", " ")\n', "utf-8")
@@ -123,7 +123,9 @@ class TestAsk:
     def test_no_option_that_the_document_bears_out(self, story: str) -> None:
         options = ["--option", "A red lorry.", "--option", "Zinc."]
         result = call("ask", story, "What drives past the bakery?", *options)
-        assert "\nOption\nNone fits what was found. If any:\nA. A red lorry.\n" in result.out
+        assert (
+            "\nOption\nWhat was found bears out none. The nearest:\nA. A red lorry.\n" in result.out
+        )
         assert call("runs", "show", "last").out.count("option/none") == 1
 
     def test_either_of_the_two_from_standard_input(self, story: str) -> None:

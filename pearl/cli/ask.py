@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -221,14 +222,16 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     _title("Answer")
     passages_only = only_quotes(answer.text, answer.evidence)
     if passages_only:
-        verdict = NEAREST if answer.lacks else "are the answer"
+        verdict = "share the question's words" if answer.model == "offline" else "are the answer"
+        verdict = NEAREST if answer.lacks else verdict
         click.echo(f"The passages below {verdict}." if answer.evidence else "None: it is empty.")
     else:
         click.echo(on_screen(printable_lines(answer.words), whole))
     if answer.option:
         _title("Option")
         chosen = f"{answer.option.letter}. {printable(answer.option.text)}"
-        click.echo(chosen if answer.option.fits else f"None fits what was found. If any:\n{chosen}")
+        unclear = "" if answer.option.fits else "What was found bears out none. The nearest:\n"
+        click.echo(f"{unclear}{chosen}")
     quotes = list(answer.evidence)
     if passages_only:
         # Evidence stands in the order of the document; the answer has the best first.
@@ -239,7 +242,8 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     for quote in quotes:
         if quote.span:
             place = click.style(f"{document.cited(quote.span.start)}:", dim=True)
-            located.append(f"{place} {printable(' '.join(quote.text.split()))}")
+            speaker = printable(_speaker(document.text, quote.span.start))
+            located.append(f"{place} {speaker}{printable(' '.join(quote.text.split()))}")
         else:
             missing.append(f"the model quotes: {printable(quote.text)}")
     _title("Evidence")
@@ -252,6 +256,16 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     click.echo(on_screen(printable_lines(answer.plan).rstrip(), whole))
     if answer.run:
         click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
+
+
+_SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?[A-Z][^\n:.?!]{0,40}: |\[[\d:.]+\] ")
+"""The head of a transcript's line: when something was said, and by whom."""
+
+
+def _speaker(text: str, at: int) -> str:
+    """Who speaks at a place in a transcript's line, and when; empty where no head comes before."""
+    head = _SPEAKER.match(text, text.rfind("\n", 0, at) + 1, at)
+    return f"{head[0]}… " if head else ""
 
 
 def _title(text: str) -> None:

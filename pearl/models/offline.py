@@ -327,8 +327,9 @@ def choose(call: MapAnswer) -> str:
 
     A word that several options share says little; one that only the question
     has says nothing. Where the question asks for what is not so, it is the
-    option that the answer bears out least. Ties go to the first option. Where
-    the answer holds no word of any, or the whole text of several, none fits.
+    option that the answer bears out least. Ties go to the first option. None
+    fits but one whose whole text the answer holds, and no other's, in the
+    sentence that has most words of the question (`_told`).
     """
     question = set(words(call.question))
     options = [set(words(option)) - question for option in call.options]
@@ -344,12 +345,24 @@ def choose(call: MapAnswer) -> str:
         for option in options
     ]
     unlike = asks_for_what_is_not_so(call.question)
-    answered = _spaced(call.answer)
-    ambiguous = not unlike and sum(_spaced(option) in answered for option in call.options) > 1
-    if (ambiguous or not any(scores)) and not call.best:
-        return "none"
-    best = min(scores) if unlike else max(scores)
-    return letter(scores.index(best))
+    chosen = scores.index(min(scores) if unlike else max(scores))
+    held = [option for option in call.options if _spaced(option) in _spaced(call.answer)]
+    told = held == [call.options[chosen]] and _told(held[0], question, call)
+    return letter(chosen) if told or call.best else "none"
+
+
+def _told(option: str, question: set[str], call: MapAnswer) -> bool:
+    """Whether the answer's lines with most of a question's words, and enough of them, hold an
+    option, ask nothing and are not negated where the question is not."""
+    lines = call.answer.splitlines()
+    shares = [len(question.intersection(words(line))) for line in lines]
+    best = [line for line, share in zip(lines, shares, strict=True) if share == max(shares)]
+    return max(shares, default=0) >= HELD * len(question) and all(
+        _spaced(option) in _spaced(line)
+        and not line.rstrip().endswith("?")
+        and not _denies(line, call.question)
+        for line in best
+    )
 
 
 def _spaced(text: str) -> str:
