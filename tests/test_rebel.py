@@ -833,7 +833,8 @@ def test_without_tools_and_without_recursion_the_model_is_asked():
     """Whether the check says yes or no, as there is nothing else to ask."""
     for first in ({}, {"rebel_memory": [{"answerable": False}]}):
         model = Mind(own={SKY_COLOUR: "blue"}, first=first)
-        finished, _, strategy = ask(model, Box({}, lambda *_: ""), SKY_COLOUR, depth=0)
+        # No call is kept for a look-up that cannot be.
+        finished, _, strategy = ask(model, Box({}, lambda *_: ""), SKY_COLOUR, depth=0, calls=2)
         assert finished.text == "blue"
         assert model.schemas() == ["rebel_memory", "rebel_answer"]
         assert strategy.spent.tool_calls == 0

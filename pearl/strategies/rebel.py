@@ -55,9 +55,6 @@ TOOLS = 2
 LOOKUP = 3
 """Calls that it takes to put a question to a tool: to choose it, fill in its input, and read."""
 
-RESERVE = LOOKUP + 1
-"""Calls that a question needs: to be put to a tool, and, where that fails, answered from memory."""
-
 GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "depth"})
 """Reasons for which a step may have no output, and the question goes on without it."""
 
@@ -76,8 +73,8 @@ class RebelLimits:
         depth: sub-questions within each other, at most; 0 splits nothing.
         width: sub-questions of one question, at most.
         calls: calls of the model for the whole question, at most; when they come to an end,
-            each question is answered from memory. `RESERVE` is the smallest number with
-            which a question can be put to a tool.
+            each question is answered from memory. With `LOOKUP` and one more a question can be
+            put to a tool.
         tool_calls: calls of tools for the whole question, at most.
         revisions: how often a reply that does not fit may be mended, a tool's input among them.
     """
@@ -243,7 +240,7 @@ class Rebel:
         self._parts.extend(await self._split())
         count = 0
         while self._parts:
-            if not self._has(2 * RESERVE):
+            if not self._has(2 * self._reserve):
                 self._parts.clear()
                 return
             part = self._parts.popleft()
@@ -261,12 +258,12 @@ class Rebel:
         if not self.splits or len(self.above) >= self.limits.depth:
             decide("split", {"sub_questions": [], "ended": "depth" if self.splits else "again"})
             return ()
-        if not self._has(1 + 2 * RESERVE):
+        if not self._has(1 + 2 * self._reserve):
             return ()
         # Splitting sees which questions are answered, and no answer.
         answered = [fact.question for fact in self.findings if fact.step]
         call = split_of(self._question, self.tools.tools, answered)
-        reply = await self._fill_or_none(call, "split", RESERVE)
+        reply = await self._fill_or_none(call, "split", self._reserve)
         written = [part for text in reply["sub_questions"] if (part := flat(text))] if reply else []
         above = (*self.above, self._question)
         embed = self.embedding(self.caller.journal)
@@ -279,9 +276,9 @@ class Rebel:
         """Answer from facts and from what the model knows, where that is enough."""
         facts = self._lines
         # With few calls left, facts are tried at once: the answer says whether they are enough.
-        if self._has(1 + RESERVE):
+        if self._has(1 + self._reserve):
             call = filled_from("rebel_memory", question=self._question, facts=list(facts))
-            reply = await self._fill_or_none(call, "memory", RESERVE)
+            reply = await self._fill_or_none(call, "memory", self._reserve)
             enough = reply is not None and reply["answerable"] is True
             self.caller.journal.decide("memory", {"answerable": enough, "facts": len(facts)})
             if not enough:
@@ -393,6 +390,12 @@ class Rebel:
         return self.spent.remaining - self.held
 
     @property
+    def _reserve(self) -> int:
+        """Calls that a question needs: to be put to a tool, where there is one, and, where that
+        fails, answered from memory."""
+        return (LOOKUP if self.tools.tools else 0) + 1
+
+    @property
     def _own(self) -> int:
         """Calls that this question keeps so that it can be answered from memory."""
         return 0 if self._recalled else 1
@@ -439,8 +442,8 @@ class Rebel:
         # A question holds calls back for itself and for its parts after the one that is asked,
         # for as many of them as there can be a look-up of: so more calls never mean fewer
         # answered parts.
-        room = max(self._left - 2 * RESERVE, 0)
-        held = RESERVE * (1 + min(len(self._parts), room // RESERVE))
+        room = max(self._left - 2 * self._reserve, 0)
+        held = self._reserve * (1 + min(len(self._parts), room // self._reserve))
         inner = replace(
             self,
             caller=frame.caller,
