@@ -271,6 +271,18 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
          'b = FIND_EVENT(CTX, "for \\{later}")\n4. latr = FIND_EVENT(CTX, "y")'),
         # A short word is a name where letters changed places; after return it can be no word.
         ("b = FIND_REASON(CTX, wyh)", "b = FIND_REASON(CTX, why)"),
+        # What is close to several names, or a number of no step, is no word; names want a comma.
+        ("a = FIND_EVENT(CTX, \"y\")\n4. b = FIND_REASON(CTX, aa)",
+         "a = FIND_EVENT(CTX, \"y\")\n4. b = FIND_REASON(CTX, a)"),
+        ("whys = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, whyz)",
+         "whys = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, whyz)"),
+        ("b = FIND_REASON(CTX, #12)", "b = FIND_REASON(CTX, #12)"),
+        ("b = FIND_REASON(CTX why)", "b = FIND_REASON(CTX, why)"),
+        ("b = CONCAT(event why)", "b = CONCAT(event, why)"),
+        ("b = CONCAT(evnt why)", "b = CONCAT(evnt why)"),
+        ("b = FIND_REASON(CTX, the storm : x", "b = FIND_REASON(CTX, the storm : x"),
+        ("b = FIND_REASON(CTX, the event)", 'b = FIND_REASON(CTX, "the event")'),
+        ("b = FIND_REASON(CTX, why), : x", "b = FIND_REASON(CTX, why) : x"),
         ("b = FIND_REASON(CTX, shy)", 'b = FIND_REASON(CTX, "shy")'),
         ("last = FIND_EVENT(CTX, why)\nreturn lst", "last = FIND_EVENT(CTX, why)\nreturn last"),
         ("more = FIND_EVENT(CTX, why)\nreturn mor", "more = FIND_EVENT(CTX, why)\nreturn more"),
@@ -278,7 +290,6 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
     ],
 )  # fmt: skip
 def test_a_guess_at_a_name(line: str, fixed: str) -> None:
-    text = fix(
-        Source("x", f"{STEPS}{line}\n"), LIBRARY, Selection(("PRL202", "PRL209")), unsafe=True
-    )
+    rules = Selection(("PRL109", "PRL112", "PRL202", "PRL209"))
+    text = fix(Source("x", f"{STEPS}{line}\n"), LIBRARY, rules, unsafe=True)
     assert text.text == f"{STEPS}{fixed}\n"

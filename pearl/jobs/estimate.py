@@ -154,7 +154,7 @@ class Estimate:
         yield "questions", f"{self.questions:,} on {counted(self.documents, 'document')}"
         calls = f"{most} {round(share.calls):,}" if share.calls else "0"
         if share.stored:
-            calls += f" to make, and {share.stored:,} kept, which cost nothing"
+            calls += f" to make, and {share.stored:,} kept or shared, which cost nothing"
         if share.unforeseen:
             calls += f": how many {self.strategy} makes depends on what it finds"
         if not self.looked_up:

@@ -216,6 +216,18 @@ def _names(broken: Iterable[Broken], source: Source) -> frozenset[str]:
     return frozenset(names)
 
 
+_STEP = pattern(r"^[ \t]*(?:[-*][ \t]+)?(?:\d+[.)][ \t]*)?([^\W\d]\w*)[ \t]*=", re.MULTILINE)
+
+
+def names_above(broken: Broken) -> frozenset[str]:
+    """What an argument of a line may refer to: the document, and the steps of the lines above."""
+    head = broken.source.text[max(0, broken.span.start - _ABOVE) : broken.span.start]
+    return frozenset((DOCUMENT, *_STEP.findall(head)))
+
+
+# Characters before a line in which names are looked for.
+_ABOVE = 20_000
+
 # The longest argument that a message about it quotes.
 _REACH = 200
 
@@ -247,7 +259,13 @@ def taught(action: Action, place: int) -> tuple[Value, ...]:
 
 
 def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
-    """The only name that differs in case alone, or else by a slip of the pen; or nothing.
+    """The only name of `alike`; or nothing."""
+    near = alike(written, names, word=word)
+    return near[0] if len(near) == 1 else ""
+
+
+def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
+    """The names that differ in case alone, or else those that differ by a slip of the pen.
 
     Args:
         written: what is written.
@@ -265,7 +283,9 @@ def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
         if len(written) == 3:  # Another letter makes another name of it.
             same = sorted(written)
             near = [name for name in near if sorted(name) == same or (not word and len(name) > 3)]
-    return near[0] if len(near) == 1 else ""
+    elif not near:  # "aa" beside "a"; any other letter is another name.
+        near = [name for name in names if name[:1] == written[:1] and len(name) < 3]
+    return near
 
 
 def closest(name: str, candidates: Iterable[str]) -> list[str]:

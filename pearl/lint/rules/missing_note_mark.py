@@ -14,7 +14,7 @@ Use instead
     1. a = FIND_CHARACTER(CTX, "Ross") : Identify who Ross is
 
 Fix
-    Safe: puts the colon in, unless another call follows.
+    Safe: puts the colon in, unless another call follows; takes out a comma before it.
 """
 
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
@@ -29,8 +29,13 @@ def explain(broken: Broken) -> Diagnostic | None:
     rest = broken.rest
     if _CALL.search(rest):
         return None
+    text, at = broken.source.text, broken.at.start
+    if broken.before == "NOTE" and rest.startswith((":", "：")):
+        mark = len(text[:at].rstrip()) - 1
+        taken = Fix(f'take out "{text[mark]}"', (Edit(Span(mark, mark + 1), ""),))
+        found = f'"{text[mark]}" stands between the call and its note.'
+        return RULE(Span(mark, mark + 1), found, help=f'Take out "{text[mark]}".', fix=taken)
     plain = broken.before == "CLOSE" and broken.got == "NAME"
-    at = broken.at.start
     return RULE(
         broken.at,
         f"{shorten(rest, 30)} follows the call without a colon.",

@@ -15,7 +15,8 @@ Use instead
 
 Fix
     Safe for ``ctx`` (``CTX``); unsafe: writes the name that it nearly is, or else
-    quotes the word.
+    quotes the word. A number without a step, and a word that resembles names,
+    are left.
 """
 
 from pearl.lang.ast import DOCUMENT, Ref
@@ -28,7 +29,7 @@ from pearl.lint.rules.base import (
     PlanView,
     Rule,
     Safety,
-    nearest,
+    alike,
 )
 
 # A plan of many steps: the nearest names are listed.
@@ -50,22 +51,26 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     steps = view.plan.steps
     returned = index == len(steps)
     defined = [DOCUMENT, *(step.name for step in steps[max(0, index - _MOST) : index])]
-    near = nearest(ref.name, defined, word=not returned and not ref.mode)
+    close = alike(ref.name, defined, word=not returned and not ref.mode)
+    near = close[0] if len(close) == 1 else ""
+    # A number of a step is no word.
+    numbered = ref.name.startswith("#")
     fix = None
     if near:
         sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
         text = f"{ref.mode} {near}".lstrip()
         fix = Fix(f"write {text}", (Edit(ref.span, text),), Safety.SAFE if sure else Safety.UNSAFE)
-    elif not returned and not ref.mode:
+    elif not (returned or ref.mode or numbered or close):
         fix = Fix("quote the word", (Edit(ref.span, f'"{ref.name}"'),), Safety.UNSAFE)
     where = "in the plan" if returned else f"before step {view.number(index)}"
     # Who writes ctx means no word.
-    is_word = not returned and near != DOCUMENT
+    is_word = not (returned or numbered) and near != DOCUMENT
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
+    shown = f"Closest: {', '.join(close)}. " if close else ""
     return RULE(
         ref.span,
         f"{ref.name} is not defined {where}.",
-        help=f"{f'Closest: {near}. ' if near else ''}Defined: {', '.join(defined)}.{word}",
+        help=f"{shown}Defined: {', '.join(defined)}.{word}",
         data={"name": ref.name, "candidates": defined},
         fix=fix,
     )

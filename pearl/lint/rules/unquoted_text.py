@@ -13,12 +13,26 @@ Use instead
     1. a = FIND_EVENT(CTX, "the sale of the magazine") : Find the sale
 
 Fix
-    Unsafe: quotes the words up to the next comma or parenthesis.
+    Unsafe: quotes the words up to the next comma or parenthesis; where all of
+    them are names, puts the commas in.
 """
 
 from pearl.lang.text import pattern, shorten
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, trimmed
+from pearl.lint.rules.base import (
+    DOCUMENT,
+    ERROR,
+    Broken,
+    Diagnostic,
+    Edit,
+    Fix,
+    Rule,
+    Safety,
+    names_above,
+    nearest,
+    trimmed,
+)
 
+_NO_COMMA = "Two arguments have no comma between them."
 _WORDS = pattern(r"[^\"(),\[\]=]+")
 
 
@@ -31,17 +45,27 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     text, at = broken.source.text, broken.at.start
     if broken.got == "STRING" or text[at : at + 1] == ";":
-        return RULE(
-            broken.at, "Two arguments have no comma between them.", help='Put "," between them.'
-        )
+        return RULE(broken.at, _NO_COMMA, help='Put "," between them.')
     if broken.before == "STRING" or (broken.got == "NOTE" and text[at] in ":：#"):
         return None
     start = max(text.rfind(mark, broken.span.start, at) for mark in "(,[") + 1
     match = _WORDS.match(text, start, broken.span.end)
-    span = trimmed(text, start, match.end() if match else at)
+    closed = match is not None and text[match.end() : match.end() + 1] in (",", ")")
+    end = match.end() if match else at
+    # Where nothing closes the call, what follows the colon is the note.
+    note = -1 if closed else text.find(" :", at, end)
+    span = trimmed(text, start, end if note < 0 else note)
     words = broken.source.at(span)
+    known, names = words.split(), names_above(broken)
+    if len(known) > 1 and names.issuperset(known):
+        commas = Fix("put in commas", (Edit(span, ", ".join(known)),), Safety.UNSAFE)
+        return RULE(span, _NO_COMMA, help='Put "," between them.', fix=commas)
     fix = None
-    if match and text[match.end() : match.end() + 1] in (",", ")") and "\n" not in words:
+    near = [nearest(word, names, word=True) for word in known]
+    if len(known) > 1 and all(near):
+        close = ", ".join(near)
+        return RULE(span, _NO_COMMA, help=f'Put "," between them. Closest: {close}.')
+    if closed and "\n" not in words and DOCUMENT not in known:
         quoted = words.replace("\\", "\\\\")
         fix = Fix("quote the words", (Edit(span, f'"{quoted}"'),), Safety.UNSAFE)
     return RULE(
