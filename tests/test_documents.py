@@ -127,9 +127,10 @@ def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
 
 def test_cells_of_a_pdf_s_tables_are_kept_apart():
     rows = ["Item\t2034\t2035", "Rent of the hall\t1 200\t900", "Heating\t\t12 500", "\t7\t8"]
-    text = documents.pdf(pdf_of([[*rows, "", "Two  words, and  12 500 crowns."]]))
+    wide = "Heating and light of the hall and the rooms"
+    text = documents.pdf(pdf_of([[*rows, f"{wide}\t\t9", "", "Two  words, and  12 500 crowns."]]))
     assert [*filter(None, text.replace("\f", "").split("\n"))] == [
-        *rows, "Two words, and 12 500 crowns.",
+        *rows, f"{wide}\t9", "Two words, and 12 500 crowns.",
     ]  # fmt: skip
 
 

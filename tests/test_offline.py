@@ -417,6 +417,15 @@ def test_an_option_that_the_best_sentence_alone_does_not_hold_is_a_guess(text: s
     assert ("picked by words alone" in answer.notice) is guess
 
 
+def test_a_passage_of_a_transcript_is_shown_with_who_speaks():
+    said = "I was told that the limit was suspended."
+    text = f"[09:05] BO: Eleven knots. {said}\n[09:06] CHAIR: Who told you of the limit?\n{said}\n"
+    Path("t.txt").write_text(text, encoding="utf-8")
+    told = call("ask", "t.txt", "What limit was suspended?", "--model", "offline").out
+    assert f"\nline 1: [09:05] BO: … {said}\n" in told
+    assert "\nline 2: [09:06] CHAIR: Who told you of the limit?\n" in told
+
+
 def test_a_number_is_the_best_sentences():
     assert decode(carried_out("number", "how many boats Bo sold"), "number") == 7
 
