@@ -204,14 +204,16 @@ def test_equal_numbers_are_one(serve: Any, answer: str, gold: Any, right: bool):
     assert answers()["a"]["correct"] is right
 
 
-def test_a_plan_with_errors_fails_its_row_and_sends_nothing(serve: Any):
+def test_plans_with_errors_are_all_named_and_nothing_is_sent(serve: Any):
     server = serve(saying("Yes."))
-    write(question("a", plan="1. a = FIND_NOTHING_SUCH(CTX) : x"))
-    assert batch().code == 1
-    row = answers()["a"]
-    assert row["error"]["reason"] == "plan"
-    assert "FIND_NOTHING_SUCH does not exist" in row["error"]["message"]
+    wrong = (question(name, plan=f"1. a = FIND_NO_{name}(CTX) : x") for name in "bc")
+    write(question("a"), *wrong)
+    done = batch()
+    assert done.code == 2
+    assert "q.jsonl:2 (b): The plan has 1 error: FIND_NO_b does not exist" in done.err
+    assert "q.jsonl:3 (c): The plan has 1 error: FIND_NO_c does not exist" in done.err
     assert not server.asked
+    assert not Path("a.jsonl").exists()
 
 
 def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(

@@ -446,6 +446,10 @@ def test_a_folder_of_documents_is_indexed(two: tuple[str, str]):
         ("a.pdf, page 2, paragraph 3", "a.pdf", LEASE),
         ("more/letter.md, paragraph 1", "more/letter.md / Letter", PAID),
     }
+    alone = call("index", "papers/a.pdf", "-o", "a.index", "--json").json
+    assert (alone["passages"], alone["corpus"]["name"]) == (3, "a.pdf")
+    found = call("index", "a.index", "--search", "deposit", "--json").json
+    assert [one["id"] for one in found] == ["a.pdf, page 2, paragraph 3"]
     Path("papers/more/letter.md").write_text("", encoding="utf-8")
     told = one_line(call("index", "papers", "-o", "papers.index"), 2)
     assert "papers/more/letter.md is empty" in told

@@ -152,6 +152,8 @@ def test_a_run_that_is_not_over_says_how_much_is_done_and_scores_no_more():
     assert call("batch", "q.jsonl", "-o", "a.jsonl", "--store", "s.db").code == 0
     methods = ("--methods", "pearl,zero-shot")
     assert call("eval", "questions", "--data", "q.jsonl", *methods, "--store", "s.db").code == 0
+    line = one_line(call("eval", "questions", "--data", "q.jsonl", *methods, "-o", "r1.html"), 2)
+    assert line.endswith("end the name in .jsonl, .json.")
     of_eval, of_batch = (run["run"] for run in call("runs", "--store", "s.db", "--json").json)
     with closing(sqlite3.connect("s.db")) as database, database:
         database.execute("UPDATE runs SET ended = NULL, owner = ''")

@@ -625,6 +625,7 @@ class TestCommand:
             (("eval.jsonl", "--labelled", "eval.jsonl"), 'eval.jsonl:1 has no "category"'),
             (("eval.jsonl", "-o", "none/r.md"), "The folder none does not exist"),
             (("eval.jsonl", "-o", "r.docx"), "end the name in .txt, .md, .tex, .html, .htm, .json"),
+            (("eval.jsonl", "--format", "html", "-o", "x.pdf"), "a report is not written as .pdf"),
             (("last",), "There is no store"),
         ],
     )  # fmt: skip

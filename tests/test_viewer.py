@@ -475,7 +475,7 @@ def questions(count: int) -> Path:
         {
             "id": f"q{at}", "question": f"Why {at}?", "document": "story.txt",
             "options": ["the Fund", "the sea"], "gold": "AB"[at % 2],
-            **({"plan": "1. a = NOTHING(CTX) : no"} if at % 3 == 2 else {}),
+            **({"plan": "1. a = PARTS(CTX, 0) : no"} if at % 3 == 2 else {}),
         }
         for at in range(count)
     ]  # fmt: skip
@@ -490,14 +490,14 @@ def test_a_job_has_a_page_of_its_rows(endpoint: Server, story: Path):
     assert "6 questions of questions.jsonl" in told
     # Of six, two cannot run; the model says A, and that is right for every other one.
     assert re.search(r"share [^%]* 6 4 2 2 of 6 33\.3 %", told)
-    assert "plan 2" in told.partition("Failures by reason")[2][:60]
+    assert "value 2" in told.partition("Failures by reason")[2][:60]
     assert "q2 failed wrong" in told
     assert "q0 answered right" in told
     item = words(page("last/q0"))
     assert "Why 0?" in item
     assert "The right answer is A: right" in item
     assert "Nobody on the island believed her." in item
-    assert "plan. The plan has 1 error" in words(page("last/q2"))
+    assert "value. Step a has no output: PARTS needs" in words(page("last/q2"))
 
 
 def test_a_job_of_very_many_rows_shows_those_that_need_a_look():
@@ -538,6 +538,7 @@ def test_a_page_is_written_to_a_file_that_can_be_written(story: Path):
     assert call("ask", story, QUESTION, "--model", "offline", "--store", "s.db").code == 0
     show = ("runs", "show", "last", "--store", "s.db")
     assert "name one" in one_line(call(*show, "--html", "-"), 2)
+    assert "end the name in .html" in one_line(call(*show, "--html", "x.pdf"), 2)
     assert "does not exist" in one_line(call(*show, "--html", "no/such/out.html"), 2)
     assert "--html FILE" in one_line(call(*show, "--documents", "."), 2)
     assert "no folder" in one_line(call(*show, "--html", "a.html", "--documents", "nowhere"), 2)

@@ -12,7 +12,7 @@ import click
 
 from pearl.cli.batch import complain, do, job_settings
 from pearl.cli.options import GROUPS, Options, choose_metric, load, shared
-from pearl.cli.output import check_output, emit_json
+from pearl.cli.output import check_ending, check_output, emit_json
 from pearl.lang.source import InputError, write
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def eval_command(
     names, sizes, notes = with_sizes(methods or questions.dataset.methods, sizes, library)
     home = Path(documents or Path(data).parent)
     check_output(output, *{str(home / example.document.name) for example in questions.examples})
+    check_ending(output, ".jsonl .json", "an evaluation (pearl report makes pages of it)")
     if len(options.sets) > 1 and len(options.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
     notes = (*notes, *drawn)

@@ -30,7 +30,7 @@ from pearl.lang.text import counted, printable, printable_lines
 )  # fmt: skip
 @shared("json")
 def index_command(path: str, output: str, search: str | None, most: int, options: Options) -> None:
-    """Index CORPUS: a folder of documents, or JSON lines with "id", "text" and "title".
+    """Index CORPUS: a document, a folder of them, or JSON lines with "id", "text" and "title".
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.
     """

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.jobs.progress import bar, is_watched
-from pearl.lang.source import check_writable, write
+from pearl.lang.source import InputError, check_writable, write
 from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
@@ -72,6 +73,17 @@ def tell(data: Any, as_json: bool, lines: Iterable[str]) -> None:  # noqa: ANN40
         return
     for line in lines:
         click.echo(line)
+
+
+def check_ending(path: str, endings: str, what: str) -> None:
+    """Make sure that a file's name says what is written: it has one of these endings, or none.
+
+    Raises:
+        InputError: it has another.
+    """
+    if (ending := Path(path).suffix.lower()) not in ("", *endings.split()):
+        named = ", ".join(endings.split())
+        raise InputError(f"{path}: {what} is not written as {ending}: end the name in {named}.")
 
 
 def check_output(path: str, *more: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_output, emit, emit_json, on_terminal
+from pearl.cli.output import check_ending, check_output, emit, emit_json, on_terminal
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 
@@ -155,14 +155,8 @@ def show(report: Report, form: str | None, output: str, *, as_json: bool) -> Non
     """
     from pearl.report import FORMS, terminal
 
-    ending = Path(output).suffix.lower()
-    chosen = form or _ENDINGS.get(ending, "")
-    if not chosen and not as_json:
-        endings = ", ".join(filter(None, _ENDINGS))
-        raise InputError(
-            f"{output}: no report is written as {ending}: end the name in {endings}, or say which "
-            "form with --format."
-        )
+    check_ending(output, " ".join(_ENDINGS), "a report")
+    chosen = form or _ENDINGS[Path(output).suffix.lower()]
     if as_json:
         emit(FORMS["json"](report), output)
     elif output and output != "-":

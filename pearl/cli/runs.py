@@ -12,7 +12,7 @@ import click
 
 from pearl.cli.inputs import open_existing, open_run
 from pearl.cli.options import Options, load_for, shared
-from pearl.cli.output import check_output, emit, emit_json, tell
+from pearl.cli.output import check_ending, check_output, emit, emit_json, tell
 from pearl.lang.source import InputError, Source, read_source, write
 from pearl.lang.text import counted, printable
 
@@ -106,6 +106,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     with open_run(name, options.store, html) as (engine, record):
         many = record.has_rows and not item
         if html:
+            check_ending(html, ".html .htm", "a page")
             from pearl.models.tokens import load_prices
             from pearl.viewer.job import job_page
             from pearl.viewer.page import run_page

@@ -23,6 +23,7 @@ from pearl.jobs.questions import (
     Question,
     QuestionIndex,
     QuestionTask,
+    refuse,
 )
 from pearl.jobs.workers import Task, internal_error
 from pearl.lang.ast import Action
@@ -221,10 +222,12 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
         setup: how to answer.
 
     Raises:
-        InputError: a question or a document is where answers are to go.
+        InputError: a question or a document is where answers are to go, or rows have plans with
+            errors: the first are named, the others counted.
     """
     if output:
         check_writable(output, (index.path, *index.files))
+    _check_plans(index, setup)
     strategy = setup.prepared.spec.name
     return Job(
         "batch",
@@ -247,3 +250,15 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
         setup.context,
         output,
     )
+
+
+def _check_plans(index: QuestionIndex, setup: Setup) -> None:
+    library = setup.plans or setup.prepared.library
+    wrong: list[InputError] = []
+    for place, question in index.questions([place.id for place in index.places]):
+        try:
+            if question.plan:
+                prepare_plan(parse(question.plan), library)
+        except RunError as error:
+            wrong.append(InputError(f"{place.name} ({place.id}): {error}"))
+    refuse(wrong)

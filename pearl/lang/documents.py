@@ -32,7 +32,9 @@ LARGEST = 100_000_000
 SEVERAL = " + "
 """Between the paths of several documents, in the name of what they are together."""
 
-_ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
+ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
+"""Of the names of documents."""
+
 _MOST = 1000
 _SECONDS = 120
 _MEMORY = 4_000_000_000
@@ -144,11 +146,11 @@ def files_of(path: str) -> list[str]:
     files = [
         str(file)
         for file in sorted(Path(path).rglob("*"))
-        if file.suffix.lower() in _ENDINGS and file.is_file() and not file.is_symlink()
+        if file.suffix.lower() in ENDINGS and file.is_file() and not file.is_symlink()
         if not any(part.startswith(".") for part in file.relative_to(path).parts)
     ]
     if not 0 < len(files) <= _MOST:
-        contents = f"{len(files):,} documents" if files else f"no document ({' '.join(_ENDINGS)})"
+        contents = f"{len(files):,} documents" if files else f"no document ({' '.join(ENDINGS)})"
         raise InputError(f"{path} is a directory with {contents}: name 1 to {_MOST:,} files.")
     return files
 

@@ -23,6 +23,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
+from pearl.lang.documents import ENDINGS
 from pearl.lang.source import NAMED, InputError, LinesError
 from pearl.retrieval.index_files import (
     Corpus,
@@ -160,8 +161,8 @@ def build_index(
     """Build an index, in the place of an older one.
 
     Args:
-        corpus: JSON lines with ``id``, ``text`` and optionally ``title``, or a folder of
-            documents.
+        corpus: JSON lines with ``id``, ``text`` and optionally ``title``, or a document
+            or a folder of them.
         target: the index, a folder; there it is whole, or as it was.
         progress: told how many bytes of the corpus are read, and of how many.
 
@@ -169,7 +170,8 @@ def build_index(
         InputError: a line cannot be used (the first is named, the others are
             counted), two have one id, or the index cannot be written.
     """
-    read = Folder(corpus) if Path(corpus).is_dir() else Corpus(corpus)
+    is_document = Path(corpus).suffix.lower() in ENDINGS and Path(corpus).is_file()
+    read = Folder(corpus) if is_document or Path(corpus).is_dir() else Corpus(corpus)
     engine = load_engine()
     check_place(target)
     with suppress(InputError, OSError):

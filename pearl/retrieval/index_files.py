@@ -338,10 +338,11 @@ class Corpus:
 
 
 class Folder:
-    """A folder of documents as a corpus: a paragraph's id says its document, page and number.
+    """A folder of documents, or one, as a corpus: a paragraph's id says its document, page and
+    number.
 
     Args:
-        path: the folder.
+        path: the folder, or the document.
 
     Raises:
         InputError: it has no document, or too many.
@@ -350,6 +351,7 @@ class Folder:
     def __init__(self, path: str) -> None:
         self.path = path
         self._files = documents_of(path)
+        self._home = path if Path(path).is_dir() else Path(path).parent
         self.size = sum(Path(file).stat().st_size for file in self._files)
 
     def digest(self) -> str:
@@ -367,7 +369,7 @@ class Folder:
         """Every paragraph, or why a document cannot be read."""
         line = end = 0
         for file in self._files:
-            name = printable(os.path.relpath(file, self.path))
+            name = printable(os.path.relpath(file, self._home))
             try:
                 source = read_document(file)
             except InputError as error:
