@@ -450,6 +450,10 @@ def test_a_folder_of_documents_is_indexed(two: tuple[str, str]):
     assert (alone["passages"], alone["corpus"]["name"]) == (3, "a.pdf")
     found = call("index", "a.index", "--search", "deposit", "--json").json
     assert [one["id"] for one in found] == ["a.pdf, page 2, paragraph 3"]
+    # What a corpus of JSON lines is called makes no document of it.
+    Path("rows.txt").write_text('{"id": "r", "text": "A deposit."}\n', encoding="utf-8")
+    rows = call("index", "rows.txt", "-o", "rows.index", "--json").json
+    assert (rows["passages"], rows["corpus"]["name"]) == (1, "rows.txt")
     Path("papers/more/letter.md").write_text("", encoding="utf-8")
     told = one_line(call("index", "papers", "-o", "papers.index"), 2)
     assert "papers/more/letter.md is empty" in told

@@ -155,6 +155,15 @@ _HEAP = 64_000_000
 _THREADS = 2
 
 
+def _is_document(corpus: str) -> bool:
+    """Whether a file is a document, and no JSON lines, whatever it is called."""
+    path = Path(corpus)
+    if path.suffix.lower() not in ENDINGS or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return not file.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+
+
 def build_index(
     corpus: str, target: str, progress: Callable[[int, int], None] = lambda done, of: None
 ) -> IndexInfo:
@@ -170,8 +179,7 @@ def build_index(
         InputError: a line cannot be used (the first is named, the others are
             counted), two have one id, or the index cannot be written.
     """
-    is_document = Path(corpus).suffix.lower() in ENDINGS and Path(corpus).is_file()
-    read = Folder(corpus) if is_document or Path(corpus).is_dir() else Corpus(corpus)
+    read = Folder(corpus) if Path(corpus).is_dir() or _is_document(corpus) else Corpus(corpus)
     engine = load_engine()
     check_place(target)
     with suppress(InputError, OSError):
