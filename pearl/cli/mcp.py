@@ -65,13 +65,16 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     if sys.stdin.isatty():
         click.echo("pearl mcp waits for a program on standard input; Ctrl-C ends it.", err=True)
 
+    tools = _tools(root, options, ToolError)
+    parameters = {tool.__name__: signature(tool).parameters for tool in tools}
+
     class Server(MCPServer):
         """Says in a line of each argument that is wrong what it takes."""
 
         async def call_tool(
             self, name: str, arguments: dict[str, Any], context: Context[Any] | None = None
         ) -> CallToolResult | InputRequiredResult:
-            params = {tool.__name__: signature(tool).parameters for tool in tools}.get(name)
+            params = parameters.get(name)
             if params and (strange := [arg for arg in arguments if arg not in params]):
                 refusal = f"is no argument of {name}, which takes {', '.join(params)}."
                 raise ToolError("\n".join(f"{arg[:80]!r} {refusal}" for arg in strange))
@@ -87,7 +90,6 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
                 "\n".join(f"{arg} {how[arg in arguments]} {TAKES[arg]}." for arg in wrong)
             )
 
-    tools = _tools(root, options, ToolError)
     server = Server("pearl", version=version("pearl"), log_level="ERROR")
     # The SDK has all that is logged written on standard error.
     logging.disable(logging.WARNING)

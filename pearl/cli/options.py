@@ -411,7 +411,7 @@ def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     return library
 
 
-LOADED = ("PRL501", "PRL502")
+HARMLESS = ("PRL501", "PRL502")
 """Errors beside which a library is loaded: of two actions of a name the last counts, and a missing
 definition is no definition. The paper's own list of 407 actions has one of each."""
 
@@ -425,7 +425,7 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
     library = load_quietly(libraries, folder)
     errors = []
     for code, line in _finding_lines(library, folder):
-        if code and code not in LOADED:
+        if code and code not in HARMLESS:
             errors.append(line)
         else:
             click.echo(f"pearl: {line}", err=True)
