@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 from pathlib import Path
@@ -64,6 +65,21 @@ def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
     assert row["answer"] == "It closed.\nIt closed."
     assert row["calls"] == 3
     assert row["correct"] is None
+
+
+def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(serve: Any):
+    before, during = gc.get_threshold(), list[tuple[int, int, int]]()
+
+    def script(_: dict[str, Any]) -> str:
+        during.append(gc.get_threshold())
+        return "It closed."
+
+    serve(script)
+    write(question("q1"))
+    assert batch().code == 0
+    assert all(threshold > before for threshold in during)
+    assert len(during) == 3
+    assert gc.get_threshold() == before
 
 
 def test_a_plan_is_written_where_a_row_has_none(serve: Any):

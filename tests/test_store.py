@@ -351,7 +351,8 @@ class TestHistory:
         def row(name: str, position: int, status: str = "answered", said: str = "x"):
             return {
                 "run": "r", "id": name, "position": position, "row_key": f"key of {name}",
-                "status": status, "result": json.dumps({"id": name, "answer": said}),
+                "status": status, "correct": None,
+                "result": json.dumps({"id": name, "answer": said}),
             }  # fmt: skip
 
         with opened(place) as store:
@@ -463,7 +464,7 @@ class TestCache:
             calls = [Entry("call", f"step/{key}", "", key) for key in keys]
             run(written(store, name, *calls, item="q"))
         store.put_row({"run": old, "id": "q", "position": 0, "row_key": "", "status": "answered",
-                       "result": "{}"})  # fmt: skip
+                       "result": "{}", "correct": None})  # fmt: skip
         run(store.flush())
         with store.engine.begin() as connection:
             connection.execute(update(runs).where(runs.c.id == old).values(seen=100.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     session.journal.decide("run", head)
     try:
         if question.plan:
-            prepared = prepare_plan(parse(question.plan), library, prepared.settings.passes)
+            prepared = _prepare_plan(question.plan, library, prepared.settings.passes)
         async with open_tools(setup.tools) as tools:
             box = cached_tools(tools, session, question.id) if tools else None
             args = (question.question, document, question.options, session, None, box)
@@ -252,13 +252,18 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
     )
 
 
+@lru_cache(maxsize=1024)  # Plans are checked before the first call, and run after it.
+def _prepare_plan(text: str, library: Library, passes: tuple[str, ...]) -> Prepared:
+    return prepare_plan(parse(text), library, passes)
+
+
 def _check_plans(index: QuestionIndex, setup: Setup) -> None:
     library = setup.plans or setup.prepared.library
     wrong: list[InputError] = []
     for place, question in index.questions([place.id for place in index.places]):
         try:
             if question.plan:
-                prepare_plan(parse(question.plan), library)
+                _prepare_plan(question.plan, library, setup.prepared.settings.passes)
         except RunError as error:
             wrong.append(InputError(f"{place.name} ({place.id}): {error}"))
     refuse(wrong)

@@ -332,11 +332,7 @@ def give_up(connection: Connection, claims: list[Claim]) -> None:
 def put_rows(connection: Connection, changes: list[Row]) -> None:
     """Put a batch's results; a later one of the same question replaces it."""
     last = {(row["run"], row["id"]): row for row in changes}
-    statement = insert_into(rows, connection.dialect.name)
-    names = ("position", "row_key", "status", "result", "correct")
-    replaced = {name: statement.excluded[name] for name in names}
-    statement = statement.on_conflict_do_update(index_elements=["run", "id"], set_=replaced)
-    connection.execute(statement, list(last.values()))
+    _write_many(connection, _replacing(connection.dialect.name), list(last.values()))
 
 
 _ROW = and_(rows.c.run == bindparam("r"), rows.c.id == bindparam("i"))
@@ -444,6 +440,17 @@ def _keeping(dialect: str) -> Insert:
         index_elements=["scope", "key"],
         set_={name: statement.excluded[name] for name in names},
         where=~replies.c.complete,
+    )
+    return upsert
+
+
+@cache
+def _replacing(dialect: str) -> Insert:
+    """Put a question's result in the place of an earlier one."""
+    statement = insert_into(rows, dialect).values(_named(rows))
+    names = ("position", "row_key", "status", "result", "correct")
+    upsert: Insert = statement.on_conflict_do_update(
+        index_elements=["run", "id"], set_={name: statement.excluded[name] for name in names}
     )
     return upsert
 
