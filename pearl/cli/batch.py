@@ -18,7 +18,7 @@ import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import open_existing
-from pearl.cli.options import Concurrency, Options, choose, library_for, load_sound, shared
+from pearl.cli.options import Options, choose, concurrency, library_for, load_sound, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
@@ -213,11 +213,11 @@ def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
 @click.argument("questions")
 @shared("documents", "answering", "models")
 @click.option(
-    "--concurrency", type=Concurrency(), default=32, show_default=True, metavar="N",
+    "--concurrency", "parallel", type=concurrency, default="32", show_default=True, metavar="N",
     help="Calls at a time, for the time it takes.",
 )  # fmt: skip
 @shared("prices", "store", "cache", "json")
-def estimate_command(questions: str, concurrency: int, options: Options) -> None:
+def estimate_command(questions: str, parallel: int, options: Options) -> None:
     """Estimate what QUESTIONS take: calls, tokens, money, time. Nothing is sent.
 
     Give it the options of pearl batch. Where neither a row nor the store has a plan, it is taken
@@ -238,7 +238,7 @@ def estimate_command(questions: str, concurrency: int, options: Options) -> None
     tell_notes(index)
     stored = is_there(address(options.store))
     with open_existing(options.store) if stored else nullcontext() as store:
-        how = (choose_mode(options.constrain), concurrency or PARALLEL)
+        how = (choose_mode(options.constrain), parallel or PARALLEL)
         estimated = estimate(index, setup, model, prices, store, *how, cache=not options.no_cache)
     if options.as_json:
         emit_json(estimated.as_object())

@@ -23,30 +23,23 @@ if TYPE_CHECKING:
     from pearl.lang.library import Library
 
 
-class Names(click.ParamType[tuple[str, ...]]):
+def _parts(text: str) -> tuple[str, ...]:
+    """What stands between a text's commas, each once."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _names(text: str) -> tuple[str, ...]:
     """Names with commas between them."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:  # noqa: ANN401
-        if isinstance(value, tuple):
-            return value
-        names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
-        return names or self.fail("name at least one.", param, ctx)
+    if names := _parts(text):
+        return names
+    raise click.BadParameter("name at least one.")
 
 
-class Sizes(click.ParamType[tuple[int, ...]]):
+def _sizes(text: str) -> tuple[int, ...]:
     """Numbers of actions with commas between them."""
-
-    name = "sizes"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:  # noqa: ANN401
-        if isinstance(value, tuple):
-            return value
-        parts = [part.strip() for part in value.split(",") if part.strip()]
-        if not all(part.isdigit() and int(part) for part in parts):
-            self.fail(f"{value} is no list of numbers above 0: write it as 20,81.", param, ctx)
-        return tuple(dict.fromkeys(map(int, parts)))
+    if all(part.isdigit() and int(part) for part in _parts(text)):
+        return tuple(dict.fromkeys(map(int, _parts(text))))
+    raise click.BadParameter(f"{text} is no list of numbers above 0: write it as 20,81.")
 
 
 @click.command(
@@ -61,16 +54,16 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     help="For your own questions: the folder with their documents. Default: the file's own.",
 )  # fmt: skip
 @click.option(
-    "--split", type=Names(), default="all", show_default=True, metavar="NAMES",
+    "--split", type=_names, default="all", show_default=True, metavar="NAMES",
     help="A part of it, or several with commas.",
 )  # fmt: skip
 @click.option(
-    "--methods", type=Names(), metavar="NAMES",
+    "--methods", type=_names, metavar="NAMES",
     help="Which, with commas; the first is what the others are compared with (docs/evaluation.md "
     "has them all). Default: those the data set is for.",
 )  # fmt: skip
 @click.option(
-    "--library-sizes", "sizes", type=Sizes(), default="", metavar="NUMBERS",
+    "--library-sizes", "sizes", type=_sizes, default="", metavar="NUMBERS",
     help="Also PEARL with the library condensed to so many actions, as 1,20,81.",
 )  # fmt: skip
 @shared("library", "sets")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,43 +25,27 @@ if TYPE_CHECKING:
 _OF_PLAN = pattern(r"(?:#[^\n]*\n){0,8}?# library: ([^\n]+)")
 """How a plan, or a trace, says in its head which actions it calls."""
 
-_T = TypeVar("_T")
-
 _UNITS = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 
 
-class Amount(click.ParamType[int]):
+def amount(value: str) -> int:
     """A whole number, with k, M or B for thousands, millions, billions: ``2M``."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:  # noqa: ANN401 - as click's
-        if isinstance(value, int):
-            return value
-        text = value.strip().lower().replace(",", "").replace("_", "")
-        unit = _UNITS.get(text[-1:], 1)
-        try:
-            number = float(text[:-1] if unit > 1 else text) * unit
-            if number >= 1:
-                return int(number)
-        except (ValueError, OverflowError):
-            pass
-        self.fail(f"{value} is no number above 0: write it as 500, 20k or 2M.", param, ctx)
+    text = value.strip().lower().replace(",", "").replace("_", "")
+    unit = _UNITS.get(text[-1:], 1)
+    with suppress(ValueError, OverflowError):
+        number = int(float(text[:-1] if unit > 1 else text) * unit)
+        if number >= 1:
+            return number
+    raise click.BadParameter(f"{value} is no number above 0: write it as 500, 20k or 2M.")
 
 
-class Concurrency(click.ParamType[int]):
-    """``auto``, or a number of calls."""
-
-    name = "auto|N"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:  # noqa: ANN401 - as click's
-        if isinstance(value, int):
-            return value
-        if value.strip().lower() == "auto":
-            return 0
-        if value.strip().isdigit() and 1 <= int(value) <= 10_000:
-            return int(value)
-        self.fail(f"{value} is neither auto nor a number from 1 to 10000.", param, ctx)
+def concurrency(value: str) -> int:
+    """A number of calls, or 0 for ``auto``."""
+    if value.strip().lower() == "auto":
+        return 0
+    if value.strip().isdigit() and 1 <= int(value) <= 10_000:
+        return int(value)
+    raise click.BadParameter(f"{value} is neither auto nor a number from 1 to 10000.")
 
 
 _option = click.option
@@ -202,15 +187,15 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         help="Stop before the call that would take the run over this.",
     ),
     "max-tokens": _option(
-        "--max-tokens", type=Amount(), metavar="N",
+        "--max-tokens", type=amount, metavar="N",
         help="The same in tokens, read and written: 500k, 2M.",
     ),
     "concurrency": _option(
-        "--concurrency", type=Concurrency(), default="auto", show_default=True, metavar="auto|N",
+        "--concurrency", type=concurrency, default="auto", show_default=True, metavar="auto|N",
         help="Calls under way at a time, at most; fewer while the endpoint turns calls away.",
     ),
-    "rpm": _option("--rpm", type=Amount(), metavar="N", help="Requests a minute, at most."),
-    "tpm": _option("--tpm", type=Amount(), metavar="N", help="Tokens a minute, at most."),
+    "rpm": _option("--rpm", type=amount, metavar="N", help="Requests a minute, at most."),
+    "tpm": _option("--tpm", type=amount, metavar="N", help="Tokens a minute, at most."),
     "max-wait": _option(
         "--max-wait", type=click.FloatRange(0), default=120.0, show_default=True, metavar="SECONDS",
         help="The longest pause that an endpoint may ask for; a call that is asked to wait longer "

@@ -22,11 +22,7 @@ from pearl.lang.values import canonical_json
 from pearl.tools.endpoint import VARIABLE, Http, read_http
 from pearl.tools.functions import Entry, find_entry, function_tool
 from pearl.tools.mcp import Connection, Server, read_server
-from pearl.tools.safety import (
-    Resolve,
-    look_up,
-    redaction,
-)
+from pearl.tools.safety import Resolve, look_up, redaction
 from pearl.tools.table import Table
 from pearl.tools.toolbox import (
     PARAMETER_NAME,
@@ -51,11 +47,6 @@ class Search:
     index: Path
     passages: int
 
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """No values, as a search has none that could name a variable."""
-        return ()
-
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -72,7 +63,7 @@ class Declared:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the environment that it needs, once each."""
-        values = self.how.values if self.how else ()
+        values = self.how.values if isinstance(self.how, Http | Server) else ()
         texts = [value for value in values if isinstance(value, str)]
         return tuple(dict.fromkeys(name for text in texts for name in VARIABLE.findall(text)))
 

@@ -36,11 +36,6 @@ class Entry:
     name: str
     action: Action
 
-    @property
-    def values(self) -> tuple[()]:
-        """No values, as a function has none that could name a variable."""
-        return ()
-
 
 def find_entry(name: str) -> Entry:
     """The function that a package offers under a name in the group ``pearl.tools``.

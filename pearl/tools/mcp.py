@@ -448,8 +448,6 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
         result = plain(schema, ())
         result = {} if isinstance(result, bool) else result
         Draft202012Validator.check_schema(result)
-    except SchemaError:
-        raise ValueError("a parameter's schema is none") from None
-    except (TypeError, AttributeError, RecursionError):
+    except (SchemaError, TypeError, AttributeError, RecursionError):
         raise ValueError("a parameter's schema is none") from None
     return result

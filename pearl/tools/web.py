@@ -155,7 +155,7 @@ class Web:
         for _ in range(REDIRECTS + 1):
             method = "GET" if body is None else "POST"
             sent = {"Content-Type": "application/json"} if body is not None else {}
-            async with self._session().request(
+            async with self._session.request(
                 method, url, data=body, headers={**sent, **self._headers}, allow_redirects=False
             ) as response:
                 place = response.headers.get("Location")
@@ -202,14 +202,14 @@ class Web:
         kind = response.content_type if "Content-Type" in response.headers else ""
         return read_text(bytes(body), kind.lower(), response.charset)
 
+    @property
     def _session(self) -> aiohttp.ClientSession:
         """The session of this event loop, opened where there is none."""
-        loop = asyncio.get_running_loop()
-        if loop in self._sessions:
-            return self._sessions[loop]
-        opened = open_session(self._http.host, self._http.ca, self._limits, self._resolve)
-        self._sessions[loop] = opened
-        return opened
+        loop, http = asyncio.get_running_loop(), self._http
+        if loop not in self._sessions:
+            session = open_session(http.host, http.ca, self._limits, self._resolve)
+            self._sessions[loop] = session
+        return self._sessions[loop]
 
 
 def open_session(host: str, ca: str, limits: Limits, resolve: Resolve) -> aiohttp.ClientSession:
@@ -230,7 +230,7 @@ def open_session(host: str, ca: str, limits: Limits, resolve: Resolve) -> aiohtt
         _private()
     # aiohttp has the system's authorities read already.
     trusted = ssl.create_default_context(cafile=ca) if ca else True
-    resolver = _Checked(resolve, limits.private)
+    resolver = _PublicResolver(resolve, limits.private)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=trusted, resolver=resolver, use_dns_cache=False),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -247,9 +247,10 @@ def open_session(host: str, ca: str, limits: Limits, resolve: Resolve) -> aiohtt
 
 
 def unreached(error: Exception) -> ToolError:
-    """The error for a connection that failed."""
-    message = next(words for kinds, words in _FAILURES if isinstance(error, kinds))
-    return ToolError("network", message)
+    """The error for a connection that failed; one of ours stays as it is."""
+    if isinstance(error, ToolError):
+        return error
+    return ToolError("network", next(say for kinds, say in _FAILURES if isinstance(error, kinds)))
 
 
 def oversized(most: int) -> ToolError:
@@ -293,7 +294,7 @@ def carrier(
                         raise oversized(most)
                     yield piece
             except (ToolError, aiohttp.ClientError, OSError) as error:
-                note(error if isinstance(error, ToolError) else unreached(error))
+                note(unreached(error))
                 raise httpx2.StreamError("cut off") from None
 
         async def aclose(self) -> None:
@@ -313,7 +314,7 @@ def carrier(
                     allow_redirects=False,
                 )
             except (ToolError, aiohttp.ClientError, OSError, ValueError) as error:
-                note(error if isinstance(error, ToolError) else unreached(error))
+                note(unreached(error))
                 return httpx2.Response(502, request=request)
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 response.close()
@@ -328,7 +329,7 @@ def carrier(
                 note(ToolError("host", f"It is sent on elsewhere: only {origin} is declared."))
             return httpx2.Response(
                 response.status,
-                headers=[(key, value) for key, value in response.headers.items()],
+                headers=[*response.headers.items()],
                 stream=Body(response),
                 request=request,
             )
@@ -337,7 +338,7 @@ def carrier(
 
 
 @dataclass(frozen=True)
-class _Checked(AbstractResolver):
+class _PublicResolver(AbstractResolver):
     """Looks a host up when a connection is made; the addresses it has seen are those used."""
 
     addresses: Resolve

@@ -9,7 +9,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -85,6 +85,9 @@ class Shown:
 def runs_page(shown: Shown, view: View) -> str:
     """The runs that are asked for, the last one first."""
     least, most = (None if share is None else share / 100 for share in map(view.number, _SHARE))
+    # Which run the page is to begin behind.
+    started, _, name = view.get("before").partition(" ")
+    began = replace(view, query={"before": started}).number("before")
     criteria = RunFilter(
         words=tuple(view.get("q").split()),
         kind=view.get("kind"),
@@ -92,7 +95,7 @@ def runs_page(shown: Shown, view: View) -> str:
         status=view.get("status"),
         least=least,
         most=most,
-        before=_before(view),
+        before=None if began is None else (began, name),
     )
     listed = list_runs(shown.engine, time.time(), AT_ONCE + 1, criteria)
     runs = listed[:AT_ONCE]
@@ -110,13 +113,6 @@ def runs_page(shown: Shown, view: View) -> str:
         tags=tags,
         statuses=STATUSES,
     )
-
-
-def _before(view: View) -> tuple[float, str] | None:
-    """Which run the page is to begin behind."""
-    started, _, name = view.get("before").partition(" ")
-    at = View(view.static, view.place, query={"before": started}).number("before")
-    return None if at is None else (at, name)
 
 
 def one_page(shown: Shown, view: View, name: str) -> str:
@@ -177,13 +173,12 @@ def diff_page(shown: Shown, view: View) -> str:
     )
 
 
-Page = Callable[[Shown, View, Mapping[str, str]], str]
-
-PAGES: Mapping[str, Page] = {
-    "/": lambda shown, view, _: runs_page(shown, view),
-    "/run/{name}": lambda shown, view, place: one_page(shown, view, place["name"]),
-    "/diff": lambda shown, view, _: diff_page(shown, view),
+PAGES: Mapping[str, Callable[..., str]] = {
+    "/": runs_page,
+    "/run/{name}": one_page,
+    "/diff": diff_page,
 }
+"""Pages by their paths; the parts of a path that have names are arguments."""
 
 
 def application(shown: Shown, token: str) -> ASGIApp:
@@ -200,7 +195,7 @@ def application(shown: Shown, token: str) -> ASGIApp:
         held = request.cookies.get(shown.cookie, "")
         return hmac.compare_digest(held.encode("utf-8", "replace"), key.encode())
 
-    def make_route(path: str, page: Page) -> Route:
+    def make_route(path: str, page: Callable[..., str]) -> Route:
         def answer(request: Request) -> Response:
             sent = request.query_params.get("token", "")
             if hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode()):
@@ -210,8 +205,7 @@ def application(shown: Shown, token: str) -> ASGIApp:
                 return response
             if not is_in(request):
                 raise RefusedError(401, "You are not in: open the link that pearl view printed.")
-            view = _view(request)
-            return _page(page(shown, view, request.path_params))
+            return _page(page(shown, _view(request), **request.path_params))
 
         return Route(path, answer, methods=["GET"])
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
@@ -24,16 +24,9 @@ from pearl.lang.values import canonical_json
 from pearl.models.tokens import dollars
 from pearl.report.document import NONE, number, percent
 from pearl.runtime.evidence import without_quotes
-from pearl.store.history import (
-    RunRow,
-)
-
-if TYPE_CHECKING:
-    pass
-
+from pearl.store.history import RunRow
 
 _T = TypeVar("_T")
-
 
 PAUSE = 2
 """Seconds between two looks at a run that is followed, at least."""
