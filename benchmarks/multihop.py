@@ -35,7 +35,7 @@ if not __package__:
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import MultiHop
-from pearl.evaluate.methods.strategies import recall
+from pearl.evaluate.supporting_facts import recall
 from pearl.lang.library import load_library
 from pearl.models.base import Reply, Request
 from pearl.models.tokens import count_tokens

@@ -18,7 +18,7 @@ from pearl.evaluate.context import EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
 from pearl.evaluate.methods import METHODS
-from pearl.evaluate.methods.strategies import recall
+from pearl.evaluate.supporting_facts import machine_measures, recall
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -850,7 +850,9 @@ class TestMethods:
         assert outcome.plan.startswith("question: In which year")
         told = dict(outcome.measures)
         assert (told["hops"], told["backtracks"]) == (3.0, 0.0)
-        assert (told["recall_at_2"], told["recall_at_5"]) == (2 / 3, 1.0)
+        found = machine_measures(example, session.journal.entries)
+        assert found == {"recall_at_2": 2 / 3, "recall_at_5": 1, "recall": 1, "precision": 1,
+                         "unanswered": 0}  # fmt: skip
         asked = 11 if name == "fsm1" else 12
         assert told["format"] == pytest.approx(1 - 1 / asked)
         if name == "fsm2":
@@ -866,9 +868,28 @@ class TestMethods:
             "recall": 2 / 3,
             "recall_at_2": 1 / 3,
             "recall_at_5": 2 / 3,
+            "precision": 2 / 3,
         }
-        assert set(recall(example, []).values()) == {0}
+        assert recall(example, [""]) == dict.fromkeys(("recall", "recall_at_2", "recall_at_5"), 0)
         assert recall(Example("1", QUESTION, DOCUMENT), named) == {}
+
+    def test_what_searches_found_is_told_of_a_run_without_an_answer(self, example: Example):
+        """One whose last state never fits has found a paragraph; one that finds nothing says so."""
+        [method] = [one for one in METHODS if one.name == "fsm1"]
+
+        def measured(model: Walking) -> Mapping[str, float]:
+            session = Session(start_engine(model), Journal())
+            with pytest.raises(RunError):
+                asyncio.run(method.answer(example, EvaluationContext(setups={}), session))
+            return machine_measures(example, session.journal.entries)
+
+        found = measured(Walking(judge=[{"same": True}] * 9, summarise=["no"] * 99))
+        assert (found["recall"], found["precision"], found["unanswered"]) == (1 / 3, 1, 0)
+        asks = [simple(f"Who is {at}?", "compound") for at in range(9)]
+        found = measured(Walking(decompose=asks, search=[NOTHING] * 9))
+        assert (found["recall"], found["unanswered"]) == (0, 4)
+        assert "precision" not in found
+        assert machine_measures(example, ()) == {}
 
     def test_the_benchmark_tells_the_recall_of_each_machine_that_ran(
         self, capsys: pytest.CaptureFixture[str]

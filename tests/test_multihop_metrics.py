@@ -304,8 +304,14 @@ def test_scores_are_meant_over_all_questions_and_other_measures_over_those_that_
         ("Lund", 1, {"recall": 0.5}, "right_unfound"),
         ("in Lund", 0, {"recall": 0.5, "contains": 1}, "wording"),
         ("Lund Nord", 0, {"recall": 1, "f1": 2 / 3}, "wording"),
-        ("Ulm", 0, {"recall": 0.5, "f1": 0.4}, "paragraph"),
-        ("Ulm", 0, {"recall": 1}, "reasoning"),
+        ("Ulm", 0, {"recall": 0.5, "f1": 0.4, "unanswered": 0, "precision": 0.5}, "paragraph"),
+        ("Ulm", 0, {"recall": 0.5, "unanswered": 1, "precision": 1}, "hops"),
+        ("Ulm", 0, {"recall": 0, "unanswered": 0}, "nothing"),
+        # Of a run of before, whose row says less.
+        ("Ulm", 0, {"recall": 0.5}, "paragraph"),
+        ("Ulm", 0, {"recall": 1, "unanswered": 0, "precision": 0.5}, "reasoning"),
+        (None, 0, {"format": 0.5, "format_final": 0.9, "recall": 0, "unanswered": 2}, "nothing"),
+        (None, 0, {"format": 0.5, "format_final": 0.9, "recall": 0, "unanswered": 0}, "form"),
         (None, 0, {"format": 0.5, "format_final": 0.9}, "form"),
         (None, 0, {"format": 0.5, "format_final": 1}, "none"),
     ],
@@ -324,6 +330,7 @@ def test_each_answer_is_of_one_kind_by_what_was_found(
     wanted = Counter([kind, "right_found"])
     assert {name: row[name] for name in row.keys() - {"method", "called"}} == {
         name: wanted[name] for name in (
-            "right_found", "right_unfound", "wording", "paragraph", "reasoning", "form", "none")
+            "right_found", "right_unfound", "wording", "nothing", "paragraph", "hops", "reasoning",
+            "form", "none")
     }  # fmt: skip
     assert found_table(Evaluation("t", (), ("normal",), {"": 1}, results[2:])) is None

@@ -19,7 +19,7 @@ from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Method, Outcome, describe, planned_with
 from pearl.evaluate.methods.tmn import search_measures
 from pearl.evaluate.results import PROMPT_SET, UNFINISHED, Evaluation, Result, from_row, read_head
-from pearl.evaluate.supporting_facts import form
+from pearl.evaluate.supporting_facts import form, machine_measures
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import GRADING
 from pearl.jobs.workers import Listed, Task, internal_error
@@ -137,6 +137,7 @@ class Trials:
         # What the journal and the clock say, whether there is an answer or not.
         measures |= form(journal.entries) if find_dataset(self.dataset).short else {}
         measures |= search_measures(journal.entries)
+        measures |= machine_measures(example, journal.entries)
         # What grading takes is no part of what the method took.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
         calls = calls_made(own)

@@ -34,6 +34,12 @@ SHORTEST = 4
 HALF = 0.5
 """The F1 from which a wrong answer is a right one in other words."""
 
+DEPTHS = (2, 5)
+"""How many of the paragraphs that searches named are looked at for recall."""
+
+_STATE = re.compile(r"fsm/\d+/\w+")
+"""The path of what came of a machine's state."""
+
 NOWHERE = -1
 """The number of a fact that no sentence is: a quote that the document does not have."""
 
@@ -212,6 +218,47 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
     return {"format": first_fits / len(fitted), "format_final": some_fits / len(fitted)}
 
 
+def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
+    """Gold paragraphs beside those that searches named, by their titles in that order.
+
+    ``recall``, ``recall_at_2`` and ``recall_at_5`` are shares of the gold ones; ``precision``,
+    where any was named, is of those. Nothing where there are no gold paragraphs.
+    """
+
+    def plain(title: str) -> str:
+        return one_line(title).casefold()
+
+    data = example.data
+    gold = {plain(fact.title) for fact in data.facts} if isinstance(data, MultiHop) else set()
+    if not gold:
+        return {}
+    order = [title for title in dict.fromkeys(map(plain, titles)) if title]
+    shares = {f"recall_at_{depth}": len(gold & {*order[:depth]}) / len(gold) for depth in DEPTHS}
+    found = len(gold & {*order})
+    precision = {"precision": found / len(order)} if order else {}
+    return {**shares, "recall": found / len(gold), **precision}
+
+
+def machine_measures(example: Example, entries: Iterable[Entry]) -> Mapping[str, float]:
+    """What a machine's searches found, by its journal, whether it came to an answer or not.
+
+    Args:
+        example: the question with its gold paragraphs.
+        entries: the run's journal, in which each state's end says what came of it.
+
+    Returns:
+        As `recall` has it, and ``unanswered``: searches whose paragraphs did not say. Nothing
+        where no machine ran, or there are no gold paragraphs.
+    """
+    ends = [entry for entry in entries if entry.kind == "decision" and _STATE.fullmatch(entry.path)]
+    searches = [entry.value for entry in ends if entry.path.endswith("/search")]
+    shares = recall(example, [search["title"] for search in searches if "title" in search])
+    if not ends or not shares:
+        return {}
+    unanswered = sum(search["outcome"] == "nothing" for search in searches)
+    return {**shares, "unanswered": float(unanswered)}
+
+
 def _bare(triples: Iterable[Sequence[str]]) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(map(bare, triple)) for triple in triples)
 
@@ -278,12 +325,14 @@ _FOUND = {
     "right_found": "right, all found",
     "right_unfound": "right, not all found",
     "wording": "wrong: wording",
-    "paragraph": "wrong: paragraph",
+    "nothing": "wrong: none found",
+    "paragraph": "wrong: other paragraph",
+    "hops": "wrong: too few hops",
     "reasoning": "wrong: reasoning",
     "form": "no reply in form",
     "none": "no answer",
 }
-"""How an answer and the search for its paragraphs went, the wrong ones by five kinds."""
+"""How an answer and the search for its paragraphs went, the wrong ones by their kinds."""
 
 
 def found_table(evaluation: Evaluation) -> Table | None:
@@ -301,9 +350,11 @@ def found_table(evaluation: Evaluation) -> Table | None:
 
     note = (
         "Found: every supporting paragraph is among those that searches named. Wording: the answer "
-        "holds a right one, or shares half of its words. Paragraph: one was not found. Reasoning: "
-        "all were. No reply in form: the run ended without an answer, and a reply that was "
-        "demanded in a form never had it."
+        "holds a right one, or shares half of its words. None found: searches named no paragraph. "
+        "Other paragraph: they named one that supports nothing, and not all that do. Too few hops: "
+        "they named supporting ones alone, and not all. Reasoning: all were found. No reply in "
+        "form: the run ended without an answer, and a reply that was demanded in a form never had "
+        "it."
     )
     title, rows = "Answers and the paragraphs that were found", method_rows(evaluation, row)
     return method_table(title, counts(**_FOUND), rows, note)
@@ -313,10 +364,17 @@ def _found(result: Result) -> str:
     """Which of `_FOUND` a result is."""
     measured = result.measures
     whole = measured.get("recall", 0) == 1
-    if result.answer is None:
-        return "form" if measured.get("format_final", 1) < 1 else "none"
     if result.score == 1:
         return "right_found" if whole else "right_unfound"
+    unnamed = "unanswered" in measured and "precision" not in measured
+    if result.answer is None:
+        if unnamed and measured["unanswered"]:
+            return "nothing"
+        return "form" if measured.get("format_final", 1) < 1 else "none"
     if measured.get("contains", 0) == 1 or measured.get("f1", 0) >= HALF:
         return "wording"
-    return "reasoning" if whole else "paragraph"
+    if whole:
+        return "reasoning"
+    if unnamed:
+        return "nothing"
+    return "hops" if measured.get("precision") == 1 else "paragraph"

@@ -249,7 +249,8 @@ class Fsm:
             self._hops.append(Hop(name, self._question))
             self._spare = None
             outcome = "settled" if settled else "found"
-            self._go(outcome, step=name, answer=_field(value, "answer"))
+            told = {key: _field(value, key) for key in ("answer", "title")}
+            self._go(outcome, step=name, **told)
         elif self._at == "revise":
             self._revised = Ref(name)
             self._go("revised", step=name, question=as_text(value), type=self._type)

@@ -15,7 +15,6 @@ from functools import partial
 from pearl.answer import Session, cached_tools, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.methods.base import Method, Outcome, mapped, prepared, run, whole_text
 from pearl.evaluate.supporting_facts import support_measures
 from pearl.lang.ast import Literal
@@ -23,7 +22,7 @@ from pearl.lang.library import Library
 from pearl.lang.values import as_text
 from pearl.runtime.loop import Finished, run_strategy
 from pearl.strategies.baselines import LeastToMost, PlanShown
-from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
+from pearl.strategies.fsm import Fsm, field_of, sentences
 from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
 from pearl.strategies.registry import prepare_own
@@ -32,9 +31,6 @@ NO_REFINEMENT = "pearl-no-refinement"
 """The name of the ablation that needs demonstrations as they were before refinement."""
 
 _SIZED = "pearl@"
-
-DEPTHS = (2, 5)
-"""How many of the paragraphs that searches named are looked at for recall."""
 
 
 async def planned(
@@ -147,12 +143,9 @@ async def machine(
     """Walk a machine over the question's paragraphs: ``fsm1``, or ``fsm2`` with its evidence."""
     strategy, finished = await run(prepared(name, "", shared, session), example, session)
     assert isinstance(strategy, Fsm)
-    searches = [step for step in finished.plan.steps if step.action == "SEARCH"]
-    titles = [as_text(field_of(finished.values[step.name], "title")) for step in searches]
     measures = {
         "hops": float(strategy.hops),
         "backtracks": float(strategy.backtracks),
-        **recall(example, titles),
         **_evidence(example, finished, session),
     }
     return await whole_text(finished, example, session, measures)
@@ -170,25 +163,6 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
     copied = [sentence for each in quotes for sentence in sentences(each)]
     reviewed = triples if reviews else None
     return support_measures(example, finished.text, copied, reviewed, session.journal.entries)
-
-
-def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
-    """The share of gold paragraphs among those named: ``recall``, ``recall_at_2`` and at 5.
-
-    ``titles`` are those that searches named, in order. Nothing where there are no gold paragraphs.
-    """
-
-    def plain(title: str) -> str:
-        return one_line(title).casefold()
-
-    data = example.data
-    gold = {plain(fact.title) for fact in data.facts} if isinstance(data, MultiHop) else set()
-    if not gold:
-        return {}
-    order = list(dict.fromkeys(map(plain, titles)))
-    shares = {f"recall_at_{depth}": len(gold & set(order[:depth])) for depth in DEPTHS}
-    shares["recall"] = len(gold & set(order))
-    return {name: count / len(gold) for name, count in shares.items()}
 
 
 async def rebel(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
