@@ -169,5 +169,4 @@ def _report_error(error: click.ClickException | InputError) -> int:
 
 
 def _say(message: str) -> None:
-
     click.echo(f"pearl: {printable(message)}", err=True)

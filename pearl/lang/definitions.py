@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Ref, Template, as_arg, woven
-from pearl.lang.text import FUNCTION_WORDS, pattern
+from pearl.lang.text import FUNCTION_WORDS, pattern, stem
 
 SYNONYMS = """
 reason cause motive motivation rationale justification explanation
@@ -87,13 +86,6 @@ _NEGATIVE = ("un", "in", "im", "ir", "il", "dis", "mis", "non")
 
 
 @cache
-def _stemmer() -> Any:  # noqa: ANN401 - snowballstemmer is untyped
-    import snowballstemmer
-
-    return snowballstemmer.stemmer("english")
-
-
-@cache
 def lines_of() -> dict[str, frozenset[int]]:
     """The lines of `SYNONYMS` that each of its words stands in."""
     numbers: dict[str, set[int]] = {}
@@ -111,7 +103,7 @@ def basic(word: str) -> str:
     whole = [pair.partition(":") for pair in _ENDINGS.split() if word.endswith(pair.split(":")[0])]
     forms = [word, *(word[: -len(ending)] + start for ending, _, start in whole)]
     form = next((form for form in forms if form in lines_of()), "")
-    return form or str(_stemmer().stemWord(word))
+    return form or stem(word)
 
 
 @cache
@@ -226,7 +218,6 @@ class Reading:
     """What an action's name and definition say.
 
     Args:
-        lead: the definition up to what is found: ``Find and list all the``.
         heads: what is found: ``intent``, ``main purpose``.
         rest: the definition from there on, without the document at its end.
         bag: the words that count, in their basic form, each with its weight.
@@ -237,7 +228,6 @@ class Reading:
         wide: whether it lists examples of what it can be asked: ``aspects such as …``.
     """
 
-    lead: str
     heads: tuple[str, ...]
     rest: str
     bag: tuple[tuple[str, float], ...]
@@ -279,7 +269,7 @@ def read_action(action: Action) -> Reading:
     match = _CLAUSE.match(rest)
     clause = match[0].strip().lower() if match else ""
     wide = bool(_SUCH_AS.search(rest))
-    return Reading(lead, heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
+    return Reading(heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
 
 
 def split_definition(doc: str, params: Sequence[str]) -> tuple[str, str, str]:
@@ -433,11 +423,8 @@ def join_params(action: Action, count: int) -> Template | Ref:
 
 def _bound(old: Action, new: Action) -> str:
     """The words at the end of a definition that bind it to a case, where another's do not."""
-    match = re.search(
-        rf"(?<!\w){re.escape(params_of(old)[-1])}(?!\w)(?!.*(?<!\w)"
-        rf"{re.escape(params_of(old)[-1])}(?!\w))(.*)$",
-        without_document(old.doc),
-    )
+    last = rf"(?<!\w){re.escape(params_of(old)[-1])}(?!\w)"
+    match = re.search(rf"{last}(?!.*{last})(.*)$", without_document(old.doc))
     tail = match[1] if match else ""
     lost = words_of(tail) - words_of(new.doc)
     return tail.rstrip() if lost and _BINDING.match(tail) and len(tail) <= MOST_TAIL else ""

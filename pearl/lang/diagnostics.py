@@ -4,6 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from pearl.lang.source import Span
@@ -110,8 +111,7 @@ def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:
     return "".join((*parts, text[done:])), tuple(applied)
 
 
-def _span(edit: Edit) -> Span:
-    return edit.span
+_span = attrgetter("span")
 
 
 def _overlaps(span: Span, edits: Sequence[Edit]) -> bool:

@@ -324,13 +324,17 @@ def read_row(line: str, where: str) -> dict[str, Any]:
     Raises:
         InputError: it is none.
     """
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise InputError(f"{where} is not JSON: give one object a line.") from None
+    row = _read_json(line, where)
     if not isinstance(row, dict):
         raise InputError(f"{where} is no object: give one object a line.")
     return row
+
+
+def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} is not JSON: give one object a line{otherwise}.") from None
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:
@@ -507,10 +511,7 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
     Raises:
         InputError: it is no such object.
     """
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise InputError(f"{name} is not JSON: give one object a line{otherwise}.") from None
+    row = _read_json(line, name, otherwise)
     if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
         raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
     return row

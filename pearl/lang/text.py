@@ -3,6 +3,7 @@
 import json
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Any, cast
 
 
@@ -41,6 +42,18 @@ FUNCTION_WORDS = frozenset(
     """.split()
 )
 """English words that say nothing of what a text is about; each use adds its own to them."""
+
+
+# Names and first words of sentences come in capitals and without.
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """An English word's stem (Porter's second stemmer); the word is in lower case.
+
+    A stemmer keeps the word it works on, so threads may not share one.
+    """
+    from snowballstemmer.english_stemmer import EnglishStemmer
+
+    return str(EnglishStemmer().stemWord(word)) or word
 
 
 def printable(text: str) -> str:

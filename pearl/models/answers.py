@@ -124,9 +124,9 @@ def usage_of(data: object) -> Usage:
     """The tokens that an endpoint reports; 0 for what is no count."""
     details = _get(data, "prompt_tokens_details")
     return Usage(
-        _whole(_get(data, "prompt_tokens")),
-        _whole(_get(data, "completion_tokens")),
-        _whole(_get(details, "cached_tokens")) or _whole(_get(data, "prompt_cache_hit_tokens")),
+        natural(_get(data, "prompt_tokens")),
+        natural(_get(data, "completion_tokens")),
+        natural(_get(details, "cached_tokens")) or natural(_get(data, "prompt_cache_hit_tokens")),
     )
 
 
@@ -134,7 +134,8 @@ def _get(data: object, name: str) -> Any:  # noqa: ANN401 - any JSON
     return data.get(name) if isinstance(data, dict) else None
 
 
-def _whole(number: object) -> int:
+def natural(number: object) -> int:
+    """A number of tokens, requests or a line; 0 for what is none."""
     return number if type(number) is int and 0 < number < MOST_TOKENS else 0
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pearl.models.answers import Complaint, Redact, complaint_of, failure, reply_of
+from pearl.models.answers import Complaint, Redact, complaint_of, failure, natural, reply_of
 from pearl.models.base import ModelError, Reply
 from pearl.models.transport import Transport, deadline
 
@@ -221,13 +221,13 @@ class BatchClient:
             raise _no_batch_api()
         counts = data.get("request_counts")
         counts = counts if isinstance(counts, dict) else {}
-        done, failed = _whole(counts.get("completed")), _whole(counts.get("failed"))
+        done, failed = natural(counts.get("completed")), natural(counts.get("failed"))
         errors = data.get("errors")
         errors = errors.get("data") if isinstance(errors, dict) else errors
         complaint = None
         if isinstance(errors, list) and errors and isinstance(errors[0], dict):
             complaint = complaint_of(errors[0], self._transport.redact)
-            if line := _whole(errors[0].get("line")):
+            if line := natural(errors[0].get("line")):
                 complaint = Complaint(f"line {line}: {complaint.words}", complaint.codes)
         return ProviderBatch(name, status, sent, output, failures, done, failed, complaint)
 
@@ -236,10 +236,6 @@ def _name(data: dict[str, Any], field: str) -> str:
     """A name or a word of the provider's, which goes into addresses; empty where it is none."""
     text = data.get(field)
     return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
-
-
-def _whole(number: object) -> int:
-    return number if type(number) is int and number > 0 else 0
 
 
 def _no_batch_api() -> ModelError:

@@ -362,9 +362,8 @@ class Forms:
         proven_at = entry.get("asked")
         if not isinstance(proven_at, int | float) or not time.time() - proven_at < KNOWN_FOR:
             return {}
-        stored = {kind: entry.get(kind, None) for kind in self._candidates}
-        takes = {kind: ("", *forms) for kind, forms in self._candidates.items()}
-        return {kind: str(form) for kind, form in stored.items() if form in takes[kind]}
+        candidates = self._candidates.items()
+        return {kind: entry[kind] for kind, forms in candidates if entry.get(kind) in ("", *forms)}
 
     def _remember(self, kind: Kind, form: str | None) -> None:
         """Write down what a kind is taken in; None forgets it."""

@@ -43,16 +43,11 @@ from pearl.models.offline_planning import (
 from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CondenseActions,
-    ContinuePlan,
-    CorrectFilled,
     CorrectPlan,
     ExecuteStep,
-    FillSchema,
     LabelQuestion,
     MapAnswer,
     MineActions,
-    NextStep,
-    ProveForm,
     RefinePlan,
     WritePlan,
     letter,
@@ -102,9 +97,7 @@ class Offline:
                 return Reply(condense(call))
             case LabelQuestion() as call:
                 return Reply(label(call))
-            case NextStep() | FillSchema() | CorrectPlan() | ContinuePlan():
-                raise ModelError("request", NEEDED)
-            case CorrectFilled() | ProveForm():
+            case _:
                 raise ModelError("request", NEEDED)
 
     async def close(self) -> None:

@@ -235,9 +235,7 @@ def with_library(model: Model, libraries: Iterable[Library]) -> Model:
         InputError: there is no such model, or the action that names it asks none.
     """
     by_name = {member.name: member for member in members(model)}
-    named: dict[str, Model] = {}
-    if isinstance(model, Models):
-        named.update(model.actions)
+    named = dict(model.actions) if isinstance(model, Models) else {}
     before = len(named)
     for library in libraries:
         for action in library.actions.values():

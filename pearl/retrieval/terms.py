@@ -13,7 +13,7 @@ from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import Span
-from pearl.lang.text import FUNCTION_WORDS
+from pearl.lang.text import FUNCTION_WORDS, stem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,18 +130,6 @@ def _folded(word: str) -> str:
         return word
     parts = unicodedata.normalize("NFKD", word.translate(_LETTERS))
     return unicodedata.normalize("NFC", "".join(filterfalse(unicodedata.combining, parts)))
-
-
-# Names and first words of sentences come in capitals and without.
-@lru_cache(maxsize=1 << 16)
-def stem(word: str) -> str:
-    """An English word's stem; the word is in lower case.
-
-    A stemmer keeps the word it works on, so threads may not share one.
-    """
-    from snowballstemmer.english_stemmer import EnglishStemmer
-
-    return str(EnglishStemmer().stemWord(word)) or word
 
 
 CLAUSE = r"(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)])[^\S\n]+(?=[^\W\da-z_])"

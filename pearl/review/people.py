@@ -138,8 +138,7 @@ def admit(
 def by_token(engine: Engine, token: str) -> Person | None:
     """The annotator whose token this is; None where it is nobody's."""
     with reading(engine) as connection:
-        people = _people(connection, review_people.c.token == hashed(token))
-    return people[0] if people else None
+        return next(iter(_people(connection, review_people.c.token == hashed(token))), None)
 
 
 def everybody(engine: Engine) -> dict[int, Person]:
@@ -188,8 +187,8 @@ def who_is(engine: Engine, key: str) -> Person | None:
     session = review_sessions.c
     theirs = (session.person == review_people.c.id, session.key == hashed(key))
     with reading(engine) as connection:
-        people = _people(connection, *theirs, session.started > time.time() - LIFE)
-    return people[0] if people else None
+        found = _people(connection, *theirs, session.started > time.time() - LIFE)
+        return next(iter(found), None)
 
 
 def leave(connection: Connection, key: str) -> None:

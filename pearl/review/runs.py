@@ -6,6 +6,7 @@ Records and quotes are the viewer's. The document is read from the folders that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,6 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
         folders: where documents may be read.
     """
     run = run_of(engine, item.run) if item.run else None
-    trace = None
     if run is not None:
         entries = read_journal(engine, run, item.task)
         written = [] if any(entry.path == "plan" for entry in entries) else [("plan", item.text)]
@@ -84,11 +84,10 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
         named = head_of(entries).get("document")
         document = find(str(named or ""), folders, run.head, item.task)
         return _view(run.name, note, frame, document)
-    if is_trace(Source(item.name, item.text)):
-        try:
-            trace = read_trace(Source(item.name, item.text))
-        except InputError:
-            trace = None
+    source, trace = Source(item.name, item.text), None
+    if is_trace(source):
+        with suppress(InputError):
+            trace = read_trace(source)
     if trace is not None:
         values = [(f"value/{path.removeprefix('step/')}", v) for path, v in trace.values.items()]
         quotes = [(f"evidence/{name}", lines) for name, lines in trace.evidence.items()]

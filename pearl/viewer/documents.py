@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -166,14 +167,9 @@ def documents_in(
 
 
 def _of_examples(examples: Iterable[Any]) -> Iterator[str]:
-    last = None
-    try:
-        for example in examples:
-            if example.document is not last:
-                last = example.document
-                yield last.text
-    except InputError:
-        return
+    with suppress(InputError):
+        for document, _ in groupby(example.document for example in examples):
+            yield document.text
 
 
 def questions_in(file: Path, item: str) -> Iterator[Question]:

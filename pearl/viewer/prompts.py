@@ -66,7 +66,8 @@ def read_prompts(
     own = library and any(isinstance(action.body, Function) for action in library.actions.values())
     if document is None or library is None or own:
         return {}
-    replies = {entry.call_key: str(entry.value) for entry in entries if _is_answered(entry)}
+    calls = [entry for entry in entries if entry.kind == "call" and entry.status == "done"]
+    replies = {call.call_key: call.value for call in calls if isinstance(call.value, str)}
     paths = {entry.path for entry in entries}
     mode: Mode = "auto" if any(path.endswith(f"/{CONSTRAINED}") for path in paths) else "never"
     if not options and "map" in paths:
@@ -103,10 +104,6 @@ def read_prompts(
                     # It went another way than the run did: what was met until then is sound.
                     continue
     return prompts
-
-
-def _is_answered(entry: Entry) -> bool:
-    return entry.kind == "call" and entry.status == "done" and isinstance(entry.value, str)
 
 
 def _replays(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from pearl.viewer.journal import Call, Stage
 
@@ -230,8 +231,4 @@ def _most(bars: Iterable[Bar]) -> int:
     changes = sorted(
         change for bar in bars if bar.end > bar.start for change in ((bar.start, 1), (bar.end, -1))
     )
-    most = now = 0
-    for _, step in changes:
-        now += step
-        most = max(most, now)
-    return most or 1
+    return max(accumulate(step for _, step in changes), default=1)
