@@ -94,10 +94,10 @@ def test_of_each_wrong_argument_a_line_says_what_it_takes():
         ("actions", {"search": 4}, f"search takes {TAKES['search']}."),
     )
     calls = [(tool, {"question": "x"} | args if tool == "ask" else args) for tool, args, _ in wrong]
-    for reply, (_, _, line) in zip(told(*calls), wrong, strict=True):
+    *replies, both = told(*calls, ("ask", {}))
+    for reply, (_, _, line) in zip(replies, wrong, strict=True):
         assert line in reply
         assert "\n" not in reply
-    [both] = told(("ask", {}))
     assert both.splitlines() == [
         f"{one} is missing: it takes {TAKES[one]}." for one in ("documents", "question")
     ]
