@@ -433,7 +433,7 @@ class Pearl:
         folder, libraries = self.demonstrations or "", own_library.names if own_library else ()
         ready = prepare_methods(subset, library, names, sizes, folder, libraries, equip)
         job, model = ready.job(
-            as_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning
+            as_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning, shown=folder
         )
         with self._settings(model) as settings:
             done = await self._do(job, settings)

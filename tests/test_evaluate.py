@@ -771,8 +771,13 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
 
     asked = ("--methods", "pearl", "--demos", "one", "--demos", "two")
     with Server(script) as server:
+        alone = evaluate(tmp_path, server, "--methods", "pearl", "--demos", "one", "--json")
+        assert alone.json["report"]["about"]["prompt set"] == "one"
         done = evaluate(tmp_path, server, *asked, "--json")
         assert done.code == 0, done.err
+        # What the first set came to alone holds.
+        assert done.json["models"][0]["run"] == alone.json["run"]
+        last = asked_of(tmp_path, "", "report", "last", "--json").json
         both = evaluate(tmp_path, server, *asked, "--model", "other")
         sent = len(server.asked)
         shutil.copytree(tmp_path / "one", tmp_path / "three")
@@ -782,6 +787,7 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
     assert alike.code == 2
     assert "one and three show the methods the same plans: name one." in alike.err
     report = done.json["report"]
+    assert last == report
     assert report["about"]["prompt sets"] == "one, two"
     [spread] = [one for one in report["blocks"] if "sets of demonstrations" in str(one)[:80]]
     [row] = spread["rows"]

@@ -405,6 +405,9 @@ def test_an_evaluation_compares_models_as_it_compares_methods(serve: Serve, tmp_
     assert list(scores.values()) == [0, 3, 0, 3]
     reported = call("report", *(one["run"] for one in result.json["models"]), "--store", "s.db")
     assert "pearl, right" in reported.out
+    assert call("report", "last", "--store", "s.db").out == reported.out
+    call(*words, "--model", "right")
+    assert "pearl, right" not in call("report", "last", "--store", "s.db").out
     # The budget is one: the second model may take what the first has left of it.
     spent = 2 * 1100 * len(server.asked) // 2
     stopped = call(

@@ -79,7 +79,7 @@ def use(file: Path) -> None:
 
     run = store.start("batch", {"count": 1}, "same")
     asyncio.run(write(run))
-    store.resume(run)
+    store.resume(run, {"count": 2})
     store.end(run)
     asyncio.run(store.flush())
     now = time.time()

@@ -126,7 +126,7 @@ def eval_command(
         alike = options.sets[identities.index(one)]
         if folder != alike:
             raise InputError(f"{alike} and {folder} show the methods the same plans: name one.")
-    done = _do_all(jobs, quiet=options.as_json)
+    done = _do_all(_beside(jobs), quiet=options.as_json)
     _, settings = jobs[0]
     evaluations = [load_run(progress.run, settings.store, settings.prices) for progress in done]
     evaluation = side_by_side(evaluations)
@@ -178,9 +178,23 @@ def _jobs(
         ready = prepare_methods(sample, *how)
         for name in options.compared or ("",):
             settings = job_settings(options, name)
-            shown = folder if len(options.sets) > 1 else ""
-            job, model = ready.job(settings.model, fit, notes, reasoning=reasoning, shown=shown)
+            job, model = ready.job(settings.model, fit, notes, reasoning=reasoning, shown=folder)
             yield job, replace(settings, model=model)
+
+
+def _beside(jobs: Sequence[tuple[Job, JobSettings]]) -> list[tuple[Job, JobSettings]]:
+    """The jobs, each with what all of them are known by, so that ``report last`` finds them."""
+    from pearl.evaluate.job import BESIDE
+    from pearl.jobs.job import fingerprint
+
+    known = [fingerprint(job, settings) for job, settings in jobs]
+    return [
+        (
+            replace(job, head=job.head | {"evaluation": job.head["evaluation"] | {BESIDE: known}}),
+            one,
+        )
+        for job, one in jobs
+    ]
 
 
 def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[JobProgress]:

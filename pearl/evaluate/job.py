@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pearl.answer import Session, heading
 from pearl.commaqa.world import World
@@ -18,7 +18,15 @@ from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Method, Outcome, describe, planned_with
 from pearl.evaluate.methods.tmn import search_measures
-from pearl.evaluate.results import PROMPT_SET, UNFINISHED, Evaluation, Result, from_row, read_head
+from pearl.evaluate.results import (
+    PROMPT_SET,
+    UNFINISHED,
+    Evaluation,
+    Result,
+    from_row,
+    read_head,
+    side_by_side,
+)
 from pearl.evaluate.supporting_facts import form, machine_measures
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import GRADING
@@ -35,9 +43,12 @@ from pearl.runtime.calls import SchemaError, calls_made, fill, spent_by_model
 from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.store.database import is_there, open_database
-from pearl.store.history import RunFilter, find_run, list_runs
+from pearl.store.history import RunFilter, RunRow, find_run, latest, list_runs
 from pearl.store.history import read_rows as stored_rows
 from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 REASONING = (
     ("description", "what somebody or something is like"),
@@ -65,6 +76,9 @@ SHORT = r"(?:\S+[^\S\n]+){0,2}\S*[^\s.!?]"
 
 MOST_LABELS = 2
 """Kinds that a question may have."""
+
+BESIDE = "beside"
+"""Under this an evaluation's head has the fingerprints of all the runs of its command."""
 
 REASON_LABELS = "reasoning"
 """Stands for the method in a task that labels a question."""
@@ -300,7 +314,7 @@ def evaluation_job(
         model: who is to answer.
         reasoning: whether the model is to label each question's kind.
         notes: what a reader must know, in whole sentences.
-        prompt_set: which of several sets of demonstrations is shown; empty where there is one.
+        prompt_set: the folder of the demonstrations; empty for those that ship.
 
     Raises:
         InputError: there is no such method, or it lacks what it needs.
@@ -412,7 +426,8 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
     """The evaluation of a run, or what a batch came to.
 
     Args:
-        name: the run's, the beginning of it, or ``last``, the last evaluation.
+        name: the run's, the beginning of it, or ``last``, the last evaluation: where its command
+            evaluated several models or sets of demonstrations, all that are over side by side.
         place: the store's file or address.
         prices: what models cost.
 
@@ -424,24 +439,31 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
         raise InputError(f"There is no store at {place}: make an evaluation with pearl eval.")
     engine, now = open_database(place), time.time()
     try:
-        if name == "last":
-            last = list_runs(engine, now, 1, RunFilter(kind="eval"))
-            if not last:
-                batches = list_runs(engine, now, 1, RunFilter(kind="batch"))
-                of_batch = "".join(
-                    f" The last batch's report is pearl report {batch.name}." for batch in batches
-                )
-                raise InputError(
-                    f"There is no evaluation in {place}: make one with pearl eval.{of_batch}"
-                )
-            run = last[0]
-        else:
-            run = find_run(engine, name, place, now)
-        if run.kind not in ("eval", "batch"):
-            raise InputError(f"The run {run.name} is no evaluation: pearl {run.kind} made it.")
-        rows = [row for _, row in stored_rows(engine, run.name)]
+        runs = _last(engine, place, now) if name == "last" else [find_run(engine, name, place, now)]
+        rows = {run.name: [row for _, row in stored_rows(engine, run.name)] for run in runs}
     finally:
         engine.dispose()
+    return side_by_side([_loaded(run, rows[run.name], prices) for run in runs])
+
+
+def _last(engine: Engine, place: str, now: float) -> Sequence[RunRow]:
+    """The runs of the last evaluation's command, it alone while it is not over; `InputError`
+    where there is none."""
+    last = list_runs(engine, now, 1, RunFilter(kind="eval"))
+    if not last:
+        batches = list_runs(engine, now, 1, RunFilter(kind="batch"))
+        told = "".join(f" The last batch's report is pearl report {one.name}." for one in batches)
+        raise InputError(f"There is no evaluation in {place}: make one with pearl eval.{told}")
+    [run] = last
+    known = run.head["evaluation"].get(BESIDE, ()) if run.ended is not None else ()
+    every = (latest(engine, fingerprint, now) for fingerprint in known)
+    return [one for one in every if one is not None and one.ended is not None] or [run]
+
+
+def _loaded(run: RunRow, rows: Sequence[dict[str, Any]], prices: Prices) -> Evaluation:
+    """What the rows of a run come to."""
+    if run.kind not in ("eval", "batch"):
+        raise InputError(f"The run {run.name} is no evaluation: pearl {run.kind} made it.")
     model = str(run.head.get("model", ""))
     if run.kind == "batch":
         evaluation = answers_of(rows, run.head, prices, model)
@@ -456,11 +478,11 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
                 f"{run.name} {unfinished}: {nothing}. The command that began it goes on with it."
             )
         unfinished += f"; every figure is of {counted(evaluation.count(), 'question')} alone"
-    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
+    began = time.strftime("begun %Y-%m-%d %H:%M UTC", time.gmtime(run.started))
     facts = (
         ("model", model),
         *((key, str(run.head[key])) for key in ("sampling", "constrain") if run.head.get(key)),
-        ("run", f"{run.name}, begun {began} UTC"),
+        ("run", f"{run.name}, {began}"),
         *([(UNFINISHED, unfinished)] if unfinished else []),
     )
     return replace(evaluation, about=(*facts, *evaluation.about))

@@ -139,18 +139,14 @@ def _begin(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress
     stops it, it is marked as ended."""
     tags = as_tags(settings.tags)
     with closing(open_store(settings.store)) as store:
-        model, limits = settings.model, settings.limits
-        identity = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
-        if settings.constrain != "auto":
-            identity["constrain"] = settings.constrain
-        fingerprint = digest({**job.identity, **identity})
-        earlier = None if settings.restart else latest(store.engine, fingerprint, time.time())
+        model, limits, known = settings.model, settings.limits, fingerprint(job, settings)
+        head = {**job.head, **model_head(model, settings.constrain)}
+        earlier = None if settings.restart else latest(store.engine, known, time.time())
         if earlier is not None:
             run = earlier.name
-            store.resume(run)
+            store.resume(run, head)
         else:
-            head = {**job.head, **model_head(model, settings.constrain)}
-            run = store.start(job.kind, head, fingerprint, own=not settings.cache)
+            run = store.start(job.kind, head, known, own=not settings.cache)
         tag_run(store.engine, run, tags)
         unpriced = [each.name for each in members(model) if settings.prices.get(each.name) is None]
         if limits.max_cost is not None and unpriced:
@@ -160,6 +156,14 @@ def _begin(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress
             )
         yield store, JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
         store.end(run)
+
+
+def fingerprint(job: Job, settings: JobSettings) -> str:
+    """By which a job is known again when it is started by the same model in the same way."""
+    identity = {"kind": job.kind, "model": settings.model.identity, "cache": settings.cache}
+    if settings.constrain != "auto":
+        identity["constrain"] = settings.constrain
+    return digest({**job.identity, **identity})
 
 
 def _on_cluster(

@@ -69,10 +69,10 @@ class Store:
         self.writer.post(changes.put_runs, row)
         return name
 
-    def resume(self, run: str) -> None:
-        """Go on with a run that stopped."""
+    def resume(self, run: str, head: dict[str, Any]) -> None:
+        """Go on with a run that stopped; what is run on what is said anew."""
         row = {"id": run, "owner": self.owner, "seen": time.time(), "ended": None}
-        self.writer.post(changes.put_runs, row)
+        self.writer.post(changes.put_runs, row | {"head": storable(_write(head))})
 
     def end(self, run: str) -> None:
         """Write down that a run has ended."""

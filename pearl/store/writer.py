@@ -351,7 +351,7 @@ def drop_rows(connection: Connection, changes: list[Row]) -> None:
 def put_runs(connection: Connection, changes: list[Row]) -> None:
     """Write down that runs start or go on."""
     for row in changes:
-        changed = {name: row[name] for name in ("owner", "seen", "ended")}
+        changed = {name: row[name] for name in ("owner", "seen", "ended", "head")}
         done = connection.execute(update(runs).where(runs.c.id == row["id"]).values(changed))
         if not done.rowcount:
             connection.execute(insert(runs), row)
