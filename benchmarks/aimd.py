@@ -20,7 +20,7 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pearl.models.base import Reply, Request, Usage
-from pearl.models.middleware.rate_limit import ConcurrencyLimiter, Throttled
+from pearl.models.middleware.rate_limit import ConcurrencyLimiter, Throttle
 from pearl.models.middleware.retry import Retry
 from pearl.models.middleware.stack import start_engine
 from tests.test_engine import Clock, Endpoint, Named, request
@@ -71,7 +71,7 @@ def _simulate(
     limits: list[int] = []
     with Clock() as loop:
         limiter, gate = ConcurrencyLimiter(), asyncio.Semaphore(AT_ONCE)
-        ask = Retry(Throttled(endpoint, limiter, None, None, lambda _: Usage()), limiter, tries=50)
+        ask = Retry(Throttle(endpoint, limiter, None, None, lambda _: Usage()), limiter, tries=50)
 
         async def one(number: int) -> None:
             async with gate:

@@ -22,7 +22,7 @@ from sqlalchemy import Engine
 from pearl.lang.library import load_library
 from pearl.review.folders import Folders, read_folders
 from pearl.review.pages import application
-from pearl.review.people import Admitted, ReviewSession, lay_out
+from pearl.review.people import Annotator, ReviewSession, lay_out
 from pearl.review.queue import read_queue
 from pearl.store.database import open_database
 from pearl.viewer.serve import listen, server_config
@@ -124,7 +124,7 @@ class Review:
     """A review that is served by this process."""
 
     session: ReviewSession
-    admitted: list[Admitted]
+    admitted: list[Annotator]
     port: int
 
     @property
@@ -146,7 +146,7 @@ class Review:
 
 def laid_out(
     names: Sequence[str | Path], place: str, folders: Folders, *who: Any, open: bool = False
-) -> tuple[Engine, ReviewSession, list[Admitted]]:
+) -> tuple[Engine, ReviewSession, list[Annotator]]:
     """What `pearl review` starts from."""
     engine = open_database(place)
     queue = read_queue([str(name) for name in names], folders, engine, place)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
 from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, Cached, PrefixWarmup
-from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttled
+from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttle
 from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.prompts.calls import MapAnswer
@@ -101,9 +101,9 @@ def scripted(*answers: Reply | ModelError) -> Callable[[Request], Coroutine[Any,
     return ask
 
 
-def limited(ask: Any, limiter: ConcurrencyLimiter) -> Throttled:
+def limited(ask: Any, limiter: ConcurrencyLimiter) -> Throttle:
     """Limited in calls at a time, and neither in requests nor in tokens."""
-    return Throttled(ask, limiter, None, None, lambda _: Usage())
+    return Throttle(ask, limiter, None, None, lambda _: Usage())
 
 
 # --- limit ---
@@ -362,7 +362,7 @@ async def test_requests_and_tokens_a_minute_are_held(
     """A call is expected to take 20 tokens, and takes 15: what it did not take is given back."""
     loop = asyncio.get_running_loop()
     paces = [RateLimiter(pace) if pace else None for pace in (rpm, tpm)]
-    throttled = Throttled(Endpoint(0), ConcurrencyLimiter(8), *paces, lambda _: Usage(20))
+    throttled = Throttle(Endpoint(0), ConcurrencyLimiter(8), *paces, lambda _: Usage(20))
 
     # A second's worth goes at once: 1 request, or 10 tokens.
     started = loop.time()

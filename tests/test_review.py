@@ -25,7 +25,7 @@ from pearl.review.people import (
     deal,
     enter,
     everybody,
-    hashed,
+    hash_of,
     leave,
     read_wanted,
     rename,
@@ -237,7 +237,7 @@ class TestPeople:
         assert by_token(engine, "x") is None
         with engine.connect() as connection:
             stored = connection.execute(review_people.select()).all()
-        assert stored[0].token == hashed(first[0].token)
+        assert stored[0].token == hash_of(first[0].token)
         assert first[0].token not in repr(stored)
 
     def test_a_browser_stays_in_until_it_leaves_or_links_are_new(self, engine: Engine):

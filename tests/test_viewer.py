@@ -26,7 +26,7 @@ from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
 from pearl.store.history import Totals
 from pearl.store.store import open_store
-from pearl.viewer.documents import Found, Named, cut, find_document, find_passages
+from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
 from pearl.viewer.job import Item, sum_up
 from pearl.viewer.journal import Call, Stage, read_calls, read_frames
 from pearl.viewer.plans import plan_lines
@@ -381,7 +381,7 @@ def test_a_document_is_shown_only_where_it_is_the_one_that_was_read():
     text = Source("story.txt", STORY)
     size, digest = len(STORY), text.digest
     gone = found("story.txt", size, digest)
-    assert (gone.named, gone.text) == (Named("story.txt", size, digest), None)
+    assert (gone.named, gone.text) == (DocumentName("story.txt", size, digest), None)
     assert gone.trouble.startswith("story.txt is no longer where it was")
     Path("story.txt").write_text(STORY.replace("Mara", "Nora"), encoding="utf-8")
     changed = found("story.txt", size, digest)
@@ -397,7 +397,7 @@ def test_a_document_is_shown_only_where_it_is_the_one_that_was_read():
     # A store may name anything: what cannot be the document is not read at all.
     assert found("/dev/zero", 4, digest).text is None
     assert found("x" * 5000, 4, digest).text is None
-    assert find_document({}, {}, "", "") == Found(None)
+    assert find_document({}, {}, "", "") == DocumentLookup(None)
 
 
 def test_a_document_within_the_questions_is_found():

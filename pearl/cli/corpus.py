@@ -57,7 +57,7 @@ class Checks:
     cache: bool = True
 
 
-class Checked(NamedTuple):
+class TextFindings(NamedTuple):
     """The findings of one text: their codes, how many are errors, and what is printed of them."""
 
     codes: tuple[str, ...]
@@ -65,7 +65,7 @@ class Checked(NamedTuple):
     text: str
 
 
-def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[Checked]:
+def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[TextFindings]:
     """What is found in texts, in their order, while they are read.
 
     Raises:
@@ -95,7 +95,7 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[Checked]:
     from multiprocessing import get_context
 
     pool = ProcessPoolExecutor(cores, get_context("spawn"), _leave_interrupts)
-    under_way: deque[Future[list[Checked]]] = deque()
+    under_way: deque[Future[list[TextFindings]]] = deque()
     try:
         for chunk in chunks:
             under_way.append(pool.submit(_check, checks, chunk))
@@ -119,7 +119,7 @@ def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _check(checks: Checks, chunk: list[Input]) -> list[Checked]:
+def _check(checks: Checks, chunk: list[Input]) -> list[TextFindings]:
     """Check some of many texts, in a worker's process."""
     return _checker(checks).many(chunk)
 
@@ -170,7 +170,7 @@ class _Checker:
             self._projects[names, folder] = _Project(self._read(names, folder), selection)
         return self._projects[names, folder]
 
-    def many(self, chunk: list[Input]) -> list[Checked]:
+    def many(self, chunk: list[Input]) -> list[TextFindings]:
         """What came of some texts; what the cache knows is not looked for again."""
         keys, cached = [b""] * len(chunk), dict[bytes, list[Diagnostic]]()
         if self._cache:
@@ -199,7 +199,7 @@ class _Checker:
             form = self._checks.form
             text = RENDERERS[form].part(Report(item.source, findings)) if form and findings else ""
             errors = sum(finding.severity is Severity.ERROR for finding in findings)
-            checked.append(Checked(tuple(finding.code for finding in findings), errors, text))
+            checked.append(TextFindings(tuple(finding.code for finding in findings), errors, text))
         if self._cache and fresh:
             self._cache.put(fresh)
         return checked

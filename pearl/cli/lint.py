@@ -19,7 +19,7 @@ from pearl.lang.source import InputError, Source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
-    from pearl.cli.corpus import Checked
+    from pearl.cli.corpus import TextFindings
     from pearl.cli.inputs import Input
     from pearl.lang.ast import Action
     from pearl.lint.checker import Selection
@@ -191,7 +191,7 @@ class _Counts:
     flagged: Counter[str] = field(default_factory=Counter)
     times: Counter[str] = field(default_factory=Counter)
 
-    def parts(self, checked: Iterable[Checked], done: Callable[[], None]) -> Iterator[str]:
+    def parts(self, checked: Iterable[TextFindings], done: Callable[[], None]) -> Iterator[str]:
         """What is printed of each text with findings; all are counted on the way."""
         for result in checked:
             self.checked += 1

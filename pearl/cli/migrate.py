@@ -16,7 +16,7 @@ from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
-    from pearl.lang.migrate import Migrated
+    from pearl.lang.migrate import Migration
 
 
 @click.command(
@@ -86,7 +86,7 @@ class _Rewritten:
     """A plan, what became of it, and the errors that are left, as JSON data."""
 
     plan: Input
-    migrated: Migrated
+    migrated: Migration
     errors: Sequence[Mapping[str, Any]]
 
     def lines(self) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pearl.lang.text import counted, printable
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from pearl.review.people import Admitted, ReviewSession
+    from pearl.review.people import Annotator, ReviewSession
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for the beginning of a formula."""
@@ -181,7 +181,7 @@ _MORE = {"export": export, "agreement": agreement}
 
 def _welcome(
     session: ReviewSession,
-    admitted: list[Admitted],
+    admitted: list[Annotator],
     left_out: tuple[str, ...],
     start: str,
     as_json: bool,

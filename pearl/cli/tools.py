@@ -19,7 +19,7 @@ from pearl.lang.source import InputError
 from pearl.lang.text import printable
 
 if TYPE_CHECKING:
-    from pearl.tools.declared import Declared
+    from pearl.tools.declared import Declaration
     from pearl.tools.toolbox import Tool, ToolReply
 
 
@@ -34,14 +34,14 @@ def tools_command() -> None:
 def check(path: str, options: Options) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. No tool is called; servers of
     tools are asked what they offer."""
-    from pearl.tools.declared import read_tools, served, wrong_with
+    from pearl.tools.declared import expand_server, read_tools, wrong_with
 
     file = read_tools(path)
     tools, mistakes = [], [*file.mistakes]
     for tool in file.tools:
         wrong = wrong_with(tool)
         try:
-            tools += [tool] if wrong else served(tool)
+            tools += [tool] if wrong else expand_server(tool)
         except InputError as error:
             wrong = [str(error)]
         mistakes += wrong
@@ -130,7 +130,7 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str) -> dict[str, Any]
     return filled
 
 
-def _show(declared: Declared) -> None:
+def _show(declared: Declaration) -> None:
     tool = declared.tool
     click.echo(click.style(tool.name, bold=True) + printable(f": {tool.about}"))
     click.echo(printable(f"    {_place(declared)}"))
@@ -143,7 +143,7 @@ def _show(declared: Declared) -> None:
         click.echo(f"    ${variable} {is_set}")
 
 
-def _place(declared: Declared) -> str:
+def _place(declared: Declaration) -> str:
     from pearl.tools.declared import Search
     from pearl.tools.endpoint import Http
     from pearl.tools.functions import Entry
@@ -165,7 +165,7 @@ def _place(declared: Declared) -> str:
             return "the calculator"
 
 
-def _as_object(declared: Declared) -> dict[str, Any]:
+def _as_object(declared: Declaration) -> dict[str, Any]:
     tool = declared.tool
     return {
         "name": tool.name,

@@ -29,7 +29,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class Migration:
     """A plan after migration.
 
     Args:
@@ -43,7 +43,7 @@ class Migrated:
     problems: tuple[str, ...]
 
 
-def migrate(plan: str | Source, library: Library) -> Migrated:
+def migrate(plan: str | Source, library: Library) -> Migration:
     """Rewrite a plan's calls of replaced actions.
 
     A call keeps its step's name, its note, its place and everything around it. What
@@ -96,7 +96,7 @@ def migrate(plan: str | Source, library: Library) -> Migrated:
     text = source.text
     for start, end, words in sorted(edits, reverse=True):
         text = text[:start] + words + text[end:]
-    return Migrated(text, tuple(changes), tuple(problems))
+    return Migration(text, tuple(changes), tuple(problems))
 
 
 def _end(text: str, step: Step) -> int:

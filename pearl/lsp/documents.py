@@ -264,7 +264,7 @@ def _common(before: list[str], after: list[str]) -> int:
     return len([*takewhile(bool, map(eq, before, after))])
 
 
-def opened(item: types.TextDocumentItem, encoding: str) -> Document | None:
+def open_document(item: types.TextDocumentItem, encoding: str) -> Document | None:
     """A text as it was opened; nothing where it is neither a plan nor a library."""
     ending = item.uri.rpartition(".")[2].lower()
     for name, kind in (("plan", Kind.PLAN), ("actions", Kind.LIBRARY)):
@@ -273,7 +273,7 @@ def opened(item: types.TextDocumentItem, encoding: str) -> Document | None:
     return None
 
 
-def changed(
+def edit_document(
     document: Document, version: int | None, changes: Iterable[types.TextDocumentContentChangeEvent]
 ) -> Document:
     """The next version of a document."""

@@ -20,7 +20,7 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError
 from pearl.lsp import completion, findings, names
-from pearl.lsp.documents import Document, Kind, changed, opened, path_of
+from pearl.lsp.documents import Document, Kind, edit_document, open_document, path_of
 from pearl.lsp.findings import Checks
 from pearl.lsp.session import Editor, LanguageSession, SettingsOf
 
@@ -213,7 +213,7 @@ def _follow(server: Server, session: LanguageSession, checks: Checks) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
-        document = opened(params.text_document, session.editor.encoding)
+        document = open_document(params.text_document, session.editor.encoding)
         if document:
             session.documents[document.uri] = document
             checks.soon(document, delay=0)
@@ -222,7 +222,7 @@ def _follow(server: Server, session: LanguageSession, checks: Checks) -> None:
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
         document = session.documents.get(params.text_document.uri)
         if document:
-            document = changed(document, params.text_document.version, params.content_changes)
+            document = edit_document(document, params.text_document.version, params.content_changes)
             session.documents[document.uri] = document
             checks.soon(document)
 

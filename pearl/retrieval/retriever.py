@@ -313,7 +313,7 @@ _NEAR = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Excerpt:
     """What is left of a document.
 
     Args:
@@ -333,7 +333,7 @@ class Chosen:
 
 def choose_passages(
     text: str, query: Mapping[str, float], room: int, count: Callable[[str], int]
-) -> Chosen | None:
+) -> Excerpt | None:
     """The best passages that there is room for.
 
     Args:
@@ -368,12 +368,12 @@ def choose_passages(
         return None
     characters = sum(passages[at].end - passages[at].start for at in chosen)
     joined = _joined(text, passages, chosen)
-    return Chosen(joined, len(chosen), len(order), len(bearing), characters)
+    return Excerpt(joined, len(chosen), len(order), len(bearing), characters)
 
 
 def choose_paragraphs(
     document: Source, words: str, room: int, count: Callable[[str], int]
-) -> Chosen | None:
+) -> Excerpt | None:
     """The paragraphs that bear most on some words; the first ones where none does.
 
     Args:
@@ -399,7 +399,7 @@ def choose_paragraphs(
         return None
     text = "".join(texts[id] for id in paragraphs if id in texts)
     characters = sum(span.end - span.start for span in (paragraphs[id].span for id in texts))
-    return Chosen(text, len(texts), len(paragraphs), len(best), characters)
+    return Excerpt(text, len(texts), len(paragraphs), len(best), characters)
 
 
 def passage_terms(text: str) -> list[str]:

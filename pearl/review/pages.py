@@ -207,7 +207,7 @@ def run_page(visit: Visit) -> Response:
 def check_page(visit: Visit) -> Response:
     """The checker's word on a plan that is being edited."""
     item = _item(visit)
-    text = verdicts.edited(visit.field("text"))
+    text = verdicts.normalise_lines(visit.field("text"))
     if len(text) > LONGEST:
         raise RefusedError(413, f"The plan is longer than {LONGEST:,} characters: shorten it.")
     shown = check_plan(item.name, text, visit.session.library)

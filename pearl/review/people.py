@@ -57,7 +57,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class Annotator:
     """An annotator, and the token that was just made; empty where one was made before."""
 
     person: Person
@@ -97,7 +97,7 @@ def check_name(name: str) -> None:
 
 def admit(
     connection: Connection, annotators: int | Sequence[str] | None, *, new_links: bool
-) -> list[Admitted]:
+) -> list[Annotator]:
     """The annotators of a review; those who are missing are made, each with a token.
 
     Args:
@@ -117,28 +117,28 @@ def admit(
         names = [*there, *islice(free, annotators - len(there))]
     else:
         names = annotators
-    admitted: list[Admitted] = []
+    admitted: list[Annotator] = []
     for name in names:
         person = next((other for other in people if other.name.casefold() == name.casefold()), None)
         token = secrets.token_urlsafe(24) if new_links or person is None else ""
         if person is None:
             person = Person(len(people) + 1, name)
             people.append(person)
-            values = {"id": person.id, "name": name, "token": hashed(token), "added": time.time()}
+            values = {"id": person.id, "name": name, "token": hash_of(token), "added": time.time()}
             connection.execute(insert(review_people), values)
         elif token:
             where = review_people.c.id == person.id
-            connection.execute(update(review_people).where(where).values(token=hashed(token)))
+            connection.execute(update(review_people).where(where).values(token=hash_of(token)))
             theirs = review_sessions.c.person == person.id
             connection.execute(delete(review_sessions).where(theirs))
-        admitted.append(Admitted(person, token))
+        admitted.append(Annotator(person, token))
     return admitted
 
 
 def by_token(engine: Engine, token: str) -> Person | None:
     """The annotator whose token this is; None where it is nobody's."""
     with reading(engine) as connection:
-        return next(iter(_people(connection, review_people.c.token == hashed(token))), None)
+        return next(iter(_people(connection, review_people.c.token == hash_of(token))), None)
 
 
 def everybody(engine: Engine) -> dict[int, Person]:
@@ -177,7 +177,7 @@ def enter(connection: Connection, person: Person) -> str:
     now = time.time()
     old = review_sessions.c.started < now - LIFE
     connection.execute(delete(review_sessions).where(old))
-    values = {"key": hashed(key), "person": person.id, "started": now}
+    values = {"key": hash_of(key), "person": person.id, "started": now}
     connection.execute(insert(review_sessions), values)
     return key
 
@@ -185,7 +185,7 @@ def enter(connection: Connection, person: Person) -> str:
 def who_is(engine: Engine, key: str) -> Person | None:
     """The annotator whose session a cookie's key belongs to; None where there is none."""
     session = review_sessions.c
-    theirs = (session.person == review_people.c.id, session.key == hashed(key))
+    theirs = (session.person == review_people.c.id, session.key == hash_of(key))
     with reading(engine) as connection:
         found = _people(connection, *theirs, session.started > time.time() - LIFE)
         return next(iter(found), None)
@@ -193,10 +193,10 @@ def who_is(engine: Engine, key: str) -> Person | None:
 
 def leave(connection: Connection, key: str) -> None:
     """End the session of a cookie's key."""
-    connection.execute(delete(review_sessions).where(review_sessions.c.key == hashed(key)))
+    connection.execute(delete(review_sessions).where(review_sessions.c.key == hash_of(key)))
 
 
-def hashed(secret: str) -> str:
+def hash_of(secret: str) -> str:
     """What the store keeps of a secret. It is random and long, so that one round is enough."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
@@ -314,7 +314,7 @@ def lay_out(
     overlap: int,
     *,
     new_links: bool = False,
-) -> list[Admitted]:
+) -> list[Annotator]:
     """Put plans and people into the store, and deal the plans out.
 
     What was dealt out before stays, unless there are other people now or

@@ -17,7 +17,7 @@ from pearl.review.queue import Item, read_journal, run_of
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.viewer.documents import (
-    Found,
+    DocumentLookup,
     Passage,
     Piece,
     cut,
@@ -36,7 +36,7 @@ WHOLE = 200_000
 AROUND = 1_500
 """Characters on either side of a quote in a longer document."""
 
-NOT_LOOKED_FOR = Found(None)
+NOT_LOOKED_FOR = DocumentLookup(None)
 """What came of looking for no document."""
 
 
@@ -55,7 +55,7 @@ class RunView:
     name: str = ""
     note: str = ""
     frame: Frame | None = None
-    document: Found = NOT_LOOKED_FOR
+    document: DocumentLookup = NOT_LOOKED_FOR
     quotes: tuple[Passage, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
         )
     document = find(str(item.about.get("document", "")), folders)
     if "inline" in item.about:
-        document = Found(read_name("document"), Source("document", item.about["inline"]))
+        document = DocumentLookup(read_name("document"), Source("document", item.about["inline"]))
     note = "What the steps gave is not known: the file has the answer only."
     decided = {"outputs": ["answer"], "text": answer}
     return _view("", note, _frame([("answer", decided), ("value/answer", answer)]), document)
@@ -112,14 +112,14 @@ def _frame(decisions: Sequence[tuple[str, Any]], entries: Sequence[Entry] = ()) 
     return read_frames([*(Entry("decision", path, it) for path, it in decisions), *entries])[0]
 
 
-def _view(name: str, note: str, frame: Frame, document: Found) -> RunView:
+def _view(name: str, note: str, frame: Frame, document: DocumentLookup) -> RunView:
     quotes = find_passages(frame.plan, frame.values, frame.ends, document.text)
     return RunView(name, note, frame, document, tuple(quotes))
 
 
 def find(
     text: str, folders: Folders, run: Mapping[str, Any] | None = None, item: str = ""
-) -> Found:
+) -> DocumentLookup:
     """A document by its name, in the folders that were given and nowhere else.
 
     Args:
@@ -129,18 +129,18 @@ def find(
         item: the question's id; empty where the run has one only.
     """
     if not text.strip():
-        return Found(None, None, "It is not known which document this was.")
+        return DocumentLookup(None, None, "It is not known which document this was.")
     named = read_name(text)
     other = False
     for source in folders.find(named.name):
         if not named.digest or source.digest == named.digest:
-            return Found(named, source)
+            return DocumentLookup(named, source)
         other = True
     file = folders.inside_any(Path(str((run or {}).get("questions", "")))) if item else None
     if run and file:
         home = str(folders.documents or "")
         for source in documents_in(file, run, item, named, home):
-            return Found(named, source)
+            return DocumentLookup(named, source)
     if other:
         trouble = f"{named.name} is another text than the one that was read."
     else:
@@ -148,7 +148,7 @@ def find(
             f"{named.name} is in none of the folders that were given: start pearl review with "
             "--documents and the folder that holds it."
         )
-    return Found(named, None, trouble)
+    return DocumentLookup(named, None, trouble)
 
 
 def shorten_pieces(pieces: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:

@@ -263,7 +263,7 @@ class Version:
     made: float = 0.0
 
 
-def edited(text: str) -> str:
+def normalise_lines(text: str) -> str:
     """What a browser sends as the lines that were written: its line ends are no part of them."""
     text = storable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return text if text.endswith("\n") else f"{text}\n"
@@ -280,7 +280,7 @@ def accept_edit(text: str, item: Item, library: Library) -> str:
     Raises:
         InputError: it is the same, too long, or has errors.
     """
-    text = edited(text)
+    text = normalise_lines(text)
     if len(text) > LONGEST:
         raise InputError(f"The plan is longer than {LONGEST:,} characters: shorten it.")
     if text.strip() == item.text.replace("\r\n", "\n").strip():

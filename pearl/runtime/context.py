@@ -30,7 +30,7 @@ from pearl.prompts.calls import (
 )
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import (
-    Chosen,
+    Excerpt,
     choose_paragraphs,
     choose_passages,
     enough_parts,
@@ -507,7 +507,7 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
     raise ContextError(_too_long(total, size, replace(context, policy=policy)))
 
 
-def _left_out(document: Source, chosen: Chosen, omitted: float = 0.0) -> tuple[Source, Decision]:
+def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
     """What is read in place of a document of which a share was omitted already."""
     share = (1 - omitted) * chosen.characters / len(document.text)
     decision = {

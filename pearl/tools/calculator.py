@@ -51,7 +51,7 @@ def calculate(expression: str) -> str:
     Raises:
         ToolError: it is no such expression, it has no value, or one too large.
     """
-    return shown(evaluate(expression))
+    return decimal_text(evaluate(expression))
 
 
 def evaluate(expression: str) -> Fraction:
@@ -69,7 +69,7 @@ def evaluate(expression: str) -> Fraction:
         _fail("The expression divides by zero.")
 
 
-def shown(value: Fraction) -> str:
+def decimal_text(value: Fraction) -> str:
     """A number in decimal digits, as `calculate` gives it."""
     if value.denominator == 1:
         return str(value.numerator)

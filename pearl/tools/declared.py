@@ -49,7 +49,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Declaration:
     """A tool, or a server of several, and how it is carried out.
 
     Args:
@@ -77,7 +77,7 @@ class ToolsFile:
         mistakes: what is wrong with it, a line each.
     """
 
-    tools: tuple[Declared, ...]
+    tools: tuple[Declaration, ...]
     mistakes: tuple[str, ...]
 
 
@@ -136,7 +136,7 @@ def read_tools(path: str) -> ToolsFile:
     return ToolsFile(tuple(tools), tuple(mistakes))
 
 
-def _read_tool(table: Table, folder: Path) -> Declared:
+def _read_tool(table: Table, folder: Path) -> Declaration:
     """A tool; it cannot be used where the table has a mistake."""
     kind = table.choice("kind", "http", "calculator", "search", "mcp", "python")
     parameters: tuple[Parameter, ...] = (_EXPRESSION,)
@@ -178,7 +178,7 @@ def _read_tool(table: Table, folder: Path) -> Declared:
         limits.flag("private", default=usual.private),
     )
     tool = Tool(table.place, about, parameters, read)
-    return Declared(replace(tool, examples=tuple(_examples(table, tool))), how)
+    return Declaration(replace(tool, examples=tuple(_examples(table, tool))), how)
 
 
 def _examples(table: Table, tool: Tool) -> Iterator[tuple[str, str]]:
@@ -285,7 +285,7 @@ async def _calculate(arguments: Mapping[str, Any]) -> str:
     return calculate(arguments["expression"])
 
 
-def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[str]:
+def wrong_with(declared: Declaration, environment: Mapping[str, str] = os.environ) -> list[str]:
     """What keeps a tool from being called that its file does not show, a line each."""
     name = declared.tool.name
     wrong = []
@@ -305,7 +305,9 @@ def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) 
     return wrong
 
 
-def served(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[Declared]:
+def expand_server(
+    declared: Declaration, environment: Mapping[str, str] = os.environ
+) -> list[Declaration]:
     """A tool by itself, or the tools of a server, which is asked for them.
 
     Raises:

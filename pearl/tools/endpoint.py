@@ -159,7 +159,7 @@ def read_authorities(table: Table, folder: Path) -> str:
     return ca
 
 
-def filled(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+def with_variables(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Values with what the environment says in the place of their variables."""
     return {
         name: VARIABLE.sub(lambda match: environment[match[1]].strip(), value)

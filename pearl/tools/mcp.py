@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pearl.lang.source import InputError
-from pearl.tools.endpoint import filled, read_address, read_authorities, read_headers
+from pearl.tools.endpoint import read_address, read_authorities, read_headers, with_variables
 from pearl.tools.safety import Resolve
 from pearl.tools.table import Table
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
@@ -163,8 +163,8 @@ class Connection:
         resolve: Resolve,
     ) -> None:
         self._server, self._common, self._redact, self._resolve = server, common, redact, resolve
-        self._environment = filled(server.environment, environment)
-        self._headers = filled(server.headers, environment)
+        self._environment = with_variables(server.environment, environment)
+        self._headers = with_variables(server.headers, environment)
         self._lock = threading.Lock()
         self._open: tuple[ExitStack, BlockingPortal, mcp.Client] | None = None
         self._wrong: ToolError | None = None
@@ -180,7 +180,7 @@ class Connection:
         pairs: list[tuple[Tool, Service]] = []
         try:
             portal, client = self._session()
-            listed = portal.call(_listed, client)
+            listed = portal.call(_list_tools, client)
             if missing := [name for name in server.tools or ("",) if name not in listed]:
                 names = ", ".join(map(self._line, listed)) or "none"
                 wrong = f"there is no {missing[0]}" if missing[0] else "none is named"
@@ -357,7 +357,7 @@ class Connection:
                 yield streams
 
 
-async def _listed(client: mcp.Client) -> dict[str, mcp.Tool]:
+async def _list_tools(client: mcp.Client) -> dict[str, mcp.Tool]:
     """The tools that a server offers, by name."""
     listed: dict[str, mcp.Tool] = {}
     cursor: str | None = None

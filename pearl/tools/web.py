@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from pearl.tools.endpoint import HOLE, Http, filled, origin_of
+from pearl.tools.endpoint import HOLE, Http, origin_of, with_variables
 from pearl.tools.safety import Resolve, is_private_literal, is_public, one_form
 from pearl.tools.toolbox import Limits, ToolError
 
@@ -111,8 +111,8 @@ class Web:
     ) -> None:
         self._http = http
         self._limits = limits
-        self._static = filled(http.static, environment)
-        self._headers = filled(http.headers, environment)
+        self._static = with_variables(http.static, environment)
+        self._headers = with_variables(http.headers, environment)
         self._resolve = resolve
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 

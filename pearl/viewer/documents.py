@@ -25,7 +25,7 @@ _NAMED = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTA
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class DocumentName:
     """A document as a journal names it.
 
     Args:
@@ -40,7 +40,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DocumentLookup:
     """What came of looking for a document.
 
     Args:
@@ -49,18 +49,20 @@ class Found:
         trouble: why it is not shown, in whole sentences; empty where it is.
     """
 
-    named: Named | None
+    named: DocumentName | None
     text: Source | None = None
     trouble: str = ""
 
 
-def read_name(text: str) -> Named:
+def read_name(text: str) -> DocumentName:
     """A document's name, with its size and hash where a journal's head gives them."""
     match = _NAMED.fullmatch(text)
-    return Named(match[1], int(match[2]), match[3]) if match else Named(text)
+    return DocumentName(match[1], int(match[2]), match[3]) if match else DocumentName(text)
 
 
-def find_document(head: Mapping[str, Any], run: Mapping[str, Any], item: str, folder: str) -> Found:
+def find_document(
+    head: Mapping[str, Any], run: Mapping[str, Any], item: str, folder: str
+) -> DocumentLookup:
     """Read a run's document again, and make sure that it is the one that was read.
 
     Args:
@@ -71,35 +73,35 @@ def find_document(head: Mapping[str, Any], run: Mapping[str, Any], item: str, fo
     """
     text = head.get("document")
     if not isinstance(text, str):
-        return Found(None)
+        return DocumentLookup(None)
     named = read_name(text)
     if not named.digest:
-        return Found(named, None, "The journal does not say which text it was.")
+        return DocumentLookup(named, None, "The journal does not say which text it was.")
     changed = ""
     for paths in _paths(named, run, folder):
         # A store may name anything: what cannot be the document is not read at all. Four bytes
         # hold any character, and three more the mark at the beginning; a PDF has more.
         source = read_limited(paths, named.name, max(LARGEST, 4 * (named.size or 0) + 3))
         if source is not None and source.digest == named.digest:
-            return Found(named, source)
+            return DocumentLookup(named, source)
         changed = changed or (str(paths[0]) if all(map(_is_there, paths)) else "")
     questions = run.get("questions")
     if item and isinstance(questions, str) and _is_there(Path(questions)):
         for source in documents_in(Path(questions), run, item, named):
-            return Found(named, source)
+            return DocumentLookup(named, source)
     remedy = "name the folder that it is in with --documents"
     if changed:
-        return Found(
+        return DocumentLookup(
             named,
             None,
             f"{changed} is no longer the text that this run read: its hash differs. To see the "
             f"quotes in their places, bring back the text of then, or {remedy}.",
         )
     trouble = f"{named.name} is no longer where it was: {remedy} to see the quotes in their places."
-    return Found(named, None, trouble)
+    return DocumentLookup(named, None, trouble)
 
 
-def _paths(named: Named, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
+def _paths(named: DocumentName, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
     """Where it, or each of several, may be: in the folder, where the job's documents were, and as
     it was given."""
     homes = [folder] if folder else []
@@ -144,7 +146,7 @@ def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
 
 
 def documents_in(
-    file: Path, run: Mapping[str, Any], item: str, named: Named, home: str = ""
+    file: Path, run: Mapping[str, Any], item: str, named: DocumentName, home: str = ""
 ) -> Iterator[Source]:
     """A document that stands in a file of questions, or in a data set itself.
 

@@ -132,7 +132,7 @@ def _find_library(head: Mapping[str, Any]) -> Library | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class PlanCheck:
     """A plan's text with what the checker says of it today.
 
     Args:
@@ -146,16 +146,16 @@ class Checked:
     remark: str = ""
 
 
-def _check(library: Library | None, text: str, *, ran: bool) -> Checked:
+def _check(library: Library | None, text: str, *, ran: bool) -> PlanCheck:
     """Check a plan's text against its library, where that is at hand; ``ran``: it passed then."""
     if not text.strip():
-        return Checked()
+        return PlanCheck()
     source = Source("plan", text)
     if library is None:
         remark = "Its library is not at hand, so the plan was not checked again."
-        return Checked(plan_lines(source), 0, remark)
+        return PlanCheck(plan_lines(source), 0, remark)
     findings = check(parse(source), library)
     remark = ""
     if ran and has_errors(findings):
         remark = "It passed the checker when it ran: the library, or a rule, has changed since."
-    return Checked(plan_lines(source, findings), len(findings), remark)
+    return PlanCheck(plan_lines(source, findings), len(findings), remark)

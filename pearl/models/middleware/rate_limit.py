@@ -244,7 +244,7 @@ class _Round:
 
 
 @dataclass(frozen=True)
-class Throttled:
+class Throttle:
     """Makes a call when there is a slot for it, and when its turn has come.
 
     Args:

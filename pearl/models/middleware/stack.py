@@ -24,7 +24,7 @@ from pearl.models.middleware.rate_limit import (
     FIRST,
     ConcurrencyLimiter,
     RateLimiter,
-    Throttled,
+    Throttle,
 )
 from pearl.models.middleware.retry import TRIES, Retry
 from pearl.models.routing import members, model_for
@@ -182,7 +182,7 @@ def start_engine(
             ask = Budget(ask, ledger, limits.ceiling, expect, cost, limiter.sleep)
         requests = RateLimiter(limits.rpm) if limits.rpm else None
         tokens = RateLimiter(limits.tpm) if limits.tpm else None
-        ask = Throttled(ask, limiter, requests, tokens, expect)
+        ask = Throttle(ask, limiter, requests, tokens, expect)
         ask = PrefixWarmup(Retry(ask, limiter, limits.tries, limits.max_wait))
         if replies is not None:
             ask = Cached(ask, replies, scope, member, limiter.sleep)
