@@ -17,7 +17,7 @@ from pearl.models.base import Reply, Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
 from pearl.store.store import storable
-from pearl.store.tables import PLAIN, entries, replies, rows, runs, tags
+from pearl.store.tables import PLAIN, TOKENS, entries, replies, rows, runs, tags
 from pearl.store.writer import insert_into
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Totals:
 
 def usage_of(row: Row[Any]) -> Usage:
     """The tokens of a call's row."""
-    return Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
+    return Usage(*(getattr(row, name) for name in TOKENS))
 
 
 STATUSES = ("running", "ended", "stopped")
@@ -353,7 +353,7 @@ def totals(engine: Engine, run: str, item: str | None = None, method: str = "") 
     done = entries.c.status == "done"
     made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
     failed = entries.c.status == "failed"
-    tokens = (entries.c.prompt_tokens, entries.c.completion_tokens, entries.c.cached_tokens)
+    tokens = [entries.c[name] for name in TOKENS]
     summed: list[tuple[Any, Any]] = [(1, made), (1, saved), (1, failed)]
     summed += [(column, or_(made, failed)) for column in tokens]
     summed += [(column, saved) for column in tokens]

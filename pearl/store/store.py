@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterable
 from dataclasses import replace
-from itertools import compress
-from operator import not_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import delete, select, text
@@ -18,11 +15,11 @@ from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.runtime.calls import Entry, Journal
 from pearl.store import writer as changes
 from pearl.store.database import is_dead, new_owner, open_database
-from pearl.store.tables import PLAIN, ledger
+from pearl.store.tables import PLAIN, TOKENS, ledger
 from pearl.store.writer import LoopWriter, ThreadWriter, Writer, insert_into
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Row
 
 _write = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -156,11 +153,7 @@ def open_store(place: str) -> Store:
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cached_tokens": usage.cached_tokens,
-    }
+    return {name: getattr(usage, name) for name in TOKENS}
 
 
 def storable(text: str) -> str:
@@ -220,9 +213,8 @@ class StoreLedger:
 
 def _open(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
-        rows = list(connection.execute(select(ledger).where(ledger.c.run == bill.run)))
-        total = _sum((row.tokens, row.cost) for row in rows)
-        total += _sum((row.reserved_tokens, row.reserved_cost) for row in rows)
+        accounts = _accounts(connection, bill.run)
+        total = sum((spent + reserved for _, spent, reserved in accounts), Amount())
         most = Amount(max(total.tokens, bill.spent.tokens), max(total.cost, bill.spent.cost))
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))
         _add(connection, bill._replace(spent=most))
@@ -233,12 +225,13 @@ def _reserve(connection: Connection, changes: list[tuple[Ceiling, _Bill]]) -> li
     verdicts = []
     for ceiling, bill in changes:
         _lock_ledger(connection, bill.run)
-        rows = list(connection.execute(select(ledger).where(ledger.c.run == bill.run)))
-        spent = _sum((row.tokens, row.cost) for row in rows)
-        dead = [is_dead(row.owner, row.seen, now) for row in rows]
-        held = [(row.reserved_tokens, row.reserved_cost) for row in rows]
-        spent += _sum(compress(held, dead))
-        reserved = _sum(compress(held, map(not_, dead)))
+        spent = reserved = Amount()
+        for row, own, held in _accounts(connection, bill.run):
+            spent += own
+            if is_dead(row.owner, row.seen, now):
+                spent += held
+            else:
+                reserved += held
         verdicts.append(judge(ceiling, spent, reserved, bill.reserved))
         if verdicts[-1] is Grant.GRANTED:
             _add(connection, bill)
@@ -252,15 +245,15 @@ def _settle(connection: Connection, changes: list[_Bill]) -> None:
 
 
 def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
-    amounts = []
-    for run in changes:
-        rows = connection.execute(select(ledger).where(ledger.c.run == run))
-        amounts.append(_sum((row.tokens, row.cost) for row in rows))
-    return amounts
+    return [sum((spent for _, spent, _ in _accounts(connection, run)), Amount()) for run in changes]
 
 
-def _sum(amounts: Iterable[tuple[int, int]]) -> Amount:
-    return sum((Amount(*amount) for amount in amounts), Amount())
+def _accounts(connection: Connection, run: str) -> list[tuple[Row[Any], Amount, Amount]]:
+    """A run's rows of the ledger, each with what its process has spent and reserved."""
+    return [
+        (row, Amount(row.tokens, row.cost), Amount(row.reserved_tokens, row.reserved_cost))
+        for row in connection.execute(select(ledger).where(ledger.c.run == run))
+    ]
 
 
 def _add(connection: Connection, bill: _Bill) -> None:

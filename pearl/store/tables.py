@@ -25,6 +25,9 @@ def _serial() -> Column[int]:
     return Column("id", kind, primary_key=True, autoincrement=True)
 
 
+TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+"""Columns of ``entries`` and ``replies`` that hold what a `Usage` has, in its order."""
+
 version = Table("pearl_version", metadata, Column("version_num", Text, primary_key=True))
 """One row: at which version of `HEAD` the tables are."""
 
@@ -77,7 +80,7 @@ entries = Table(
     *_columns(Text, "call_key"),
     *_columns(Integer, "attempt"),
     *_columns(Text, "status cause"),
-    *_columns(BigInteger, "prompt_tokens completion_tokens cached_tokens"),
+    *_columns(BigInteger, " ".join(TOKENS)),
     *_columns(Float, "seconds"),
     *_columns(Boolean, "kept"),
     Column("started", Float),
@@ -99,7 +102,7 @@ replies = Table(
     *_columns(Text, "scope key", primary_key=True),
     *_columns(Text, "text"),
     *_columns(Boolean, "complete"),
-    *_columns(BigInteger, "prompt_tokens completion_tokens cached_tokens"),
+    *_columns(BigInteger, " ".join(TOKENS)),
     *_columns(Text, "model identity"),
     *_columns(Float, "created"),
 )

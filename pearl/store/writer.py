@@ -38,10 +38,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from pearl.models.base import ModelError, Reply, Usage
 from pearl.store.database import checkpoint, is_dead, is_log_long
-from pearl.store.tables import entries, leases, ledger, replies, rows, runs
+from pearl.store.tables import TOKENS, entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Dialect, Engine, Executable
+    from sqlalchemy import ColumnElement, Connection, Dialect, Engine, Executable
 
 
 Work: TypeAlias = "Callable[[Connection, list[Any]], list[Any] | None]"
@@ -434,24 +434,21 @@ def _leasing(dialect: str) -> Insert:
 @cache
 def _keeping(dialect: str) -> Insert:
     """Keep replies; one that was cut off makes room for another, a whole one stays."""
-    statement = insert_into(replies, dialect).values(_named(replies))
-    names = [column.name for column in replies.c if not column.primary_key]
-    upsert: Insert = statement.on_conflict_do_update(
-        index_elements=["scope", "key"],
-        set_={name: statement.excluded[name] for name in names},
-        where=~replies.c.complete,
-    )
-    return upsert
+    return _upsert(replies, dialect, where=~replies.c.complete)
 
 
 @cache
 def _replacing(dialect: str) -> Insert:
     """Put a question's result in the place of an earlier one."""
-    statement = insert_into(rows, dialect).values(_named(rows))
-    names = ("position", "row_key", "status", "result", "correct")
-    upsert: Insert = statement.on_conflict_do_update(
-        index_elements=["run", "id"], set_={name: statement.excluded[name] for name in names}
-    )
+    return _upsert(rows, dialect)
+
+
+def _upsert(table: Table, dialect: str, where: ColumnElement[bool] | None = None) -> Insert:
+    """Add a row, or replace the one of its key; where a condition is given, only if that has it."""
+    statement = insert_into(table, dialect).values(_named(table))
+    key = [column.name for column in table.primary_key]
+    replaced = {name: column for name, column in statement.excluded.items() if name not in key}
+    upsert: Insert = statement.on_conflict_do_update(index_elements=key, set_=replaced, where=where)
     return upsert
 
 
@@ -469,7 +466,7 @@ def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str
 def _looking_up(count: int) -> Select[Any]:
     """Look up so many calls; a reply that was cut off helps nobody, and is asked for again."""
     keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]
-    tokens = (replies.c.prompt_tokens, replies.c.completion_tokens, replies.c.cached_tokens)
+    tokens = [replies.c[name] for name in TOKENS]
     where = and_(replies.c.scope == bindparam("scope"), replies.c.key.in_(keys), replies.c.complete)
     return select(replies.c.key, replies.c.text, *tokens).where(where)
 
