@@ -19,7 +19,14 @@ from dataclasses import replace
 from typing import Any
 
 from pearl.evaluate.datasets import commaqa
-from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example, one_line
+from pearl.evaluate.datasets.base import (
+    NO_DOCUMENT,
+    Dataset,
+    Example,
+    one_line,
+    read_objects,
+    with_unique_ids,
+)
 from pearl.lang.numbers import find_last, last_number
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.values import canonical_json
@@ -33,19 +40,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     The file is a JSON object whose values have ``qa_pairs``, each with ``question``, ``query_id``
     and ``answer``, whose ``spans`` are the right answer.
     """
-    pairs = [pair for _, group in _read_groups(path) for pair in group["qa_pairs"]]
-    names: set[str] = set()
-    for number, pair in enumerate(pairs, 1):
-        where = f"{path}, question {number}"
-        name, question, spans = _parts(pair, where)
-        try:
-            gold = ", ".join(spans)
-        except TypeError:
-            raise InputError(f"{where} has no question, spans and query_id.") from None
-        if name in names:
-            raise InputError(f"{where} has the id {name} again.")
-        names.add(name)
-        yield Example(name, question, NO_DOCUMENT, gold=gold)
+    return _read(path, lambda *_: NO_DOCUMENT, ", ".join)
 
 
 def read_passages(path: str, folder: str = "") -> Iterator[Example]:
@@ -54,21 +49,37 @@ def read_passages(path: str, folder: str = "") -> Iterator[Example]:
     The file is as `read` takes it; the values have a ``passage`` too, and the ``spans`` are in no
     order.
     """
-    names: set[str] = set()
-    for group_name, group in _read_groups(path):
+
+    def document(name: str, group: dict[str, Any]) -> Source:
         passage = group.get("passage")
         if not isinstance(passage, str) or not passage.strip():
-            raise InputError(f"{path}: {group_name} has no passage: {_PUBLISHED}")
-        document = Source(group_name, passage)
-        for number, pair in enumerate(group["qa_pairs"], 1):
-            where = f"{path}: {group_name}, question {number}"
-            name, question, spans = _parts(pair, where)
-            if not isinstance(spans, list) or not all(isinstance(span, str) for span in spans):
-                raise InputError(f"{where} has spans that are no list of texts.")
-            if name in names:
-                raise InputError(f"{path}: {group_name} has a question with the id {name} again.")
-            names.add(name)
-            yield Example(name, question, document, gold=canonical_json(spans))
+            raise InputError(f"{path}: {name} has no passage: {_PUBLISHED}")
+        return Source(name, passage)
+
+    return _read(path, document, canonical_json)
+
+
+def _read(
+    path: str,
+    document_of: Callable[[str, dict[str, Any]], Source],
+    gold_of: Callable[[list[str]], str],
+) -> Iterator[Example]:
+    """Every question, given a group's document by its name and data, and the gold of spans."""
+
+    def placed() -> Iterator[tuple[str, Example]]:
+        for name, group in _read_groups(path):
+            document = document_of(name, group)
+            for number, pair in enumerate(group["qa_pairs"], 1):
+                where = f"{path}: {name}, question {number}"
+                try:
+                    id, text, spans = pair["query_id"], pair["question"], pair["answer"]["spans"]
+                except (KeyError, TypeError):
+                    raise InputError(f"{where} has no question, spans and query_id.") from None
+                if not isinstance(spans, list) or not all(isinstance(span, str) for span in spans):
+                    raise InputError(f"{where} has spans that are no list of texts.")
+                yield where, Example(str(id), str(text), document, gold=gold_of(spans))
+
+    return with_unique_ids(placed())
 
 
 def score(example: Example, answer: str) -> float:
@@ -92,14 +103,6 @@ def _read_groups(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from groups
 
 
-def _parts(pair: Any, where: str) -> tuple[str, str, Any]:  # noqa: ANN401 - any JSON
-    """A question's id, its text and its spans."""
-    try:
-        return str(pair["query_id"]), str(pair["question"]), pair["answer"]["spans"]
-    except (KeyError, TypeError):
-        raise InputError(f"{where} has no question, spans and query_id.") from None
-
-
 def _gsm8k(row: Any) -> tuple[Any, str]:  # noqa: ANN401 - any JSON
     _, sign, gold = row["answer"].rpartition("####")
     return row["question"] if sign else None, gold
@@ -110,7 +113,7 @@ def _multiarith(row: Any) -> tuple[Any, str]:  # noqa: ANN401 - any JSON
     return None if isinstance(gold, bool | None) else row["sQuestion"], str(gold)
 
 
-def _reader(
+def _problems(
     parts: Callable[[Any], tuple[Any, str]], missing: str
 ) -> Callable[[str, str], Iterator[Example]]:
     """How a file of problems is read.
@@ -121,17 +124,16 @@ def _reader(
     """
 
     def read(path: str, folder: str = "") -> Iterator[Example]:
-        for number, row in enumerate(_read_problems(path), 1):
+        rows = read_objects(path, "file of problems")
+        for number, (where, row) in enumerate(rows, 1):
             try:
                 question, gold = parts(row)
             except (KeyError, TypeError, AttributeError, IndexError):
                 question, gold = None, ""
             if not isinstance(question, str):
-                raise InputError(f"{path}, problem {number} has {missing}.")
+                raise InputError(f"{where} has {missing}.")
             if last_number(gold) is None:
-                raise InputError(
-                    f"{path}, problem {number}: its answer {gold.strip()!r} is no number."
-                )
+                raise InputError(f"{where}: its answer {gold.strip()!r} is no number.")
             text = one_line(question)
             document = Source(f"problem {number}", text)
             yield Example(str(number), text, document, gold=gold.strip())
@@ -147,20 +149,6 @@ def score_number(example: Example, answer: str) -> float:
     """
     last = find_last(answer)
     return float(last is not None and last_number(example.gold) in (last.scaled, last.written))
-
-
-def _read_problems(path: str) -> list[Any]:
-    text = read_source(path, "file of problems").text.strip()
-    try:
-        if text.startswith("["):
-            rows = json.loads(text)
-        else:
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-    except (ValueError, RecursionError):
-        raise InputError(f"{path} is not JSON: give one problem a line.") from None
-    if not rows:
-        raise InputError(f"{path} has no problem: give one a line.")
-    return list(rows)
 
 
 LETTERS = Dataset(
@@ -193,7 +181,7 @@ COMMAQA_E = replace(
 GSM8K = Dataset(
     "gsm8k",
     "GSM8K",
-    _reader(_gsm8k, "no question, or no answer after ####"),
+    _problems(_gsm8k, "no question, or no answer after ####"),
     score_number,
     "https://github.com/openai/grade-school-math",
     ("decomp", "zero-shot", "cot", "cot-rolled-out", "least-to-most", "no-context"),
@@ -204,6 +192,6 @@ MULTIARITH = replace(
     GSM8K,
     name="multiarith",
     title="MultiArith",
-    read=_reader(_multiarith, "no sQuestion, or no lSolutions"),
+    read=_problems(_multiarith, "no sQuestion, or no lSolutions"),
     where="https://github.com/kojima-takeshi188/zero_shot_cot",
 )
