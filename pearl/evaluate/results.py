@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
+from itertools import chain
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
@@ -158,6 +159,7 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
         if evaluation.asked != evaluations[0].asked or evaluation.title != evaluations[0].title:
             raise InputError("The evaluations are not of the same questions: evaluate them anew.")
         by_model[model] = evaluation
+    named = [_of_model(own, model) for model, own in by_model.items()]
     every = dict.fromkeys(method for evaluation in evaluations for method in evaluation.methods)
     groups = tuple(
         tuple(f"{method}, {model}" for model, own in by_model.items() if method in own.methods)
@@ -173,25 +175,26 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
     return replace(
         evaluations[0],
         about=((f"{varied}s", ", ".join(by_model)), *dict.fromkeys(facts)),
-        methods=tuple(name for group in groups for name in group),
-        results=tuple(
-            replace(result, method=f"{result.method}, {model}")
-            for model, own in by_model.items()
-            for result in own.results
-        ),
-        notes=tuple(dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes)),
+        methods=tuple(chain(*groups)),
+        results=tuple(chain(*(own.results for own in named))),
+        notes=tuple(dict.fromkeys(chain(*(own.notes for own in named)))),
         strays=(),
-        called={
-            f"{method}, {model}": f"{words}, {model}"
-            for model, own in by_model.items()
-            for method, words in own.called.items()
-        },
+        called={name: words for own in named for name, words in own.called.items()},
         groups=groups,
-        planned_with={
-            f"{method}, {model}": texts
-            for model, own in by_model.items()
-            for method, texts in own.planned_with.items()
-        },
+        planned_with={name: texts for own in named for name, texts in own.planned_with.items()},
+    )
+
+
+def _of_model(evaluation: Evaluation, model: str) -> Evaluation:
+    """An evaluation whose methods have a model's name, or a set's, behind their own."""
+    called, planned_with = evaluation.called, evaluation.planned_with
+    return replace(
+        evaluation,
+        results=tuple(
+            replace(result, method=f"{result.method}, {model}") for result in evaluation.results
+        ),
+        called={f"{name}, {model}": f"{words}, {model}" for name, words in called.items()},
+        planned_with={f"{name}, {model}": texts for name, texts in planned_with.items()},
     )
 
 
