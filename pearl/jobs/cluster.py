@@ -177,7 +177,6 @@ def run_on_cluster(
     job: Job,
     settings: JobSettings,
     store: Store,
-    scope: str,
     progress: JobProgress,
     changed: Callable[[JobProgress], None],
 ) -> None:
@@ -188,7 +187,6 @@ def run_on_cluster(
         settings: the scheduler's address, as ``tcp://host:8786``, or ``local``; the model; and
             limits, which are for all workers together.
         store: the client's own connection to the store.
-        scope: which of its replies count.
         progress: how far the run is.
         changed: told of each change.
 
@@ -200,34 +198,22 @@ def run_on_cluster(
     open_ledger(store, run, settings)
     ids, output = asyncio.run(resume(job, store, progress))
     changed(progress)
-    plugin = f"pearl-{run}"
-    stopped: tuple[str, str] | None = None
+
+    def count(row: dict[str, Any]) -> None:
+        if output:
+            output.add(row)
+        progress.count_row(row)
+
     try:
         with _connect(settings.scheduler) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
-            order = _order(job, settings, store, scope, run, workers)
+            plugin = f"pearl-{run}"
+            order = _order(job, settings, store, run, workers)
             client.register_plugin(DaskWorker(order), name=plugin)
             size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
-            chunks = _chunks(job.tasks.read(ids), size)
-            futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
             try:
-                for future in as_completed(futures):
-                    result: ChunkResult = future.result()
-                    progress.add_calls(result.progress)
-                    for row in result.rows:
-                        if output:
-                            output.add(row)
-                        progress.count_row(row)
-                    changed(progress)
-                    if result.stopped and stopped is None:
-                        stopped = result.stopped
-                        client.run(stop_worker, plugin, *stopped)
-            except KeyboardInterrupt:
-                stopped = ("stopped", "Stopped.")
-                client.run(stop_worker, plugin, *stopped)
-                for future in futures:
-                    with suppress(Exception):
-                        progress.add_calls(future.result(PATIENCE).progress)
+                chunks = _chunks(job.tasks.read(ids), size)
+                stopped = _do_chunks(client, plugin, chunks, progress, count, changed)
             finally:
                 client.unregister_worker_plugin(plugin)
     finally:
@@ -237,15 +223,46 @@ def run_on_cluster(
         raise ModelError(*stopped)
 
 
-def _order(
-    job: Job, settings: JobSettings, store: Store, scope: str, run: str, workers: int
-) -> Order:
+def _do_chunks(
+    client: Client,
+    plugin: str,
+    chunks: Iterator[tuple[Task[Any], ...]],
+    progress: JobProgress,
+    count: Callable[[dict[str, Any]], None],
+    changed: Callable[[JobProgress], None],
+) -> tuple[str, str] | None:
+    """Have the workers do chunks; reason and message where something stopped them, or a person.
+
+    ``count`` is told each row, and ``changed`` of each chunk that is done.
+    """
+    stopped: tuple[str, str] | None = None
+    futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
+    try:
+        for future in as_completed(futures):
+            result: ChunkResult = future.result()
+            progress.add_calls(result.progress)
+            for row in result.rows:
+                count(row)
+            changed(progress)
+            if result.stopped and stopped is None:
+                stopped = result.stopped
+                client.run(stop_worker, plugin, *stopped)
+    except KeyboardInterrupt:
+        stopped = ("stopped", "Stopped.")
+        client.run(stop_worker, plugin, *stopped)
+        for future in futures:
+            with suppress(Exception):
+                progress.add_calls(future.result(PATIENCE).progress)
+    return stopped
+
+
+def _order(job: Job, settings: JobSettings, store: Store, run: str, workers: int) -> Order:
     """What each of so many workers needs to know of a job."""
     limits = settings.limits
     return Order(
         run=run,
         store=store.place if "://" in store.place else str(Path(store.place).resolve()),
-        scope=scope,
+        scope="" if settings.cache else run,
         models=ModelNames.of(settings.model),
         identity=settings.model.identity,
         work=job.work,

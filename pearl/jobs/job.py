@@ -179,8 +179,7 @@ def _on_cluster(
         raise InputError(
             "A cluster needs Dask: install it with pip install 'dask[distributed]'."
         ) from None
-    scope = "" if settings.cache else progress.run
-    run_on_cluster(job, settings, store, scope, progress, changed)
+    run_on_cluster(job, settings, store, progress, changed)
 
 
 def _pool(
