@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,11 @@ class Question:
     gold: str = ""
     plan: str = ""
     documents: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The documents' paths, where the row does not hold the text."""
+        return self.documents or (self.document,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,7 @@ class QuestionIndex:
         """
         if question.text:
             return Source(f"document of {question.id}", question.text)
-        return Source(question.document, _read(question, self.folder))
+        return Source(question.document, _read(question.paths, self.folder))
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
         """Questions with their documents, read when they are drawn.
@@ -224,8 +229,16 @@ def read_index(
     places: list[Place] = []
     wrong: list[InputError] = []
     lines: dict[str, int] = {}
-    problems: dict[str, str] = {}
     notes: dict[str, str] = {}
+
+    @cache
+    def problem(paths: tuple[str, ...]) -> str:
+        """Why a document cannot be read; empty where it can."""
+        try:
+            _read(paths, home)
+        except InputError as error:
+            return str(error)
+        return ""
 
     def place(name: str, row: dict[str, Any], number: int, offset: int, at: int) -> Place | None:
         question = parse_question(row, name)
@@ -235,18 +248,11 @@ def read_index(
         lines[question.id] = number
         if question.plan == "" and not question.question:
             raise InputError(f"{name} has neither a question nor a plan: give one.")
-        document = f"{INLINE}{number}" if question.text else question.document
-        if not question.text:
-            if document not in problems:
-                problems[document] = ""
-                try:
-                    _read(question, home)
-                except InputError as error:
-                    problems[document] = str(error)
-            if problems[document]:
-                raise InputError(f"{name}: {problems[document]}")
+        if not question.text and (reason := problem(question.paths)):
+            raise InputError(f"{name}: {reason}")
         if comparable(question.question) in without:
             return None
+        document = f"{INLINE}{number}" if question.text else question.document
         return Place(question.id, len(places), offset, document, f"{path}:{number}", at)
 
     for number, offset, line in _lines(file):
@@ -370,8 +376,7 @@ def refuse(problems: Sequence[InputError]) -> None:
         raise LinesError(list(map(str, problems[:NAMED])), len(problems[NAMED:]))
 
 
-def _read(question: Question, folder: Path) -> str:
-    paths = question.documents or (question.document,)
+def _read(paths: Iterable[str], folder: Path) -> str:
     return read_documents([str(_path_within(path, folder)) for path in paths]).text
 
 
