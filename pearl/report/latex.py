@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pearl.lang.text import printable
 from pearl.report.document import Chart, Report, Table, parts
@@ -79,11 +79,11 @@ def _row(cells: Sequence[str]) -> str:
     return " & ".join(shown) + r" \\"
 
 
-def _chart(chart: Chart) -> Iterator[str]:
-    yield "\\begin{figure}[htbp]\n\\centering\n\\begin{tikzpicture}\n\\begin{axis}["
-    places = {label: at for at, label in enumerate(chart.labels)}
+def _axis(chart: Chart, places: Mapping[str, int]) -> list[str]:
+    """How a chart's axes and its legend are drawn; bars stand at the places of their labels."""
     x_label, y_label, last = _text(chart.x_label), _text(chart.y_label), chart.last * 1.1 or 1
-    marks = ["mark=*"] * len(chart.plots)
+    columns = "legend style={at={(0.5,1.03)}, anchor=south, draw=none}, legend columns=2"
+    legend = [columns] if len(chart.series) > 1 else []
     if chart.kind == "bars":
         rows = len(places) * len(chart.series)
         names = ",".join(f"{{{_text(label)}}}" for label in places)
@@ -96,14 +96,15 @@ def _chart(chart: Chart) -> Iterator[str]:
             f"y dir=reverse, ymin=-0.6, ymax={len(places) - 0.4:.1f}, bar width={thick}pt",
             "xmajorgrids, axis x line*=bottom, axis y line*=left, ytick style={draw=none}",
             "reverse legend",
+            *legend,
         ]
-        marks = ["fill, draw=none"] * len(marks)
     elif chart.kind == "line":
         settings = [
             "width=0.8\\linewidth, height=6cm",
             f"xlabel={{{x_label}}}, ylabel={{{y_label}}}",
             f"xmin=0, ymin={chart.bottom:g}, ymax={chart.end:.6g}",
             "ymajorgrids, axis x line*=bottom, axis y line*=left",
+            *legend,
         ]
     else:
         settings = [
@@ -114,20 +115,27 @@ def _chart(chart: Chart) -> Iterator[str]:
             "xticklabel style={/pgf/number format/fixed, /pgf/number format/precision=4}",
             "legend style={at={(1.03,1)}, anchor=north west, draw=none, font=\\small}",
         ]
-        marks = [f"only marks, mark={_MARKS[at % len(_MARKS)]}" for at in range(len(marks))]
-    named = chart.kind == "scatter" or len(chart.series) > 1
-    if chart.kind != "scatter" and named:
-        legend = "legend style={at={(0.5,1.03)}, anchor=south, draw=none}, legend columns=2"
-        settings.append(legend)
-    settings.append("tick label style={font=\\small}, legend cell align=left")
-    yield from (f"  {setting}," for setting in settings)
+    return [*settings, "tick label style={font=\\small}, legend cell align=left"]
+
+
+def _chart(chart: Chart) -> Iterator[str]:
+    yield "\\begin{figure}[htbp]\n\\centering\n\\begin{tikzpicture}\n\\begin{axis}["
+    places = {label: at for at, label in enumerate(chart.labels)}
+    yield from (f"  {setting}," for setting in _axis(chart, places))
     yield "]"
     axis = "x" if chart.kind == "bars" else "y"
-    numbered = list(enumerate(zip(marks, chart.plots, strict=True)))
+    named = chart.kind == "scatter" or len(chart.series) > 1
+    numbered = list(enumerate(chart.plots))
     # Series of bars stack upwards, whichever way the axis runs.
-    for at, (how, (name, points)) in reversed(numbered) if axis == "x" else numbered:
+    for at, (name, points) in reversed(numbered) if axis == "x" else numbered:
+        marks = {
+            "bars": "fill, draw=none",
+            "line": "mark=*",
+            "scatter": f"only marks, mark={_MARKS[at % len(_MARKS)]}",
+        }
+        colour = _COLOURS[at % len(_COLOURS)]
         yield (
-            rf"\addplot[{how}, color={_COLOURS[at % len(_COLOURS)]}, error bars/{axis} dir=both, "
+            rf"\addplot[{marks[chart.kind]}, color={colour}, error bars/{axis} dir=both, "
             rf"error bars/{axis} explicit, error bars/error bar style={{black}}] coordinates {{"
         )
         for point in points:
