@@ -27,13 +27,7 @@ from pearl.models.embeddings import Embed, TfIdf
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import CorpusRetriever
 from pearl.strategies.pearl import choose_demonstrations
-from pearl.strategies.registry import (
-    MACHINES,
-    STRATEGIES,
-    OwnStrategy,
-    Settings,
-    own_strategy,
-)
+from pearl.strategies.registry import MACHINES, STRATEGIES, OwnStrategy, Settings, own_strategy
 from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
 from pearl.tools.functions import Entry
 from pearl.tools.toolbox import Toolbox
@@ -233,16 +227,7 @@ class EvaluationContext(Settings):
             strategy = own_strategy(own, method)
         uses = strategy.uses if strategy else ()
         reached = [tools if use == "tools" else self.embed.identity for use in uses]
-        decisive = [
-            method,
-            shown,
-            self.passes,
-            searched,
-            retrieved,
-            limits,
-            reached,
-            self.examples,
-        ]
+        decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
         if strategy and strategy.version:
             decisive.append(strategy.version)
         if self.metric:

@@ -127,12 +127,7 @@ def _moment(seconds: float) -> str:
 
 
 def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of Inspect's
-    from inspect_ai.model import (
-        ChatMessageAssistant,
-        ChatMessageUser,
-        ModelOutput,
-        ModelUsage,
-    )
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput, ModelUsage
     from inspect_ai.scorer import Score
 
     spent = result.models or {model: result.usage}

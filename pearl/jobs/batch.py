@@ -19,12 +19,7 @@ from pearl.answer import (
     open_tools,
 )
 from pearl.jobs.job import Job
-from pearl.jobs.questions import (
-    Question,
-    QuestionIndex,
-    QuestionTask,
-    refuse,
-)
+from pearl.jobs.questions import Question, QuestionIndex, QuestionTask, refuse
 from pearl.jobs.workers import Task, internal_error
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion

@@ -18,15 +18,7 @@ from typing import Any
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
 from pearl.lang.documents import SEVERAL, read_documents
-from pearl.lang.source import (
-    NAMED,
-    InputError,
-    LinesError,
-    Source,
-    read_row,
-    read_rows,
-    row_id,
-)
+from pearl.lang.source import NAMED, InputError, LinesError, Source, read_row, read_rows, row_id
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter
 

@@ -150,11 +150,7 @@ async def in_form(
 
 
 async def _run(
-    plan: Plan,
-    example: Example,
-    library: Library,
-    session: Session,
-    handlers: Handlers = NONE,
+    plan: Plan, example: Example, library: Library, session: Session, handlers: Handlers = NONE
 ) -> Finished:
     question, document, caller = example.question, example.document, session.caller()
     return await run_strategy(
