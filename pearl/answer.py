@@ -383,7 +383,7 @@ def is_guess(model: Model, values: Iterable[object], option: Option | None) -> b
         option: what the answer was mapped to, if anything.
     """
     bare = any(isinstance(value, int | float) for value in values)
-    return _by_words(model) and (bare or (option is not None and not option.fits))
+    return reads_by_words(model) and (bare or (option is not None and not option.fits))
 
 
 def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:
@@ -395,13 +395,14 @@ def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value
             yield finished.values[name]
 
 
-def _by_words(model: Model) -> bool:
+def reads_by_words(model: Model) -> bool:
+    """Whether who is shown documents understands nothing, and picks by words alone."""
     return any(reader.name == "offline" for reader in readers_of(model))
 
 
 def find_lacks(question: str, text: str, quotes: Sequence[Quote], model: Model) -> tuple[str, ...]:
     """What `Answer.lacks` is for an answer's text and what it quotes."""
-    if not (quotes and _by_words(model) and only_quotes(text, quotes)):
+    if not (quotes and reads_by_words(model) and only_quotes(text, quotes)):
         return ()
     from pearl.retrieval.terms import lacking
 

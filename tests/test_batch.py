@@ -699,15 +699,20 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
         assert ("picked by words alone" in Path("p.html").read_text(encoding="utf-8")) is marked
 
 
-def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing():
+@pytest.mark.parametrize(
+    ("method", "mark"), [("pearl", "no evidence, picked by words"), ("mcq", "picked by words")]
+)
+def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
+    method: str, mark: str
+):
     asked = {"document": STORY, "question": "Who is it?", "options": ["Ulm", "Kiel"], "gold": "A"}
     write({**asked, "id": "q"})
-    words = ("--data", "q.jsonl", "--methods", "pearl", "--model", "offline")
+    words = ("--data", "q.jsonl", "--methods", method, "--model", "offline")
     result = call("eval", "questions", *words)
     assert result.code == 0, result.err
     assert "picked" in result.out
     assert call("runs", "show", "last", "--html", "p.html").code == 0
-    assert "no evidence, picked by words" in Path("p.html").read_text(encoding="utf-8")
+    assert mark in Path("p.html").read_text(encoding="utf-8")
 
 
 def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(serve: Any):

@@ -281,9 +281,11 @@ def test_a_grammar_that_is_refused_falls_back_and_says_so(serve: Serve, tmp_path
                 return failing(400, "Failed to parse grammar")
             return super().__call__(body)
 
-    serve(endpoint := Picky(("grammar",), free=PLAN))
+    server = serve(endpoint := Picky(("grammar",), free=PLAN))
     shown = call("plan", QUESTION, "--store", tmp_path / "s.db")
     assert shown.code == 0
+    # What a rambling model says of a proof is bounded too.
+    assert server.asked[0].body["max_tokens"] == 1024
     assert "refused a grammar" in shown.err
     assert endpoint.forms == ["grammar", "refused", ""]
     with sqlite3.connect(tmp_path / "s.db") as store:

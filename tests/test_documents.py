@@ -134,6 +134,17 @@ def test_cells_of_a_pdf_s_tables_are_kept_apart():
     ]  # fmt: skip
 
 
+def test_an_empty_cell_is_seen_where_a_table_is_quoted():
+    rows = ["Year\tVehicles a day\tClosures", "2022\t4 310\t3", "2023\t\t7", "2024\t5 022"]
+    Path("t.pdf").write_bytes(pdf_of([rows]))
+    asked = "ask", "t.pdf", "How many vehicles a day in 2023?", "--model", "offline"
+    shown = (
+        "page 1: Year | Vehicles a day | Closures / 2022 | 4 310 | 3 / 2023 |  | 7 / 2024 | 5 022"
+    )
+    assert shown in call(*asked).out
+    assert "2023\t\t7 2024" in call(*asked, "--json").json["answer"]
+
+
 def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
     first = ["A paragraph that has", "three lines, of which the", "last goes mainte-", "nance."]
     pages = [[*first, "", "Another (para\\graph) runs", "over the"], [], ["page’s end."]]

@@ -356,7 +356,7 @@ def test_what_nobody_set_is_no_part_of_a_models_identity():
     assert OpenAI(Endpoint("m", named)).identity == f'["m","",{sampling}]'
     assert named.sampling == "temperature 0.5, seed 7, replies of 50 tokens"
     assert Settings().sampling == (
-        "temperature 0 where the endpoint takes it, no seed, replies of any length"
+        "temperature 0 where the endpoint takes it, no seed, replies within the usual limits"
     )
 
 

@@ -133,7 +133,7 @@ def test_a_planner_and_a_reader_share_a_run(serve: Serve, tmp_path: Path):
     assert result.json["option"]["letter"] == "B"
     [run] = runs("s.db")
     assert run.head["model"] == "large (planner), right (reader)"
-    sampling = "temperature 0 where the endpoint takes it, no seed, replies of any length"
+    sampling = "temperature 0 where the endpoint takes it, no seed, replies within the usual limits"
     assert run.head["sampling"] == f"large: {sampling}; right: {sampling}"
     assert run.head["constrain"] == "never"
     made = [entry for entry in entries("s.db") if entry.kind == "call"]

@@ -16,7 +16,7 @@ from pearl.cli.options import Options, choose, library_for, load_sound, own_libr
 from pearl.cli.output import check_output, emit, emit_json, on_screen
 from pearl.lang.documents import read_documents
 from pearl.lang.source import InputError, Source, read_source
-from pearl.lang.text import counted, printable, printable_lines
+from pearl.lang.text import counted, passage_line, printable, printable_lines
 
 if TYPE_CHECKING:
     from pearl.answer import Answer
@@ -243,7 +243,7 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         if quote.span:
             place = click.style(f"{document.cited(quote.span.start)}:", dim=True)
             speaker = printable(_speaker(document.text, quote.span.start))
-            located.append(f"{place} {speaker}{printable(' '.join(quote.text.split()))}")
+            located.append(f"{place} {speaker}{printable(passage_line(quote.text))}")
         else:
             missing.append(f"the model quotes: {printable(quote.text)}")
     _title("Evidence")

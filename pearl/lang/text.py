@@ -66,6 +66,15 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.replace("\r\n", "\n").split("\n")))
 
 
+def passage_line(text: str) -> str:
+    """A passage on one line; of a table, whose cells stand behind tabs, each cell behind a bar and
+    each row behind a slash, so that an empty cell is seen."""
+    if "\t" not in text:
+        return " ".join(text.split())
+    rows = ([" ".join(cell.split()) for cell in row.split("\t")] for row in text.splitlines())
+    return " / ".join(" | ".join(row) for row in rows)
+
+
 def json_text(data: Any) -> str:  # noqa: ANN401 - any JSON
     """JSON for a file and a screen alike: what could steer a terminal is escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=2)

@@ -186,7 +186,8 @@ def carry_out(call: ExecuteStep) -> str:
         true = False
     else:
         read = index_sentences(call.document.text)
-        texts = [" ".join(read.text[span.start : span.end].split()) for span in read.spans]
+        # What is quoted is found in the document: only a table's tabs say which cell is empty.
+        texts = [re.sub(r"[^\S\t]+", " ", read.text[span.start : span.end]) for span in read.spans]
         best = _best(call, read, texts)
         lines = [texts[at] for at in best]
         text = "\n".join(f"> {line}" for line in lines)

@@ -72,8 +72,8 @@ class Settings(BaseSettings):
         greedy = "temperature 0 where the endpoint takes it"
         temperature = greedy if self.temperature is None else f"temperature {self.temperature:g}"
         seed = "no seed" if self.seed is None else f"seed {self.seed}"
-        limit = f"{self.max_tokens:,} tokens" if self.max_tokens else "any length"
-        return f"{temperature}, {seed}, replies of {limit}"
+        limit = f"of {self.max_tokens:,} tokens" if self.max_tokens else "within the usual limits"
+        return f"{temperature}, {seed}, replies {limit}"
 
     def redact(self, text: str) -> str:
         """A text of the endpoint's without the key, which some endpoints repeat."""

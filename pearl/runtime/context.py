@@ -27,6 +27,7 @@ from pearl.prompts.calls import (
     LabelQuestion,
     MapAnswer,
     Message,
+    ProveForm,
 )
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import (
@@ -53,7 +54,7 @@ LONGEST = 4096
 """Tokens that a reply may have where nothing else is said: far more than any that is of use."""
 
 CHOICE = 1024
-"""Tokens that a reply may have which is to name one of several things."""
+"""Tokens that a reply may have which is to name one of several things, or to be a word."""
 
 _SHARE = 8
 """One in so many of a window's tokens is kept free for a reply."""
@@ -138,10 +139,11 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
 
     async def listening(request: Request) -> Reply:
         longest = context.free if context.limit else LONGEST
-        if isinstance(request.call, MapAnswer | LabelQuestion):
+        proof = isinstance(request.call, ProveForm)
+        if proof or isinstance(request.call, MapAnswer | LabelQuestion):
             longest = min(longest, CHOICE)
-        # A grammar has an end of its own.
-        held = request.constraint is not None and request.constraint.grammar is not None
+        # A grammar has an end of its own, once it is known that the endpoint keeps to it.
+        held = request.constraint is not None and request.constraint.grammar and not proof
         if held or env_number("PEARL_MAX_TOKENS"):
             longest = 0
         try:

@@ -18,6 +18,7 @@ from pearl.jobs.questions import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.documents import LARGEST, SEVERAL, files_of, read_documents
 from pearl.lang.source import START, InputError, Source, Span
+from pearl.lang.text import passage_line
 from pearl.lang.values import Value
 from pearl.runtime.evidence import Quote, evidence
 
@@ -259,7 +260,7 @@ def find_passages(
     return [
         Passage(
             number,
-            " ".join(quote.text.split()),
+            passage_line(quote.text),
             quote.span,
             str(text.cited(quote.span.start)) if quote.span else "",
             tuple(steps),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pearl.answer import Session, map_answer, read_option
+from pearl.answer import Session, map_answer, read_option, reads_by_words
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import Outcome, concluded, mapped, whole_text
@@ -71,7 +71,8 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         place = await _chosen(reply, options, example.question, caller)
         chosen.append(None if place is None else letter(order[place]))
     words = as_text(finished.values[plan.steps[0].name])
-    return Outcome(chosen[0], words, orders=tuple(chosen))
+    measures = {"guessed": 1.0} if reads_by_words(session.engine.model) else {}
+    return Outcome(chosen[0], words, orders=tuple(chosen), measures=measures)
 
 
 def lacks_options(_: EvaluationContext, example: Example) -> str:
