@@ -94,10 +94,18 @@ def test_a_body_that_cannot_be_read_is_a_finding(line: str):
     ]  # fmt: skip
 
 
+def test_a_line_that_ends_too_early_is_told_with_its_own_form():
+    [found] = check_library(Source("l", "A(X) : a X\n  replaces: OLD(CTX, Y)\n"))
+    assert (found.code, found.help) == ("PRL118", "Write replaces: OLD(CTX, X) = (CTX, X).")
+    assert "What replaces says of the action A cannot be read" in found.message
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("  alias: B", "there is no alias"),
+        ("  aliases:", "aliases cannot be read"),
+        ("  traits: ,", "traits cannot be read"),
         ("  body: builtin", "body cannot be read"),
         ("  traits: pur", "there is no trait pur"),
         ("  body: builtin nope", "there is no builtin nope"),

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 @click.command("ask", epilog='Example:  pearl ask story.txt "Why does Mara leave the lighthouse?"')
-@click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
+@click.argument("documents", nargs=-1, metavar="DOCUMENT...")
 @click.argument("question")
 @shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns")
 @shared("depth", "models", "constrain", "context", "store", "cache", "json")
@@ -41,6 +41,8 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
     from pearl.answer import context_for
     from pearl.api import ask
 
+    if not documents:
+        raise InputError('Give a document and a question about it: pearl ask story.txt "Who …?"')
     if [*documents, question].count("-") > 1:
         raise InputError("Only one of the documents and the question can be standard input.")
     if not question.strip():

@@ -18,7 +18,16 @@ from typing import Any
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
 from pearl.lang.documents import SEVERAL, read_documents
-from pearl.lang.source import NAMED, InputError, LinesError, Source, read_row, read_rows, row_id
+from pearl.lang.source import (
+    NAMED,
+    InputError,
+    LinesError,
+    Source,
+    decode,
+    read_row,
+    read_rows,
+    row_id,
+)
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter
 
@@ -347,13 +356,8 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
         with file.open("rb") as opened:
             for number, data in enumerate(opened, 1):
                 if data.strip():
-                    yield number, offset, data.decode("utf-8-sig")
+                    yield number, offset, decode(f"{file}:{number}", data, "questions").text
                 offset += len(data)
-    except UnicodeDecodeError:
-        raise InputError(
-            f"{file}:{number} is not UTF-8: convert the file, for instance with "
-            "iconv -f LATIN1 -t UTF-8."
-        ) from None
     except IsADirectoryError:
         raise InputError(f"{file} is a directory: name a file of questions in it.") from None
     except FileNotFoundError:

@@ -26,7 +26,7 @@ from pearl.lang.values import digest
 
 # Any other indented line goes on with the definition.
 _META = pattern(
-    r"\s+(aliases|traits|provenance(?=\s*:\s*\S)|replaces(?=\s*:\s*\w+\s*[(（])"
+    r"\s+((?:aliases|traits|provenance)(?=\s*:\s*[^\s,])|replaces(?=\s*:\s*\w+\s*[(（])"
     r"|body(?=\s*:\s*(?:builtin|solver)\s+\w+\s*$)|model(?=\s*:\s*[^\s,]+\s*$)|example(?=\s*:\s*[(（])"
     r"|(?:plan|demonstration)(?=\s*:\s*$))\s*:\s*(.*)$"
 )

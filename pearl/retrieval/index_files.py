@@ -25,7 +25,7 @@ from typing import IO
 
 from pearl.lang.documents import files_of as documents_of
 from pearl.lang.documents import read_document
-from pearl.lang.source import InputError, replacing, row_id
+from pearl.lang.source import InputError, decode, replacing, row_id
 from pearl.lang.text import printable
 from pearl.retrieval.retriever import DocumentRetriever
 
@@ -395,11 +395,7 @@ def _parsed(data: bytes, name: str, line: int, end: int) -> Row:
     if len(data) >= _LONGEST:
         raise InputError(f"{name} is longer than 16 MB: give one paragraph a line.")
     try:
-        row = json.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InputError(
-            f"{name} is not UTF-8: convert the file, for instance with iconv -f LATIN1 -t UTF-8."
-        ) from None
+        row = json.loads(decode(name, data, "corpus").text)
     except (ValueError, RecursionError):
         raise InputError(f"{name} is not JSON: give one object a line.") from None
     if not isinstance(row, dict):

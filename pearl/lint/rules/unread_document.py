@@ -23,7 +23,9 @@ from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 def check(view: PlanView) -> Findings:
     steps = view.plan.steps
-    if steps and DOCUMENT not in view.uses and not view.broken and not _reads_elsewhere(view):
+    # Who writes ctx is told so.
+    named = any(name.casefold() == DOCUMENT.casefold() for name in view.uses)
+    if steps and not named and not view.broken and not _reads_elsewhere(view):
         yield RULE(
             steps[0].span,
             f"No step reads the document ({DOCUMENT}).",

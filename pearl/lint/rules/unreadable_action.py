@@ -23,6 +23,7 @@ Fix
     None.
 """
 
+from pearl.lang.library import METADATA
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
 
 
@@ -31,14 +32,15 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     token = shorten(broken.token, 20)
     where = f"{token} cannot stand here" if token else "the line ends too early"
-    return RULE(
-        broken.at if token else broken.span,
-        f"The action {broken.name or shorten(broken.text)} cannot be read: {where}.",
-        help="A type is one of any, text, number, bool, list, pairs."
-        if "TYPE" in broken.accepts
-        else "Write NAME(CTX, X) -> type : definition.",
-        data={"action": broken.name},
-    )
+    wrong = f"The action {broken.name or shorten(broken.text)}"
+    help = "Write NAME(CTX, X) -> type : definition."
+    key = broken.source.text[: broken.span.start].rpartition("\n")[2].strip().rstrip(" \t:")
+    if key in METADATA:
+        wrong, help = f"What {key} says of the action {broken.name}", f"Write {METADATA[key]}."
+    elif "TYPE" in broken.accepts:
+        help = "A type is one of any, text, number, bool, list, pairs."
+    at, data = broken.at if token else broken.span, {"action": broken.name}
+    return RULE(at, f"{wrong} cannot be read: {where}.", help=help, data=data)
 
 
 RULE = Rule("PRL118", "unreadable-action", ERROR, __doc__, explain=explain)
