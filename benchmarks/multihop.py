@@ -6,8 +6,9 @@
 The model is one of the endpoint that is set (OPENAI_API_KEY, OPENAI_BASE_URL). For each set: the
 share of supporting paragraphs among the first 2 and 5 that plain BM25 finds by the question, and
 that the searches of FSM name by the sub-questions; and for each method exact match, F1, facts' F1,
-the share of replies in the demanded form, calls a question, tokens read and written, and questions
-without an answer. FSM's machines are measured with states as turns of one conversation too.
+the shares of first and of last replies in the demanded form, calls a question, tokens read and
+written, and questions without an answer. FSM's machines are measured with states as turns of one
+conversation too.
 
 With --turns no model is asked: replies are written from a question's gold paragraphs, a hop each,
 so that both ways go through the same states, and what is printed is the tokens that their prompts
@@ -129,16 +130,18 @@ def tell_recall(
 ) -> None:
     print(f"  {'recall of supporting paragraphs':32} {'at 2':>6} {'at 5':>6}")
     sources: dict[str, Mapping[str, Mapping[str, float]]] = {"BM25, question": plain}
-    for method in rows.keys() & set(MACHINES):
-        searched = {at: row["measures"] for at, row in rows[method].items()}
-        sources[f"{method.upper()}, sub-questions"] = searched
+    for method, answered in rows.items():
+        machine, *turns = method.split()
+        if machine in MACHINES:
+            searched = {at: row["measures"] for at, row in answered.items()}
+            sources[" ".join((machine.upper(), *turns)) + ", sub-questions"] = searched
     for source, measures in sorted(sources.items()):
         means = [mean(list(plain), measures, recalled) for recalled in RECALLS]
         print(f"  {source:32} {means[0]:6.1f} {means[1]:6.1f}")
 
 
 def tell_answers(ids: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> None:
-    head = f"  {'method':14} {'EM':>6} {'F1':>6} {'facts F1':>9} {'format':>7}"
+    head = f"  {'method':14} {'EM':>6} {'F1':>6} {'facts F1':>9} {'format':>7} {'final':>7}"
     print(f"{head} {'calls':>6} {'read':>7} {'written':>7} {'without':>8}")
     for method, answered in rows.items():
         measures = {
@@ -151,6 +154,7 @@ def tell_answers(ids: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> N
         print(
             f"  {method:14} {mean(ids, measures, 'exact_match'):6.1f} "
             f"{mean(ids, measures, 'f1'):6.1f} {facts} {mean(ids, measures, 'format'):7.1f} "
+            f"{mean(ids, measures, 'format_final'):7.1f} "
             f"{mean(ids, measures, 'calls') / 100:6.2f} "
             f"{mean(ids, measures, 'prompt_tokens') / 100:7,.0f} "
             f"{mean(ids, measures, 'completion_tokens') / 100:7,.0f} {without:8}",

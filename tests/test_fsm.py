@@ -895,8 +895,10 @@ class TestMethods:
         self, capsys: pytest.CaptureFixture[str]
     ):
         found = {"1": {"measures": {"recall_at_2": 0.5, "recall_at_5": 1.0}}}
-        tell_recall({"1": {"recall_at_2": 0.0}}, {"fsm2": found, "normal": {}})
-        head, plain, searched = capsys.readouterr().out.splitlines()
+        rows = {"fsm2": found, "fsm2 --turns": found, "normal": {}}
+        tell_recall({"1": {"recall_at_2": 0.0}}, rows)
+        head, plain, turns, searched = capsys.readouterr().out.splitlines()
         assert head.split()[-4:] == ["at", "2", "at", "5"]
         assert plain.split()[-2:] == ["0.0", "0.0"]
         assert searched.split() == ["FSM2,", "sub-questions", "50.0", "100.0"]
+        assert turns.split() == ["FSM2", "--turns,", "sub-questions", "50.0", "100.0"]
