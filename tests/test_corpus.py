@@ -11,8 +11,8 @@ import pytest
 
 from pearl.cli import corpus
 from pearl.cli.corpus import Checks, check_all
-from pearl.cli.inputs import Input, Kind
-from pearl.lang.source import Source
+from pearl.cli.inputs import Input
+from pearl.lang.source import Source, TextKind
 from pearl.lint.cache import Cache, cache_file
 from tests.shell import call
 
@@ -135,7 +135,7 @@ def test_texts_are_read_as_they_are_checked():
         nonlocal read
         for number in range(10 * corpus.FEW):
             read += 1
-            yield Input(Source(f"x.jsonl:{number}", text(number)), Kind.PLAN, row=True)
+            yield Input(Source(f"x.jsonl:{number}", text(number)), TextKind.PLAN, row=True)
 
     told = check_all(texts(), Checks((), (), (), "json"))
     next(told)

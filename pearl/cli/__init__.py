@@ -144,7 +144,7 @@ def main() -> None:
         code = NoAnswer.exit_code
         if not isinstance(error, BrokenPipeError):
             where = f" to {error.filename}" if error.filename else ""
-            _say(f"The output cannot be written{where}: {error.strerror}.")
+            warn(f"The output cannot be written{where}: {error.strerror}.")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -163,10 +163,11 @@ def _report_error(error: click.ClickException | InputError) -> int:
     lines = error.lines if isinstance(error, LinesError) else (message,)
     if "--json" in sys.argv[1:]:
         click.echo(json_text({"error": message, **more}), nl=False, color=True)
-    for line in lines:
-        _say(" ".join(line.split()))
+    warn(*(" ".join(line.split()) for line in lines))
     return code
 
 
-def _say(message: str) -> None:
-    click.echo(f"pearl: {printable(message)}", err=True)
+def warn(*messages: str) -> None:
+    """Say something on standard error, in a line each."""
+    for message in messages:
+        click.echo(f"pearl: {printable(message)}", err=True)

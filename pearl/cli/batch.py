@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli import NoAnswer, Stopped
+from pearl.cli import NoAnswer, Stopped, warn
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, choose, concurrency, library_for, load_sound, shared
 from pearl.cli.output import check_output, emit_json
@@ -26,7 +26,6 @@ from pearl.lang.text import counted, printable
 if TYPE_CHECKING:
     from pearl.jobs.batch import Setup
     from pearl.jobs.job import Job, JobSettings
-    from pearl.jobs.questions import QuestionIndex
     from pearl.jobs.workers import JobProgress
     from pearl.models.base import Model
 
@@ -85,12 +84,6 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
         except ModelError as error:
             kind = Stopped if error.reason == "stopped" else NoAnswer
             raise kind(f"{error} What was done is kept. To go on: {_resume_command()}") from None
-
-
-def tell_notes(index: QuestionIndex) -> None:
-    """Say which keys of its rows are not read and may be mistyped."""
-    for note in index.notes:
-        click.echo(f"pearl: {printable(note)}", err=True)
 
 
 def report(progress: JobProgress, settings: JobSettings) -> None:
@@ -158,7 +151,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
     index = read_index(questions, options.documents, ahead)
-    tell_notes(index)
+    warn(*index.notes)
     progress = do(batch_job(index, output, setup), settings, quiet=options.as_json)
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)
@@ -235,7 +228,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     model, why = _model_or_stand_in(options)
     setup, model = _setup(options, model)
     index = read_index(questions, options.documents)
-    tell_notes(index)
+    warn(*index.notes)
     stored = is_there(address(options.store))
     with open_existing(options.store) if stored else nullcontext() as store:
         how = (choose_mode(options.constrain), parallel or PARALLEL)
@@ -246,7 +239,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     for label, value in estimated.table():
         click.echo(f"{label:10} {value}")
     if stored and why and not options.no_cache:
-        click.echo(f"pearl: what is kept is not taken off: {why}", err=True)
+        warn(f"what is kept is not taken off: {why}")
     if refused := estimated.share.refused:
         noun = "question is" if refused == 1 else "questions are"
         click.echo(

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pearl.cli import NoAnswer
-from pearl.cli.inputs import Input, Kind, folder_of, selection_for
+from pearl.cli.inputs import Input, folder_of, selection_for
 from pearl.cli.options import load, load_for, load_quietly, own_libraries
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.library import Library, library_source
 from pearl.lang.parser import parse
-from pearl.lang.source import Source
+from pearl.lang.source import Source, TextKind
 from pearl.lint.checker import Selection, check, check_library
 from pearl.lint.render import RENDERERS, Report
 
@@ -178,7 +178,7 @@ class _Checker:
 
             keys = [
                 key_of(item.source.text, self._project(item.source).base)
-                if item.kind is Kind.PLAN
+                if item.kind is TextKind.PLAN
                 else b""
                 for item in chunk
             ]
@@ -190,7 +190,7 @@ class _Checker:
             if findings is None:
                 project = self._project(item.source)
                 library, selection = project.library, project.selection
-                if item.kind is Kind.LIBRARY:
+                if item.kind is TextKind.LIBRARY:
                     findings = check_library(item.source, selection, library)
                 else:
                     findings = check(parse(item.source), library, selection)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli import NoAnswer
+from pearl.cli import NoAnswer, warn
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json
 from pearl.lang.source import read_source
-from pearl.lang.text import printable
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Plan
@@ -57,8 +56,7 @@ def graph_command(plan: str, form: str, options: Options) -> None:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
     defined = {DOCUMENT, *(step.name for step in parsed.plan.steps)}
     unknown = {ref.name for step in parsed.plan.steps for ref in step_refs(step)} - defined
-    for name in sorted(unknown):
-        click.echo(f"pearl: {printable(name)} is no step: pearl lint says where.", err=True)
+    warn(*(f"{name} is no step: pearl lint says where." for name in sorted(unknown)))
     _draw(parsed.plan, form, options)
 
 

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pearl.lang.source import (
     InputError,
     Source,
+    TextKind,
     decode,
     plan_row,
     read_lines,
@@ -34,19 +34,12 @@ _HEAD = pattern(r"\s*(?:question|new actions)\s*:", re.IGNORECASE)
 _STEP_LINE = pattern(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
 
 
-class Kind(Enum):
-    """What a text holds."""
-
-    PLAN = auto()
-    LIBRARY = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class Input:
     """A text to check; ``row`` where it is one row of a file."""
 
     source: Source
-    kind: Kind
+    kind: TextKind
     row: bool = False
 
 
@@ -113,7 +106,7 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
             for name, line in read_lines(path, "plan"):
                 try:
                     text = plan_row(decode(name, line, "row").text, name)["plan"]
-                    yield Input(Source(name, text), Kind.PLAN, row=True)
+                    yield Input(Source(name, text), TextKind.PLAN, row=True)
                 except InputError as error:
                     yield error
         else:
@@ -126,13 +119,13 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
         yield error
 
 
-def kind_of(source: Source) -> Kind:
+def kind_of(source: Source) -> TextKind:
     """What a text holds, by its name's ending, or else by its lines."""
     if source.name.endswith(".plan"):
-        return Kind.PLAN
+        return TextKind.PLAN
     if source.name.endswith(".actions"):
-        return Kind.LIBRARY
-    return Kind.LIBRARY if _is_library(source.text) else Kind.PLAN
+        return TextKind.LIBRARY
+    return TextKind.LIBRARY if _is_library(source.text) else TextKind.PLAN
 
 
 def _is_library(text: str) -> bool:

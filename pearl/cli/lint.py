@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli import NoAnswer
+from pearl.cli import NoAnswer, warn
 from pearl.cli.options import Options, load, load_for, shared
 from pearl.cli.output import counting, emit, emit_json, on_terminal, show, tell
-from pearl.lang.source import InputError, Source, write
+from pearl.lang.source import InputError, Source, TextKind, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def lint_command(
             _show_diff(diff)
             if not diff:
                 click.echo("No fix would change anything.", err=True)
-            _complain(problems)
+            warn(*map(str, problems))
             raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
         inputs = (_write_fixed(before, after) for before, after in fixed)
     checks = Checks(options.libraries, select, ignore, "" if statistics else form, not no_cache)
@@ -101,7 +101,7 @@ def lint_command(
         _statistics(counts, as_json=form == "json")
     elif form == "terminal":
         _summary(counts, "plan" if any(path.endswith(".jsonl") for path in paths) else "file")
-    _complain(problems)
+    warn(*map(str, problems))
     raise click.exceptions.Exit(1 if problems or (counts.sources and not exit_zero) else 0)
 
 
@@ -113,7 +113,7 @@ def _fix_all(
     unsafe: bool,
 ) -> Iterator[tuple[Input, Input]]:
     """Fix texts: each before and after. What cannot be fixed is refused before any is."""
-    from pearl.cli.inputs import Kind, folder_of
+    from pearl.cli.inputs import folder_of
     from pearl.lint.checker import fix
 
     for item in inputs:
@@ -122,7 +122,7 @@ def _fix_all(
 
     for item in inputs:
         source = item.source
-        if item.kind is Kind.PLAN:
+        if item.kind is TextKind.PLAN:
             chosen = selection(folder_of(source))
             source = fix(source, load_for(source, libraries), chosen, unsafe=unsafe)
         yield item, replace(item, source=source)
@@ -156,11 +156,6 @@ def _show_diff(diff: str) -> None:
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in diff.splitlines():
         click.echo(click.style(printable(line), fg=colours.get(line[:1])))
-
-
-def _complain(problems: Iterable[InputError | str]) -> None:
-    for problem in problems:
-        click.echo(f"pearl: {printable(str(problem))}", err=True)
 
 
 def _rows(paths: Sequence[str]) -> int:
@@ -247,7 +242,7 @@ def fmt_command(
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file that
     cannot be read, or with a line that cannot, stays as it is and is named."""
-    from pearl.cli.inputs import Kind, each_input
+    from pearl.cli.inputs import each_input
     from pearl.lang.formatter import format_library, format_plan
 
     changed: list[str] = []
@@ -260,7 +255,7 @@ def fmt_command(
         try:
             if item.row:
                 raise InputError(f"{name}: rows of a .jsonl file are not formatted.")
-            form = format_library if item.kind is Kind.LIBRARY else format_plan
+            form = format_library if item.kind is TextKind.LIBRARY else format_plan
             formatted = form(item.source)
         except InputError as error:
             unreadable.append(error)
@@ -288,7 +283,7 @@ def fmt_command(
             click.echo(f"would change {printable(name)}")
     elif printed is not None:
         emit(printed)
-    _complain(unreadable)
+    warn(*map(str, unreadable))
     raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
 
 

@@ -11,7 +11,7 @@ import click
 
 from pearl.cli.options import Options, load, shared
 from pearl.cli.output import check_output, emit, emit_json
-from pearl.lang.source import InputError, Source, read_source, write
+from pearl.lang.source import InputError, Source, TextKind, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     """Rewrite PATHS: .plan files, folders of them, .jsonl files whose rows have a "plan", or -
     for standard input. A call of an action that the library replaces becomes a call of the
     action that replaces it; all else stays as it is."""
-    from pearl.cli.inputs import Kind, read_inputs
+    from pearl.cli.inputs import read_inputs
     from pearl.lang.diagnostics import Severity
     from pearl.lang.migrate import migrate
     from pearl.lang.parser import parse
@@ -39,7 +39,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
 
     check_output(options.output)
     library = load(options.libraries)
-    plans = [item for item in read_inputs(paths) if item.kind is Kind.PLAN]
+    plans = [item for item in read_inputs(paths) if item.kind is TextKind.PLAN]
     files = list(dict.fromkeys(map(_file, plans)))
     if not files:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.batch import complain, do, job_settings, report, tell_notes
+from pearl.cli import warn
+from pearl.cli.batch import complain, do, job_settings, report
 from pearl.cli.options import Options, choose_metric, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.source import InputError, refuse_same, write
@@ -190,7 +191,7 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     settings = replace(settings, model=model)
     left_out = questions_in(options.exclude) if options.exclude else frozenset()
     index = read_index(questions, options.documents, without=left_out)
-    tell_notes(index)
+    warn(*index.notes)
     metric = find_metric(choose_metric(options))
     settings = replace(settings, model=with_grader(settings.model, metric))
     job = refine_job(index, setup, rounds, left_out, metric)

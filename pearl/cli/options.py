@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pearl.cli import warn
 from pearl.lang.source import NAMED, InputError, LinesError, Source, shipped_actions
-from pearl.lang.text import pattern, printable
+from pearl.lang.text import pattern
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
@@ -391,8 +392,7 @@ def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
         folder: whose project counts; by default the working folder's.
     """
     library = load_quietly(libraries, folder)
-    for _, line in _finding_lines(library, folder):
-        click.echo(f"pearl: {line}", err=True)
+    warn(*(line for _, line in _finding_lines(library, folder)))
     return library
 
 
@@ -413,7 +413,7 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
         if code and code not in HARMLESS:
             errors.append(line)
         else:
-            click.echo(f"pearl: {line}", err=True)
+            warn(line)
     if errors:
         raise LinesError(errors[:NAMED], len(errors[NAMED:]))
     return library
@@ -430,13 +430,13 @@ def _finding_lines(library: Library, folder: Path | None) -> Iterator[tuple[str,
         if name in shipped_actions() or not Path(name).is_file():
             continue
         if name.endswith(".plan"):
-            yield "", printable(f"{name} is read as an action library: call it .actions.")
+            yield "", f"{name} is read as an action library: call it .actions."
         source = library_source(name)
         for finding in check_library(source, selection_for((), (), folder), library):
             line, column = source.position(finding.span.start)
             text = f"{name}:{line}:{column}: {finding.code} {finding.message} {finding.help}"
             code = finding.code if finding.severity is Severity.ERROR else ""
-            yield code, printable(text.rstrip())
+            yield code, text.rstrip()
 
 
 def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:

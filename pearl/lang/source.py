@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property
 from importlib import import_module
 from itertools import accumulate, pairwise
@@ -57,6 +58,14 @@ class Span(NamedTuple):
 
 
 NOWHERE = Span(0, 0)
+
+
+class TextKind(Enum):
+    """What a text holds: a plan, or a library of actions."""
+
+    PLAN = auto()
+    LIBRARY = auto()
+
 
 START = "\x1c"
 """Stands before the name of each of several documents that are one text: a file separator."""

@@ -15,10 +15,10 @@ from pearl.lang import splitter
 from pearl.lang.ast import DOCUMENT, Action, Mode
 from pearl.lang.ast import Kind as LineKind
 from pearl.lang.printer import print_call
-from pearl.lang.source import Span
+from pearl.lang.source import Span, TextKind
 from pearl.lang.text import shorten
 from pearl.lang.values import TYPES
-from pearl.lsp.documents import Document, Kind
+from pearl.lsp.documents import Document
 from pearl.lsp.names import describe_action, signature
 from pearl.lsp.session import LanguageSession, Libraries
 
@@ -126,7 +126,7 @@ def completion(
 ) -> list[types.CompletionItem]:
     """What may stand at the cursor; the editor chooses by what is typed on."""
     offset = document.lines.offset(params.position)
-    place = _in_library if document.kind is Kind.LIBRARY else _in_plan
+    place = _in_library if document.kind is TextKind.LIBRARY else _in_plan
     cursor = place(document, session.libraries(document), offset)
     return list(_items(session, document, cursor)) if cursor else []
 

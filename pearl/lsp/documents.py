@@ -21,7 +21,7 @@ from pearl.lang import splitter
 from pearl.lang.ast import Action, Mode, Parsed, ParsedLibrary, Ref, step_refs
 from pearl.lang.library import parse_library
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source, Span, TextKind
 
 # The protocol's line endings; Python's splitlines knows more.
 _ENDING = re.compile(r"\r\n|\n|\r")
@@ -154,13 +154,6 @@ class Mention:
         return self.role in (Role.DEFINES, Role.USES)
 
 
-class Kind(Enum):
-    """The kind of a document: a plan or a library."""
-
-    PLAN = auto()
-    LIBRARY = auto()
-
-
 @dataclass(frozen=True)
 class Document:
     """One version of a text that is open. What is read of it is read once.
@@ -174,7 +167,7 @@ class Document:
 
     uri: str
     version: int | None
-    kind: Kind
+    kind: TextKind
     lines: Lines
 
     @property
@@ -205,7 +198,7 @@ class Document:
     @property
     def declares(self) -> tuple[Action, ...]:
         """The actions of a library, or of a plan's own."""
-        return self.plan.plan.declares if self.kind is Kind.PLAN else self.library.actions
+        return self.plan.plan.declares if self.kind is TextKind.PLAN else self.library.actions
 
     def location(self, span: Span) -> types.Location:
         """A span of this document as the protocol's location."""
@@ -217,7 +210,7 @@ class Document:
         return tuple(sorted(self._mentions(), key=lambda mention: mention.span))
 
     def _mentions(self) -> Iterator[Mention]:
-        if self.kind is Kind.LIBRARY:
+        if self.kind is TextKind.LIBRARY:
             for word in WORD.finditer(self.text):
                 yield Mention(word[0], Role.CALLS, span := Span(*word.span()), span)
             return
@@ -267,7 +260,7 @@ def _common(before: list[str], after: list[str]) -> int:
 def open_document(item: types.TextDocumentItem, encoding: str) -> Document | None:
     """A text as it was opened; nothing where it is neither a plan nor a library."""
     ending = item.uri.rpartition(".")[2].lower()
-    for name, kind in (("plan", Kind.PLAN), ("actions", Kind.LIBRARY)):
+    for name, kind in (("plan", TextKind.PLAN), ("actions", TextKind.LIBRARY)):
         if ending == name or item.language_id == f"pearl-{name}":
             return Document(item.uri, item.version, kind, Lines(item.text, encoding))
     return None

@@ -10,10 +10,10 @@ from lsprotocol import types
 
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.formatter import format_library, format_plan
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, TextKind
 from pearl.lang.text import printable
 from pearl.lint.checker import check, check_library, fix
-from pearl.lsp.documents import Document, Kind
+from pearl.lsp.documents import Document
 from pearl.lsp.session import LanguageSession, Libraries, refused, workspace_edit
 
 MOST = 1000
@@ -39,7 +39,7 @@ def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
     """
     if not document.text.strip():
         return []
-    if document.kind is Kind.LIBRARY:
+    if document.kind is TextKind.LIBRARY:
         return check_library(document.source, libraries.selection, libraries.library)
     findings = check(document.plan, libraries.library, libraries.selection)
     if libraries.trouble:
@@ -54,7 +54,7 @@ def diagnostics(document: Document, libraries: Libraries) -> list[types.Diagnost
     severity = types.DiagnosticSeverity
     shown = [
         types.Diagnostic(first, printable(message), severity.Error, source="pearl")
-        for message in (libraries.trouble if document.kind is Kind.PLAN else ())
+        for message in (libraries.trouble if document.kind is TextKind.PLAN else ())
     ]
     shown += [_diagnostic(document, finding) for finding in findings[:MOST]]
     if len(findings) > MOST:
@@ -108,7 +108,7 @@ class Checks:
     def soon(self, document: Document, delay: float = DELAY) -> None:
         """Check a document, and what depends on it, when nothing is typed any more."""
         self._plan_check(document, delay)
-        if document.kind is Kind.LIBRARY:
+        if document.kind is TextKind.LIBRARY:
             self.every_plan(delay)
 
     def every_plan(self, delay: float = DELAY) -> None:
@@ -120,7 +120,7 @@ class Checks:
         """Take back what was said about a document that is closed."""
         self._cancel(document.uri)
         self._publish(types.PublishDiagnosticsParams(document.uri, []))
-        if document.kind is Kind.LIBRARY:
+        if document.kind is TextKind.LIBRARY:
             self.every_plan()
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ def _fix_all(
     session: LanguageSession, document: Document, libraries: Libraries
 ) -> Sequence[types.CodeAction]:
     """The edit that `pearl lint --fix` makes, as a code action; none for a library."""
-    if document.kind is not Kind.PLAN or libraries.trouble:
+    if document.kind is not TextKind.PLAN or libraries.trouble:
         return ()
     edits = document.edits_to(fix(document.source, libraries.library, libraries.selection).text)
     if not edits:
@@ -238,7 +238,7 @@ def formatting(
     """
     if not document.text.strip():
         return []
-    canonical = format_plan if document.kind is Kind.PLAN else format_library
+    canonical = format_plan if document.kind is TextKind.PLAN else format_library
     try:
         return document.edits_to(canonical(document.source))
     except InputError as error:

@@ -13,10 +13,10 @@ from pearl.lang.ast import DOCUMENT, RESERVED, Action, Mode, Plan, Step, renamed
 from pearl.lang.diagnostics import Edit, Fix, apply_fixes
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_step
-from pearl.lang.source import Span
+from pearl.lang.source import Span, TextKind
 from pearl.lang.text import printable, shorten
 from pearl.lint.rules.base import PlanView
-from pearl.lsp.documents import WORD, Document, Kind, Mention, Role
+from pearl.lsp.documents import WORD, Document, Mention, Role
 from pearl.lsp.session import LanguageSession, refused, workspace_edit
 
 # Whatever may begin a mark-up, a link or a tag; an underscore only outside of words.
@@ -66,7 +66,7 @@ def describe_action(
         f"Takes: {', '.join(typed)}." if typed else "",
         f"Also called {', '.join(action.aliases)}." if action.aliases else "",
         "It runs without a model." if action.is_builtin else "",
-        "Declared by this plan." if origin.kind is Kind.PLAN else f"From {origin.source.name}.",
+        "Declared by this plan." if origin.kind is TextKind.PLAN else f"From {origin.source.name}.",
     ]
     return describe(session, signature(action), paragraphs)
 
@@ -162,7 +162,7 @@ def outline(
     _: LanguageSession, document: Document, __: types.DocumentSymbolParams
 ) -> list[types.DocumentSymbol]:
     """A plan's new actions and steps, or a library's actions."""
-    if document.kind is Kind.LIBRARY:
+    if document.kind is TextKind.LIBRARY:
         actions, text = document.library.actions, document.text
         ends = [*(action.span.start for action in actions[1:]), len(text)]
         pairs = zip(actions, ends, strict=False)
@@ -236,7 +236,7 @@ def _renameable(
     session: LanguageSession, document: Document, position: types.Position
 ) -> Mention | None:
     """The name at a place, where it may be changed."""
-    if document.kind is Kind.LIBRARY:
+    if document.kind is TextKind.LIBRARY:
         raise refused("Only names of a plan are renamed: plans elsewhere may call this action.")
     mention = document.at(document.lines.offset(position))
     if not mention:
@@ -244,7 +244,7 @@ def _renameable(
     if mention.name == DOCUMENT:
         raise refused(f"{DOCUMENT} is the document: it has no other name.")
     target = None if mention.is_variable else session.resolve(document, mention.name)
-    if target and target[1].kind is Kind.LIBRARY:
+    if target and target[1].kind is TextKind.LIBRARY:
         raise refused(f"{mention.name} is an action of {target[1].source.name}, not of this plan.")
     return mention
 

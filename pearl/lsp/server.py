@@ -18,9 +18,9 @@ from pygls.protocol.json_rpc import RPCMessage, RPCRequest
 
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, TextKind
 from pearl.lsp import completion, findings, names
-from pearl.lsp.documents import Document, Kind, edit_document, open_document, path_of
+from pearl.lsp.documents import Document, edit_document, open_document, path_of
 from pearl.lsp.findings import Checks
 from pearl.lsp.session import Editor, LanguageSession, SettingsOf
 
@@ -235,6 +235,6 @@ def _follow(server: Server, session: LanguageSession, checks: Checks) -> None:
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def did_change_files(_: types.DidChangeWatchedFilesParams) -> None:
         for document in list(session.documents.values()):
-            if document.kind is Kind.LIBRARY:
+            if document.kind is TextKind.LIBRARY:
                 checks.soon(document)
         checks.every_plan()

@@ -13,10 +13,10 @@ from pygls.exceptions import JsonRpcException
 from pearl.lang.ast import Action
 from pearl.lang.library import DEFAULT as SHIPPED
 from pearl.lang.library import Library, builtins, library_source
-from pearl.lang.source import InputError, shipped_actions
+from pearl.lang.source import InputError, TextKind, shipped_actions
 from pearl.lang.text import printable
 from pearl.lint.checker import DEFAULT, Selection
-from pearl.lsp.documents import Document, Kind, Lines
+from pearl.lsp.documents import Document, Lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class LanguageSession:
 
     def plans(self) -> Iterator[Document]:
         """Every open plan."""
-        return (document for document in self.documents.values() if document.kind is Kind.PLAN)
+        return (document for document in self.documents.values() if document.kind is TextKind.PLAN)
 
     def libraries(self, document: Document) -> Libraries:
         """The actions a document may call, as they stand now: on the disk, or unsaved.
@@ -129,7 +129,7 @@ class LanguageSession:
         In a plan the libraries' actions come before its own; in a library its own come first,
         which may be meant by their other names too.
         """
-        if document.kind is Kind.LIBRARY:
+        if document.kind is TextKind.LIBRARY:
             for action in document.declares:
                 if name in (action.name, *action.aliases):
                     return action, document
@@ -143,7 +143,7 @@ class LanguageSession:
         """A library as it stands in the editor, or else on the disk."""
         path = shipped_actions().get(name, Path(name)).resolve()
         for edited in self.documents.values():
-            if edited.path == path and edited.kind is Kind.LIBRARY:
+            if edited.path == path and edited.kind is TextKind.LIBRARY:
                 return edited
         stamp = None
         with suppress(OSError, ValueError):
@@ -152,7 +152,7 @@ class LanguageSession:
         cached = self._read.get(name)
         if not cached or cached[0] != stamp:
             lines = Lines(library_source(name).text, self.editor.encoding)
-            cached = stamp, Document(path.as_uri(), None, Kind.LIBRARY, lines)
+            cached = stamp, Document(path.as_uri(), None, TextKind.LIBRARY, lines)
             self._read[name] = cached
         return cached[1]
 
