@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class Merge:
     """An older action and what stands for it.
 
     Args:
@@ -92,7 +93,7 @@ class Condensed:
     """
 
     actions: tuple[Action, ...]
-    mapping: tuple[Mapped, ...]
+    mapping: tuple[Merge, ...]
     notes: tuple[Note, ...]
     rounds: tuple[Round, ...] = ()
     reports: tuple[Report, ...] = ()
@@ -101,7 +102,7 @@ class Condensed:
     def before(self) -> int:
         """How many older actions there were; builtins do not count."""
         own = builtins()
-        return sum(mapped.old.name not in own for mapped in self.mapping)
+        return sum(merge.old.name not in own for merge in self.mapping)
 
     @property
     def text(self) -> str:
@@ -116,14 +117,14 @@ class Condensed:
         )
 
 
-def itself(action: Action) -> Mapped:
+def itself(action: Action) -> Merge:
     """An action that stands for itself."""
-    return Mapped(action, action.name, tuple(Ref(param.name) for param in action.params))
+    return Merge(action, action.name, tuple(Ref(param.name) for param in action.params))
 
 
-def straight(call: Mapped | Replaced) -> bool:
+def straight(call: Merge | Replaced) -> bool:
     """Whether an older call needs nothing but the new name."""
-    params = [param.name for param in call.old.params] if isinstance(call, Mapped) else call.params
+    params = [param.name for param in call.old.params] if isinstance(call, Merge) else call.params
     return list(call.args) == [Ref(name) for name in params]
 
 
@@ -136,25 +137,23 @@ def _substituted(
 
 def free_name(name: str, names: Container[str]) -> str:
     """The name with the first number, from 2 on, with which it is not taken."""
-    number = 2
-    while f"{name}_{number}" in names:
-        number += 1
-    return f"{name}_{number}"
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(free for free in numbered if free not in names)
 
 
 def _weighed(
-    actions: Iterable[Action], mapping: Sequence[Mapped], notes: Iterable[Note]
+    actions: Iterable[Action], mapping: Sequence[Merge], notes: Iterable[Note]
 ) -> Condensed:
     """A state in which each action has the questions that proposed whatever it stands for."""
     ids: dict[str, dict[str, None]] = {}
-    for mapped in mapping:
-        ids.setdefault(mapped.new, {}).update(dict.fromkeys(mapped.old.provenance))
+    for merge in mapping:
+        ids.setdefault(merge.new, {}).update(dict.fromkeys(merge.old.provenance))
     weighed = (replace(action, provenance=tuple(ids[action.name])) for action in actions)
     return Condensed(tuple(weighed), tuple(mapping), tuple(notes))
 
 
 def with_older(
-    actions: Sequence[Action], mapping: Sequence[Mapped], others: Collection[str] = ()
+    actions: Sequence[Action], mapping: Sequence[Merge], others: Collection[str] = ()
 ) -> tuple[Action, ...]:
     """Actions with all that each of them replaces, and who proposed it.
 
@@ -170,11 +169,11 @@ def with_older(
     used = {action.name for action in actions} | set(others)
     results: list[Action] = []
     for action in actions:
-        covered = [mapped for mapped in mapping if mapped.new == action.name]
+        covered = [merge for merge in mapping if merge.new == action.name]
         aliases: list[str] = []
         # One line for each call; a call that the action itself answers needs none.
         replaces: dict[tuple[str, int], Replaced] = {}
-        for older in (older for mapped in covered for older in _older(mapped)):
+        for older in (older for merge in covered for older in _older(merge)):
             call = older.name, len(older.params)
             same = straight(older) and call[1] == len(action.params)
             if older.name == action.name and older.args == itself(action).args:
@@ -186,7 +185,7 @@ def with_older(
                 older.name not in aliases or not straight(older)
             ):
                 replaces.setdefault(call, older)
-        ids = dict.fromkeys(id_ for mapped in covered for id_ in mapped.old.provenance)
+        ids = dict.fromkeys(id_ for merge in covered for id_ in merge.old.provenance)
         results.append(
             replace(
                 action,
@@ -198,13 +197,13 @@ def with_older(
     return tuple(results)
 
 
-def _older(mapped: Mapped) -> Iterable[Replaced]:
+def _older(merge: Merge) -> Iterable[Replaced]:
     """Every call that an older action answered, as a new call."""
-    params = tuple(param.name for param in mapped.old.params)
-    for name in (mapped.old.name, *mapped.old.aliases):
-        yield Replaced(name, params, mapped.args)
-    for before in mapped.old.replaces:
-        yield Replaced(before.name, before.params, _substituted(mapped.args, params, before.args))
+    params = tuple(param.name for param in merge.old.params)
+    for name in (merge.old.name, *merge.old.aliases):
+        yield Replaced(name, params, merge.args)
+    for before in merge.old.replaces:
+        yield Replaced(before.name, before.params, _substituted(merge.args, params, before.args))
 
 
 GENERAL = "FIND_OUT"
@@ -247,16 +246,17 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
     own = builtins()
     names = {action.name for action in actions}
     notes: list[Note] = []
-    mapping: list[Mapped] = []
+    mapping: list[Merge] = []
     named_actions: dict[str, Action] = {}
     for action in actions:
-        name, number, reason = action.name, 1, ""
+        name, reason = action.name, ""
         if action.is_builtin or name in own:
             mapping.append(itself(action))
             text = f"{name} is a builtin: every library holds it, and it is not written."
             notes.append(Note("builtin", text, (name,)))
             continue
-        while True:
+        numbered = (f"{action.name}_{number}" for number in count(2))
+        for name in chain([action.name], (other for other in numbered if other not in names)):
             before, seed = named_actions.get(name), seeds.get(name)
             if before and _call_types(before) != _call_types(action):
                 reason = "It stands there with other parameters too"
@@ -264,10 +264,6 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
                 reason = "The seed actions have it with other parameters"
             else:
                 break
-            number += 1
-            while f"{action.name}_{number}" in names:
-                number += 1
-            name = f"{action.name}_{number}"
         if reason:
             text = f"{action.signature} is now {name}. {reason}."
             notes.append(Note("same-name", text, (action.name, name)))
@@ -284,7 +280,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             text = f"{action.name} stands there twice with the same parameters: the two are one."
             notes.append(Note("same-name", text, (action.name,)))
         named_actions[name] = replace(named, aliases=(), replaces=(), span=action.span)
-        mapping.append(Mapped(action, name, itself(action).args))
+        mapping.append(Merge(action, name, itself(action).args))
     return _weighed(named_actions.values(), mapping, notes)
 
 
@@ -301,7 +297,7 @@ def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Conden
         floor: the likeness below which two stay apart.
     """
     actions: list[Action] = []
-    mapping: list[Mapped] = []
+    mapping: list[Merge] = []
     for places in group(state.actions, target, floor):
         members = [state.actions[at] for at in places]
         best = members.pop(clearest(members))
@@ -310,7 +306,7 @@ def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Conden
             args = arguments(member, best)
             if args is None:
                 actions.append(member)
-            mapping.append(itself(member) if args is None else Mapped(member, best.name, args))
+            mapping.append(itself(member) if args is None else Merge(member, best.name, args))
         actions.append(replace(best, doc=widen(best, members)))
     return combine(state, [Condensed(tuple(actions), tuple(mapping), ())], {})
 
@@ -328,7 +324,7 @@ def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
     """
     notes = [*state.notes]
     actions: dict[str, Action] = {}
-    then: dict[str, Mapped] = {}
+    then: dict[str, Merge] = {}
     for part in parts:
         notes += part.notes
         renamed: dict[str, str] = {}
@@ -346,15 +342,15 @@ def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
                 notes.append(Note("same-name", text, (action.name, name)))
                 renamed[action.name] = name
             actions[name] = replace(action, name=name)
-        for mapped in part.mapping:
-            then[mapped.old.name] = replace(mapped, new=renamed.get(mapped.new, mapped.new))
-    mapping: list[Mapped] = []
-    for mapped in state.mapping:
-        if next_ := then.get(mapped.new):
+        for merge in part.mapping:
+            then[merge.old.name] = replace(merge, new=renamed.get(merge.new, merge.new))
+    mapping: list[Merge] = []
+    for merge in state.mapping:
+        if next_ := then.get(merge.new):
             params = (param.name for param in next_.old.params)
-            args = _substituted(next_.args, params, mapped.args)
-            mapped = Mapped(mapped.old, next_.new, args)
-        mapping.append(mapped)
+            args = _substituted(next_.args, params, merge.args)
+            merge = Merge(merge.old, next_.new, args)
+        mapping.append(merge)
     return _weighed(actions.values(), mapping, notes)
 
 
@@ -375,7 +371,7 @@ def generalize(state: Condensed, target: int) -> Condensed:
     """
     if len(state.actions) <= target:
         return state
-    covers = Counter(mapped.new for mapped in state.mapping)
+    covers = Counter(merge.new for merge in state.mapping)
     one_type = len({action.returns for action in state.actions}) > target
     order = sorted(
         (action for action in state.actions if not action.variadic and action.doc != _GENERAL_DOC),
@@ -395,13 +391,13 @@ def generalize(state: Condensed, target: int) -> Condensed:
         then[action.name] = general.name
     # Calls of the general action are each in the words of the older action itself.
     mapping = [
-        Mapped(mapped.old, then[mapped.new], (Ref(DOCUMENT), phrase(mapped.old)))
-        if mapped.new in then
-        else mapped
-        for mapped in state.mapping
+        Merge(merge.old, then[merge.new], (Ref(DOCUMENT), phrase(merge.old)))
+        if merge.new in then
+        else merge
+        for merge in state.mapping
     ]
-    count = sum(mapped.new in then for mapped in state.mapping)
-    text = f"{count} actions that little else is like are calls of {GENERAL} now, in their words."
+    moved = sum(merge.new in then for merge in state.mapping)
+    text = f"{moved} actions that little else is like are calls of {GENERAL} now, in their words."
     return _weighed(actions.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
 
 
@@ -433,9 +429,9 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
     """
     notes = [*state.notes]
     calls = {
-        (older.name, len(older.params)): mapped.new
-        for mapped in state.mapping
-        for older in _older(mapped)
+        (older.name, len(older.params)): merge.new
+        for merge in state.mapping
+        for older in _older(merge)
     }
     used = {name for name, _ in calls} | {action.name for action in state.actions}
     names: dict[str, str] = {}
@@ -445,8 +441,8 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
             used.add(name)
             text = f"{action.name} is an older action's name: the new one is now {name}."
             notes.append(Note("same-name", text, (action.name, name)))
-    mapping = [replace(mapped, new=names.get(mapped.new, mapped.new)) for mapped in state.mapping]
-    first = {mapped.new: at for at, mapped in reversed(list(enumerate(mapping)))}
+    mapping = [replace(merge, new=names.get(merge.new, merge.new)) for merge in state.mapping]
+    first = {merge.new: at for at, merge in reversed(list(enumerate(mapping)))}
     renamed = [replace(new, name=names.get(new.name, new.name)) for new in state.actions]
     ordered = sorted(renamed, key=lambda action: first[action.name])
     if target is not None and len(ordered) > target:

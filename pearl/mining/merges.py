@@ -16,7 +16,7 @@ from pearl.lang.printer import print_action, print_arg
 from pearl.lang.source import InputError, Source
 from pearl.mining.condense import (
     Condensed,
-    Mapped,
+    Merge,
     Note,
     finish,
     free_name,
@@ -29,9 +29,9 @@ _DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECAS
 _NEW = re.compile(r"new\s+(?P<action>.+)$", re.IGNORECASE)
 
 
-def call_of(mapped: Mapped) -> str:
+def call_of(merge: Merge) -> str:
     """The new call that stands for an older one, in the older one's names."""
-    return f"{mapped.new}({', '.join(print_arg(arg) for arg in mapped.args)})"
+    return f"{merge.new}({', '.join(print_arg(arg) for arg in merge.args)})"
 
 
 def merges(condensed: Condensed) -> list[int]:
@@ -40,18 +40,18 @@ def merges(condensed: Condensed) -> list[int]:
     Not among them: an action that stays, and the second of two with one name and the
     same parameters, which no library could hold.
     """
-    covered = Counter(mapped.new for mapped in condensed.mapping)
+    covered = Counter(merge.new for merge in condensed.mapping)
     return [
         at
-        for at, mapped in enumerate(condensed.mapping)
-        if not (straight(mapped) and (mapped.new == mapped.old.name or covered[mapped.new] == 1))
+        for at, merge in enumerate(condensed.mapping)
+        if not (straight(merge) and (merge.new == merge.old.name or covered[merge.new] == 1))
     ]
 
 
 def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[str]) -> Condensed:
     """A condensed library less some merges: those actions stay as they were.
 
-    A definition that was widen for them is made again for what is left.
+    A definition that was widened for them is made again for what is left.
 
     Args:
         condensed: the library.
@@ -69,7 +69,7 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
             old = replace(old, name=free_name(old.name, names))
         names.add(old.name)
         stays.append(old)
-        mapping[at] = Mapped(mapping[at].old, old.name, itself(old).args)
+        mapping[at] = Merge(mapping[at].old, old.name, itself(old).args)
     used = {merge.new for merge in mapping}
     narrowed = [_narrowed(action, condensed, mapping) for action in condensed.actions]
     actions = (*(action for action in narrowed if action.name in used), *stays)
@@ -79,7 +79,7 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
     return replace(done, notes=(*done.notes, note))
 
 
-def _narrowed(action: Action, before: Condensed, after: Sequence[Mapped]) -> Action:
+def _narrowed(action: Action, before: Condensed, after: Sequence[Merge]) -> Action:
     was = [merge.old for merge in before.mapping if merge.new == action.name]
     now = [merge.old for merge in after if merge.new == action.name]
     own = next((old for old in was if old.name == action.name and old.doc), None)
@@ -109,11 +109,11 @@ def print_review(condensed: Condensed, name: str, output: str) -> str:
         plain = replace(action, comments=())
         lines += ["", f"new {print_action(plain)}"]
         for at in places:
-            mapped = condensed.mapping[at]
-            if mapped.new == action.name:
-                params = ", ".join(param.name for param in mapped.old.params)
-                lines.append(f"accept {mapped.old.name}({params}) = {call_of(mapped)}")
-                lines.append(f"#      {mapped.old.doc}".rstrip())
+            merge = condensed.mapping[at]
+            if merge.new == action.name:
+                params = ", ".join(param.name for param in merge.old.params)
+                lines.append(f"accept {merge.old.name}({params}) = {call_of(merge)}")
+                lines.append(f"#      {merge.old.doc}".rstrip())
     return "\n".join(lines) + "\n"
 
 
@@ -131,7 +131,7 @@ def read_review(
         InputError: a line cannot be read, or is about an action that is not there.
     """
     new: dict[str, Action] = {}
-    then: dict[int, Mapped] = {}
+    then: dict[int, Merge] = {}
     rejected: list[int] = []
     for number, line in enumerate(source.text.splitlines(), 1):
         where = f"{source.name}:{number}"
@@ -144,21 +144,22 @@ def read_review(
                 raise InputError(f"{where} is no action: leave the lines with new as they were.")
             new[written[0].name] = written[0]
         elif decided:
-            at, mapped = _merge(decided["merge"], where, actions, then)
-            then[at] = mapped
+            at, merge = _merge(decided["merge"], where, actions, then)
+            then[at] = merge
             if decided["word"].lower() == "reject":
                 rejected.append(at)
         else:
             raise InputError(f"{where} starts with neither accept nor reject: write one of them.")
-    mapping: list[Mapped] = []
+    mapping: list[Merge] = []
     for at, action in enumerate(actions):
-        merge = then.get(at)
-        if merge is None:
+        if at in then:
+            merge = then[at]
+        else:
             # No line is about it: it stays itself, under its name or one it had to take.
             names = {name for name in new if name.startswith(f"{action.name}_")} | {action.name}
             fitting = [n for n in new if n in names and len(new[n].params) == len(action.params)]
             name = action.name if action.name in fitting or not fitting else fitting[0]
-            merge = Mapped(action, name, itself(action).args)
+            merge = Merge(action, name, itself(action).args)
         if merge.new not in new and action.name not in builtins():
             text = f"{source.name} has no line with new for {merge.new}: write it again."
             raise InputError(text)
@@ -169,7 +170,7 @@ def read_review(
 
 def _merge(
     text: str, where: str, actions: Sequence[Action], before: Collection[int]
-) -> tuple[int, Mapped]:
+) -> tuple[int, Merge]:
     """A line's merge, and the place of the action that it is about."""
     old, equals, call = text.partition("=")
     named = parse_library(old.strip()).actions
@@ -181,5 +182,5 @@ def _merge(
         if action.name == named[0].name and len(action.params) == count and at not in before:
             names = zip(named[0].params, action.params, strict=True)
             if all(param.name == other.name for param, other in names):
-                return at, Mapped(action, steps[0].action, steps[0].args)
+                return at, Merge(action, steps[0].action, steps[0].args)
     raise InputError(f"{where} is about {named[0].name}, which the library does not have.")

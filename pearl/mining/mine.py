@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.answer import Session, heading
 from pearl.jobs.job import Job
 from pearl.jobs.questions import comparable, question_rows, refuse
-from pearl.jobs.workers import Listed, Task
+from pearl.jobs.workers import Task, TaskList
 from pearl.lang.ast import Action
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
@@ -248,6 +248,6 @@ def mine_job(
             "seeds": seeds.digest,
             **({"without": digest(sorted(without))} if without else {}),
         },
-        Listed(tasks),
+        TaskList(tasks),
         partial(mine_question, seeds),
     )

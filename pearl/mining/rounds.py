@@ -26,7 +26,7 @@ from pearl.lint.checker import Selection, check_library
 from pearl.lint.render.report import Report
 from pearl.mining.condense import (
     Condensed,
-    Mapped,
+    Merge,
     Note,
     Round,
     begin,
@@ -66,7 +66,7 @@ _NO_NAME = re.compile(r"\([^()]*\)?|=.*$|\b(?:and|none|nothing)\b", re.IGNORECAS
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class Proposal:
     """An action that a reply proposes, with what it says it replaces.
 
     Args:
@@ -80,7 +80,7 @@ class Proposed:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ParsedReply:
     """A reply, read.
 
     Args:
@@ -90,13 +90,13 @@ class Read:
         aside: the other lines that were left out, but for marks that say nothing.
     """
 
-    proposed: tuple[Proposed, ...]
+    proposed: tuple[Proposal, ...]
     source: Source
     findings: tuple[Diagnostic, ...]
     aside: tuple[str, ...]
 
 
-def read_reply(text: str, name: str = "reply") -> Read:
+def read_reply(text: str, name: str = "reply") -> ParsedReply:
     """Read a reply of `CondenseActions`, whatever a model put around and into it.
 
     Fences, bullets, emphasis and prose are passed over; what an action replaces may
@@ -138,27 +138,27 @@ def read_reply(text: str, name: str = "reply") -> Read:
     # What stands below an action, as far as the next one, is about it.
     ends = [*(action.span.start for action in library.actions[1:]), len(text) + 1]
     proposed = tuple(
-        Proposed(action, _names([words for at, words in replaced if action.span.start <= at < end]))
+        Proposal(action, _names([words for at, words in replaced if action.span.start <= at < end]))
         for action, end in zip(library.actions, ends, strict=False)
     )
-    return Read(proposed, source, tuple(findings), tuple(aside))
+    return ParsedReply(proposed, source, tuple(findings), tuple(aside))
 
 
 def _names(phrases: Sequence[str]) -> dict[str, tuple[Arg, ...] | None]:
     """What an action replaces, from the words that say it: bare names first."""
     names: dict[str, tuple[Arg, ...] | None] = {}
-    mapped: dict[str, tuple[Arg, ...] | None] = {}
+    with_args: dict[str, tuple[Arg, ...] | None] = {}
     for part in (part for words in phrases for part in _BETWEEN_ITEMS.split(words)):
         line = part.strip().strip("`*").rstrip(".;, `")
         read = parse_library(f"A(CTX) : a\n  replaces: {line}").actions if "=" in part else ()
         if read and read[0].replaces:
-            mapped[read[0].replaces[0].name] = read[0].replaces[0].args
+            with_args[read[0].replaces[0].name] = read[0].replaces[0].args
         else:
             names.update(dict.fromkeys(_NAME.findall(_NO_NAME.sub(" ", part))))
-    return names | mapped
+    return names | with_args
 
 
-def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
+def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
     """Give every action that was put to a model the one that stands for it.
 
     One that nothing covers stays; of two that cover one, the first counts; a name
@@ -166,26 +166,26 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
 
     Args:
         shard: the actions that were put to the model.
-        replies: what it proposed.
+        proposals: what it proposal.
     """
     asked_of = {action.name: action for action in shard}
     notes: list[Note] = []
-    then: dict[str, Mapped] = {}
+    then: dict[str, Merge] = {}
     accepted: dict[str, Action] = {}
     # Its own line says of an action that it stays, unless another line replaces it.
-    replaced = {name for proposed in replies for name in proposed.replaced}
-    for proposed in replies:
-        new = proposed.action
+    replaced = {name for proposal in proposals for name in proposal.replaced}
+    for proposal in proposals:
+        new = proposal.action
         if new.name in builtins() or new.variadic or new.name in accepted:
             why = "is there twice in a reply" if new.name in accepted else "cannot be a new action"
             notes.append(Note("twice", f"{new.name} {why}: the line is left out.", (new.name,)))
             continue
-        unknown = [name for name in proposed.replaced if name not in asked_of]
+        unknown = [name for name in proposal.replaced if name not in asked_of]
         # Words between the names are no names.
         for name in (text for text in unknown if text.isupper() or "_" in text):
             text = f"{name} is replaced by {new.name}, and was not asked about: it is passed over."
             notes.append(Note("unknown", text, (name,)))
-        names = [name for name in proposed.replaced if name in asked_of]
+        names = [name for name in proposal.replaced if name in asked_of]
         if new.name in asked_of and new.name not in replaced:
             names.insert(0, new.name)
         types = {asked_of[name].returns for name in names}
@@ -199,9 +199,9 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
                 text = f"{name} is replaced by {then[name].new} and {new.name}: the first counts."
                 notes.append(Note("twice", text, (name,)))
                 continue
-            args, why = _fitting(old, new, proposed.replaced.get(name))
+            args, why = _fitting(old, new, proposal.replaced.get(name))
             if args is not None:
-                then[name] = Mapped(old, new.name, args)
+                then[name] = Merge(old, new.name, args)
                 covered.append(old)
             else:
                 text = f"{name} is not replaced by {new.name}, as {why}: it stays."
@@ -222,9 +222,9 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
 def _without_clashes(
     older: Mapping[str, Action],
     new: Mapping[str, Action],
-    then: Mapping[str, Mapped],
+    then: Mapping[str, Merge],
     uncovered: Sequence[Action],
-) -> tuple[list[Action], tuple[Mapped, ...]]:
+) -> tuple[list[Action], tuple[Merge, ...]]:
     """The new actions and what stands for each older one; a new one that has the name of one which
     stays gets another."""
     names: dict[str, str] = {}
@@ -324,19 +324,11 @@ async def condense_with(
     refused: dict[str, str] = {}
 
     for number in range(1, rounds + 1):
-        before = len(state.actions)
-        mergeable = _mergeable(state.actions)
+        before, mergeable = len(state.actions), _mergeable(state.actions)
         if before <= target or not mergeable:
             break
         share = (target - (before - len(mergeable))) / len(mergeable)
-        calls = [
-            CondenseActions(
-                part,
-                max(len(set(map(_kind, part))), math.ceil(len(part) * share)),
-                tuple(refused[action.name] for action in part if action.name in refused),
-            )
-            for part in shards(mergeable, number, context)
-        ]
+        calls = [_call(part, share, refused) for part in shards(mergeable, number, context)]
         settled, unread = await _round(number, calls, ask)
         reports += unread
         refused_before = refused
@@ -363,6 +355,13 @@ async def condense_with(
         state = generalize(merge_similar(state, target), target)
     done = finish(state, seeds, target)
     return replace(done, rounds=tuple(record), reports=tuple(reports))
+
+
+def _call(part: tuple[Action, ...], share: float, refused: Mapping[str, str]) -> CondenseActions:
+    """Ask for a share of some actions, and say why merges of them were refused before."""
+    most = max(len(set(map(_kind, part))), math.ceil(len(part) * share))
+    reasons = tuple(refused[action.name] for action in part if action.name in refused)
+    return CondenseActions(part, most, reasons)
 
 
 async def _round(
