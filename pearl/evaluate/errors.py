@@ -33,7 +33,7 @@ NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class ErrorLabel:
     """A wrong answer with the category that a person gave it.
 
     Args:
@@ -105,7 +105,7 @@ def evenly(results: Iterable[Result], evaluation: Evaluation, count: int) -> lis
     return [groups[at][turn] for turn, at in drawn]
 
 
-def read_labelled(path: str) -> list[Labelled]:
+def read_labelled(path: str) -> list[ErrorLabel]:
     """Read a file of drawn answers that a person filled in.
 
     Raises:
@@ -118,11 +118,11 @@ def read_labelled(path: str) -> list[Labelled]:
             raise InputError(
                 f'{where} has no "category": fill in a file that pearl report --errors wrote.'
             )
-        rows.append(Labelled(where, split, " ".join(category.split()).lower()))
+        rows.append(ErrorLabel(where, split, " ".join(category.split()).lower()))
     return rows
 
 
-def error_table(labelled: Sequence[Labelled]) -> Table:
+def error_table(labelled: Sequence[ErrorLabel]) -> Table:
     """The share of each category, in total and by split; rows without one are named.
 
     Raises:

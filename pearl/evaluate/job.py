@@ -30,7 +30,7 @@ from pearl.evaluate.results import (
 from pearl.evaluate.supporting_facts import form, machine_measures
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import GRADING
-from pearl.jobs.workers import Listed, Task, internal_error
+from pearl.jobs.workers import Task, TaskList, internal_error
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
@@ -350,7 +350,7 @@ def evaluation_job(
         "context": [context.policy, context.window, context.reply],
     }
     name = sample.dataset.name
-    tasks = Listed(tuple(trial_tasks(examples, every, shared, name)))
+    tasks = TaskList(tuple(trial_tasks(examples, every, shared, name)))
     return Job("eval", head, fingerprint, tasks, Trials(name, shared), context)
 
 

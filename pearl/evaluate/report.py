@@ -234,8 +234,7 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
         else "p: paired sign-flip permutation test, two-sided, with 10,000 sets of signs."
         for test in dict.fromkeys(row["test"] for row in rows)
     ]
-    if len(rows) > 1:
-        sentences.append("Holm p: corrected for the comparisons of its table.")
+    sentences += ["Holm p: corrected for the comparisons of its table."] if rows[1:] else []
     sentences.append("Pairs: the questions compared.")
     sentences.append("Points: the difference in hundredths, with its bootstrap interval.")
     yield build(f"Compared with {name}, {both}", fields, rows, " ".join(sentences))
@@ -269,25 +268,23 @@ def comparison_rows(
     first, *others = evaluation.methods
     base = scores(first)
     compared = {method: compare(base, scores(method)) for method in others}
-    corrected = iter(holm([paired.p for paired in compared.values() if paired]))
+    corrected = iter(holm([found.p for found in compared.values() if found]))
 
     def row(method: str) -> Row:
-        paired = compared.get(method)
-        return (
-            {}
-            if paired is None
-            else {
-                "questions": paired.count,
-                "both_right": paired.both,
-                "only_first_right": paired.only_first,
-                "only_this_right": paired.only_second,
-                "neither_right": paired.neither,
-                **shares("difference", paired.difference),
-                "p": paired.p,
-                "p_holm": next(corrected),
-                "test": paired.test,
-            }
-        )
+        comparison = compared.get(method)
+        if comparison is None:
+            return {}
+        return {
+            "questions": comparison.count,
+            "both_right": comparison.both,
+            "only_first_right": comparison.only_first,
+            "only_this_right": comparison.only_second,
+            "neither_right": comparison.neither,
+            **shares("difference", comparison.difference),
+            "p": comparison.p,
+            "p_holm": next(corrected),
+            "test": comparison.test,
+        }
 
     return method_rows(evaluation, row)
 

@@ -45,7 +45,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class Comparison:
     """Two methods on the questions that both have.
 
     A question is right where its score is 1.
@@ -118,7 +118,7 @@ def _bootstrap(scores: Sequence[float]) -> Interval:
     return Interval(sum(scores) / count, float(low), float(high), count, "bootstrap")
 
 
-def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Paired | None:
+def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Comparison | None:
     """Compare two methods, by their scores, on the questions that both have.
 
     Where all scores are 0 or 1, by McNemar's test in its exact form: a binomial test on the
@@ -142,7 +142,7 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
     difference = Interval(mean, mean, mean, len(pairs), "none")
     if len(set(differences)) > 1:
         difference = _bootstrap(differences)
-    return Paired(len(pairs), both, only_first, only_second, neither, difference, p, test)
+    return Comparison(len(pairs), both, only_first, only_second, neither, difference, p, test)
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

@@ -215,7 +215,7 @@ else the work found.
 """
 
 
-class Listed(Generic[T]):
+class TaskList(Generic[T]):
     """Tasks that fit the memory."""
 
     def __init__(self, tasks: Sequence[Task[T]]) -> None:
