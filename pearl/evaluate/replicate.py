@@ -63,7 +63,7 @@ def read_outcomes(path: str) -> Evaluation:
                 )
     if not golds:
         raise InputError(f'{path} has no question: give rows such as {{"gold": "B", …}}.')
-    last = max(LAST, *(gold for gold, _ in golds.values() if _is_letter(gold)), LAST)
+    last = max([LAST, *(gold for gold, _ in golds.values() if _is_letter(gold))])
     results: dict[tuple[str, str, str], tuple[str, Result]] = {}
     for where, row in rows:
         key = (row.method, row.split, row.id)

@@ -33,11 +33,8 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     def placed() -> Iterator[tuple[str, Example]]:
         for where, row in read_rows(path, "file of QuALITY articles"):
             article, questions = row.get("article"), row.get("questions")
-            if (
-                not isinstance(article, str)
-                or not article.strip()
-                or not isinstance(questions, list)
-            ):
+            has_text = isinstance(article, str) and article.strip()
+            if not has_text or not isinstance(questions, list):
                 raise InputError(f"{where} has no article with questions: give QuALITY's own rows.")
             title = str(row.get("title") or row.get("article_id") or where)
             document = Source(one_line(title), article)
