@@ -20,7 +20,7 @@ import pytest
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import to_hops, to_plan
 from pearl.commaqa.generator import PARTS, generate
-from pearl.commaqa.schema_reader import invented, read_schema, shipped_schemas, shipped_text
+from pearl.commaqa.schema_reader import invent_words, read_schema, shipped_schemas, shipped_text
 from pearl.commaqa.theories import divide, theories_of
 from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
 from pearl.lang.source import InputError
@@ -348,11 +348,11 @@ def test_as_many_questions_as_asked_for(questions: int):
 
 
 def test_names_are_new_and_no_two_the_same():
-    names = list(islice(invented("one", frozenset({"ada"})), 5000))
+    names = list(islice(invent_words("one", frozenset({"ada"})), 5000))
     assert len(set(names)) == 5000
     assert all(re.fullmatch(r"[a-z]{5,}", name) for name in names)
-    assert names == list(islice(invented("one", frozenset({"ada"})), 5000))
-    assert names[0] not in islice(invented("one", frozenset({names[0]})), 5000)
+    assert names == list(islice(invent_words("one", frozenset({"ada"})), 5000))
+    assert names[0] not in islice(invent_words("one", frozenset({names[0]})), 5000)
 
 
 # A schema of one's own: the one that docs/generating.md shows.

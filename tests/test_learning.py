@@ -31,9 +31,9 @@ from pearl.commaqa.model import (
     known_entities,
     longest_match,
     move_of,
-    opened,
     read_model,
     strange_entities,
+    with_holes,
     write_model,
 )
 from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, levels_of
@@ -341,7 +341,7 @@ def test_a_hop_survives_without_its_world(shared: Path, name: str):
     for world in dev(shared, name):
         valid = frozenset().union(*world.entities.values())
         for question in world.questions:
-            _, entities = opened(question.text, known_entities(question.text, valid))
+            _, entities = with_holes(question.text, known_entities(question.text, valid))
             hops: list[Hop] = []
             for number, hop in enumerate(question.hops, 1):
                 move = move_of(hop, number, entities, world.language)
@@ -353,13 +353,13 @@ def test_a_hop_survives_without_its_world(shared: Path, name: str):
 
 
 def test_entities_are_left_open():
-    assert opened("Who threw 4 and 48.0 shorter than 48.0?", ("48.0", "4")) == (
+    assert with_holes("Who threw 4 and 48.0 shorter than 48.0?", ("48.0", "4")) == (
         "Who threw {1} and {2} shorter than {3}?", ("4", "48.0", "48.0"),
     )  # fmt: skip
-    assert opened("Of Salt and Salt Lake?", ("Salt", "Salt Lake")) == (
+    assert with_holes("Of Salt and Salt Lake?", ("Salt", "Salt Lake")) == (
         "Of {1} and {2}?", ("Salt", "Salt Lake"),
     )  # fmt: skip
-    assert opened("Who?", ()) == ("Who?", ())
+    assert with_holes("Who?", ()) == ("Who?", ())
     valid = {"Salt Lake", "Po'Rsiera", "o"}
     assert known_entities("Is Po'Rsiera of Salt Lake 7 or 7.5?", valid) == (
         "7", "7.5", "Po'Rsiera", "Salt Lake",

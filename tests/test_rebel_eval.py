@@ -199,7 +199,7 @@ def test_a_worker_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
     assert isinstance(copy, ToolFile)
 
     async def use() -> None:
-        async with copy.opened():
+        async with copy.open():
             pass
 
     with pytest.raises(InputError, match="TOOL_KEY is not set"):

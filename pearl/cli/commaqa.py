@@ -70,7 +70,7 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
         "agent_calls": learned.calls,
         "seconds": seconds,
         "patterns": [
-            {"question": kind.question, "seen": kind.seen, "strategies": len(kind.strategies)}
+            {"question": kind.question, "seen": kind.count, "strategies": len(kind.strategies)}
             for kind in learned.model.patterns
         ],
         "left": [

@@ -439,8 +439,8 @@ def _twice(options: Sequence[_Option]) -> int:
 
 def _costs(pattern: Pattern) -> list[tuple[Strategy, float]]:
     """Each strategy of a kind that was seen, and what it costs: how rarely it was the one."""
-    counted = [strategy for strategy in pattern.strategies if strategy.seen > 0]
-    return [(strategy, -math.log(strategy.seen / pattern.seen)) for strategy in counted]
+    counted = [strategy for strategy in pattern.strategies if strategy.count > 0]
+    return [(strategy, -math.log(strategy.count / pattern.count)) for strategy in counted]
 
 
 def _needs(moves: Iterable[Move]) -> int:

@@ -146,12 +146,12 @@ def run_operation(
                     return None
                 answers.append(answer)
             value = join_answers(mode, items, answers)
-        return None if value is None else transformed(value, operation.then)
+        return None if value is None else transform(value, operation.then)
     except (BindError, BuiltinError):
         return None
 
 
-def transformed(value: Value, changes: Iterable[str]) -> Value:
+def transform(value: Value, changes: Iterable[str]) -> Value:
     """A value after transformations of Table 2.
 
     Raises:

@@ -25,7 +25,7 @@ from pearl.commaqa.theories import (
     Theory,
     can_ask,
     divide,
-    filled,
+    fill_slots,
     make_world,
     predicate_of,
     theories_of,
@@ -118,7 +118,7 @@ class _Asking:
             ask = self.schema.asks[call.ask]
             words = self.turn(f"ask {ask.name}", ask.words)
             arguments = [things[-arg - 1] if arg < 0 else f"#{arg}" for arg in call.arguments]
-            question = filled(words, arguments)
+            question = fill_slots(words, arguments)
             hops.append(Hop(_operator(call, question), self.world.agent_of(ask), question))
             slots = [f"${-arg}" if arg < 0 else f"#{arg}" for arg in call.arguments]
             probe = predicate_of(ask, slots)
@@ -131,7 +131,7 @@ class _Asking:
         assignment = {f"${at}": thing for at, thing in enumerate(things, 1)}
         return {
             "id": "",
-            "question": filled(pattern, things),
+            "question": fill_slots(pattern, things),
             "answer": recorded[f"#{len(answers)}"],
             "assignment": assignment | recorded,
             "config": {
@@ -385,7 +385,7 @@ def agent_pairs(world: World) -> Iterator[dict[str, Any]]:
         slots = [slot for slot, _ in template.inputs]
         for phrasing, things in product(template.phrasings, product(*valid)):
             if template.lookups:
-                text = phrasing.filled(dict(zip(slots, things, strict=True)))
+                text = phrasing.fill(dict(zip(slots, things, strict=True)))
                 agents.questions[template.agent, text] = None
     for question in world.questions:
         run_hops(question.hops, agents)

@@ -34,7 +34,7 @@ from pearl.commaqa.model import (
     forms_of,
     known_entities,
     move_of,
-    opened,
+    with_holes,
     words_of,
 )
 from pearl.commaqa.programs import (
@@ -148,7 +148,7 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
                 for word in words
                 if not REFERENCE.search(word)
             ]
-            pattern, entities = opened(question.text, asked)
+            pattern, entities = with_holes(question.text, asked)
             hops = enumerate(question.hops, 1)
             moves = [move_of(hop, at, entities, world.language) for at, hop in hops]
             readable = tuple(move for move in moves if move is not None)
@@ -176,7 +176,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         asked.append(CachingAgents(Agents(bare)))
         valid = frozenset().union(*bare.entities.values())
         for question in bare.questions:
-            pattern, entities = opened(question.text, known_entities(question.text, valid))
+            pattern, entities = with_holes(question.text, known_entities(question.text, valid))
             case = Case(pattern, entities, question.answer, asked[-1])
             cases.setdefault(pattern, []).append(case)
     kinds = _explain_all(cases, report)

@@ -115,10 +115,10 @@ def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
             for (scope, part), text in texts.items():
                 moves = frozenset(move for move, *place in path.places if place == [scope, part])
                 examples[scope].append((features_of(text), moves))
-    return tuple(hop for scope in (OWN, ALL) for hop in _fitted(scope, examples[scope]))
+    return tuple(hop for scope in (OWN, ALL) for hop in _fit(scope, examples[scope]))
 
 
-def _fitted(
+def _fit(
     scope: str, examples: Sequence[tuple[frozenset[str], frozenset[Move]]]
 ) -> Iterator[HopClassifier]:
     """One logistic model for each hop, by ridge-penalised likelihood; all are fitted at once."""
@@ -167,7 +167,7 @@ class LogisticScorer:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._opened = lru_cache(maxsize=256)(self._open)
+        self._chances = lru_cache(maxsize=256)(self._chances_of)
         self._moves = lru_cache(maxsize=16)(self._all_moves)
 
     def choices(
@@ -176,7 +176,7 @@ class LogisticScorer:
         """Proposals, best first; a score is a logarithm of a chance."""
         if not self.model.classifiers:
             return []
-        entities, chances = self._opened(question)
+        entities, chances = self._chances(question)
         path = self._path(entities, hops)
         if path is None:
             return []
@@ -200,9 +200,9 @@ class LogisticScorer:
             candidates.append(Candidate(-end, None))
         return sorted(candidates, key=lambda candidate: (-candidate.score, str(candidate.hop)))
 
-    def _open(self, question: str) -> tuple[tuple[str, ...], dict[Place, float]]:
+    def _chances_of(self, question: str) -> tuple[tuple[str, ...], dict[Place, float]]:
         """A question's entities, and how likely each hop is in each place."""
-        pattern, entities = self.model.opened(question)
+        pattern, entities = self.model.pattern_of(question)
         chances: dict[Place, float] = {}
         parts = [features_of(part) for part in parts_of(pattern, len(entities))]
         for classifier in self.model.classifiers:
@@ -251,7 +251,7 @@ class LogisticScorer:
             shapes = [_START, _START, *map(_shape, strategy.moves), _END]
             for first, second, third in zip(shapes, shapes[1:], shapes[2:], strict=False):
                 for context in ((first, second), (second,)):
-                    counted.setdefault(context, Counter())[third] += strategy.seen
+                    counted.setdefault(context, Counter())[third] += strategy.count
         return counted
 
 

@@ -187,7 +187,7 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(word.casefold() for word in _WORD.findall(HOLE.sub(" ", text)))
 
 
-def opened(text: str, entities: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+def with_holes(text: str, entities: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """A question with a hole for each entity, and the entities in the order of the holes.
 
     An entity stands between word boundaries; a longer one comes before one that it holds. Those
@@ -277,11 +277,11 @@ class Strategy:
 
     Args:
         moves: its hops.
-        seen: how many questions went that way.
+        count: how many questions went that way.
     """
 
     moves: tuple[Move, ...]
-    seen: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +297,9 @@ class Pattern:
     strategies: tuple[Strategy, ...]
 
     @property
-    def seen(self) -> int:
+    def count(self) -> int:
         """How many questions were of this kind."""
-        return sum(strategy.seen for strategy in self.strategies)
+        return sum(strategy.count for strategy in self.strategies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,9 +351,9 @@ class Model:
         texts += [phrasing for form in self.forms for phrasing in form.phrasings]
         return frozenset(word for text in texts for word in words_of(text))
 
-    def opened(self, question: str) -> tuple[str, tuple[str, ...]]:
+    def pattern_of(self, question: str) -> tuple[str, tuple[str, ...]]:
         """A question of no known pattern with holes, and its entities: what no known word is."""
-        return opened(question, strange_entities(question, self._vocabulary))
+        return with_holes(question, strange_entities(question, self._vocabulary))
 
     def openings(self, question: str, most: int) -> list[tuple[str, tuple[str, ...]]]:
         """The same with each choice of up to so many entities, as a new word may be none."""
@@ -362,7 +362,7 @@ class Model:
         strange = tuple(dict.fromkeys((*strange, *words)))
         sizes = range(1 if strange else 0, most + 1)
         chosen = (some for size in sizes for some in itertools.combinations(strange, size))
-        return list(dict.fromkeys(opened(question, some) for some in chosen))
+        return list(dict.fromkeys(with_holes(question, some) for some in chosen))
 
     def agent_costs(self, form: Form) -> list[tuple[str, float]]:
         """All agents, and what it costs to ask each: how rarely it was the one to answer."""
@@ -384,7 +384,7 @@ def write_model(model: Model) -> str:
         strategies = []
         for strategy in pattern.strategies:
             moves = ",\n  ".join(_json(_move_data(move, numbers)) for move in strategy.moves)
-            strategies.append(f'{{"seen": {strategy.seen}, "moves": [\n  {moves}]}}')
+            strategies.append(f'{{"seen": {strategy.count}, "moves": [\n  {moves}]}}')
         joined = ",\n ".join(strategies)
         return f'{{"question": {_json(pattern.question)}, "strategies": [\n {joined}]}}'
 

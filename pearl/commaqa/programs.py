@@ -16,7 +16,7 @@ from functools import cache
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
-from pearl.commaqa.decomposition import Operation, run_operation, transformed
+from pearl.commaqa.decomposition import Operation, run_operation, transform
 from pearl.commaqa.model import Form, Move, fits, forms_of, hop_of, is_empty
 from pearl.lang.ast import Mode
 from pearl.lang.builtins import BuiltinError
@@ -300,7 +300,7 @@ def _filtered(mode: Mode, before: Value | None, truths: Value | None) -> Value |
 def _changed(value: Value | None, then: Sequence[str]) -> Value | None:
     """A value after transformations; None where it takes none, or nothing is left of it."""
     try:
-        changed = None if value is None else transformed(value, then)
+        changed = None if value is None else transform(value, then)
     except BuiltinError:
         return None
     return None if changed is None or is_empty(changed) else changed

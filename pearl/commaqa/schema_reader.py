@@ -208,7 +208,7 @@ def _kinds(table: _Table, seed: str) -> dict[str, Kind]:
     for name, times in times_named.items():
         message = f"{name} is named twice: a name stands for one thing."
         table.check(times == 1, message, "kinds")
-    words = invented(seed, frozenset(map(str.lower, times_named)))
+    words = invent_words(seed, frozenset(map(str.lower, times_named)))
     kinds: dict[str, Kind] = {}
     for kind, inner in tables.items():
         inner.only("names", "style", "numbers", "each_world")
@@ -257,7 +257,7 @@ _SYLLABLES = (
 """Parts of a word. It has three syllables: with two, words of real languages turn up."""
 
 
-def invented(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str]:
+def invent_words(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str]:
     """Words in small letters, no two the same and none of those ``taken``.
 
     The same seed gives the same words, on any machine.

@@ -324,7 +324,7 @@ def predicate_of(ask: Ask, arguments: Sequence[str]) -> str:
     return f"{ask.name}({', '.join([*arguments, '?'])})"
 
 
-def filled(text: str, things: Sequence[str]) -> str:
+def fill_slots(text: str, things: Sequence[str]) -> str:
     """A text with ``$1`` … filled in."""
     return SLOT.sub(lambda slot: things[int(slot[1]) - 1], text)
 
@@ -359,7 +359,7 @@ def make_world(schema: Schema, theory: Theory, random: Random) -> PossibleWorld:
         agents[name] = random.choice(sorted(relation.says))
         facts[name] = _facts(relation, drawn, random)
         for fact in facts[name]:
-            words = filled(random.choice(relation.says[agents[name]]), fact)
+            words = fill_slots(random.choice(relation.says[agents[name]]), fact)
             sentences[world.written(name, fact)] = words
             for kind, thing in zip(relation.kinds, fact, strict=True):
                 if thing not in things[kind]:

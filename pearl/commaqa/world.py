@@ -126,7 +126,7 @@ class Phrasing:
             if all(filling[slot] == word for slot, word in zip(self.slots, words, strict=True)):
                 yield filling
 
-    def filled(self, things: Mapping[str, str]) -> str:
+    def fill(self, things: Mapping[str, str]) -> str:
         """The question with something in each slot; the inverse of `fillings`."""
         head, *fixed = self.fixed
         pairs = zip(self.slots, fixed, strict=True)

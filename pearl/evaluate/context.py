@@ -106,7 +106,7 @@ class ToolFile:
         return ToolFile, (self.path, self.digest)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Toolbox]:
+    async def open(self) -> AsyncIterator[Toolbox]:
         """The tools, for one question; connections are let go when no question has them.
 
         Raises:

@@ -136,7 +136,7 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
     yield from ([name, text] for name, text in facts.items() if text)
 
 
-def prepared(name: str, setup: str, shared: EvaluationContext, session: Session) -> Prepared:
+def prepare_method(name: str, setup: str, shared: EvaluationContext, session: Session) -> Prepared:
     """A strategy, prepared within the limits of an evaluation.
 
     Args:
@@ -167,7 +167,7 @@ async def run(
     return strategy, await run_strategy(strategy, example.question, frame)
 
 
-async def concluded(
+async def conclude(
     outcome: Outcome,
     text: str,
     example: Example,
@@ -190,7 +190,7 @@ async def concluded(
     return replace(outcome, answer=option.letter, measures=measures)
 
 
-async def whole_text(
+async def conclude_text(
     finished: Finished,
     example: Example,
     session: Session,
@@ -202,10 +202,10 @@ async def whole_text(
     """
     text = finished.text
     outcome = Outcome(text, text, print_plan(finished.plan), measures=measures)
-    return await concluded(outcome, text, example, session, answer_parts(finished))
+    return await conclude(outcome, text, example, session, answer_parts(finished))
 
 
-async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome:
+async def answer_and_map(ready: Prepared, example: Example, session: Session) -> Outcome:
     """Answer with a strategy, and map the answer to an option where there are some."""
     question, document, options = example.question, example.document, example.options
     reply = await answer(ready, question, document, options, session)

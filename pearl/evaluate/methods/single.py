@@ -17,7 +17,7 @@ from functools import partial
 from pearl.answer import Session, map_answer, read_option, reads_by_words
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.methods.base import Outcome, concluded, mapped, whole_text
+from pearl.evaluate.methods.base import Outcome, answer_and_map, conclude, conclude_text
 from pearl.evaluate.supporting_facts import support_measures
 from pearl.lang.ast import Plan
 from pearl.lang.builtins import conclusion
@@ -40,7 +40,7 @@ async def one_step(
     if example.document == NO_DOCUMENT:
         plan = baselines.without_document(plan)
     ready = prepare_own(lambda _: GivenPlan(plan), shared.setups[LIBRARY].library)
-    return replace(await mapped(ready, example, session), plan="")
+    return replace(await answer_and_map(ready, example, session), plan="")
 
 
 async def rolled_out(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -123,7 +123,7 @@ async def retrieve_and_read(
         library = load_library(baselines.RETRIEVAL_LIBRARY)
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(plan, example, library, session, handlers)
-    outcome = await whole_text(finished, example, session)
+    outcome = await conclude_text(finished, example, session)
     if example.options:
         return outcome
     return replace(outcome, answer=conclusion(finished.text))
@@ -147,7 +147,7 @@ async def in_form(
         facts, triples = reply["supporting_facts"], reply["triples"]
         measures = support_measures(example, answer, facts, triples, session.journal.entries)
     outcome = Outcome(None, finished.text, measures=measures)
-    return await concluded(outcome, answer, example, session)
+    return await conclude(outcome, answer, example, session)
 
 
 async def _run(

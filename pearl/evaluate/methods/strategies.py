@@ -15,7 +15,14 @@ from functools import partial
 from pearl.answer import Session, cached_tools, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.methods.base import Method, Outcome, mapped, prepared, run, whole_text
+from pearl.evaluate.methods.base import (
+    Method,
+    Outcome,
+    answer_and_map,
+    conclude_text,
+    prepare_method,
+    run,
+)
 from pearl.evaluate.supporting_facts import support_measures
 from pearl.lang.ast import Literal
 from pearl.lang.library import Library
@@ -37,7 +44,7 @@ async def planned(
     setup: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
     """Plan with a setup, execute, map."""
-    return await mapped(prepared("pearl", setup, shared, session), example, session)
+    return await answer_and_map(prepare_method("pearl", setup, shared, session), example, session)
 
 
 async def plan_shown(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -49,7 +56,7 @@ async def plan_shown(example: Example, shared: EvaluationContext, session: Sessi
         ),
         setup.library,
     )
-    outcome = await mapped(ready, example, session)
+    outcome = await answer_and_map(ready, example, session)
     plans = [entry.value for entry in session.journal.entries if entry.path == "plan/shown"]
     return replace(outcome, plan="".join(plans), fallback=not plans)
 
@@ -107,15 +114,15 @@ async def by_name(
         setup: the name of what steps are written with; empty for a strategy with actions of
             its own.
     """
-    _, finished = await run(prepared(name, setup, shared, session), example, session)
-    return await whole_text(finished, example, session)
+    _, finished = await run(prepare_method(name, setup, shared, session), example, session)
+    return await conclude_text(finished, example, session)
 
 
 async def react_with_evidence(
     example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
     """ReAct in setting 2 of FSM's paper: Finish gives what shows the answer, too."""
-    _, frame = start(prepared("react", "", shared, session), example.document, session)
+    _, frame = start(prepare_method("react", "", shared, session), example.document, session)
     reacting = React(frame.caller, evidence=True)
     finished = await run_strategy(reacting, example.question, frame)
     _, facts, triples = (
@@ -124,7 +131,7 @@ async def react_with_evidence(
     texts = [_texts(triple) for triple in triples] if isinstance(triples, list) else []
     entries = session.journal.entries
     measures = support_measures(example, finished.text, _texts(facts), texts, entries)
-    return await whole_text(finished, example, session, measures)
+    return await conclude_text(finished, example, session, measures)
 
 
 def _texts(value: object) -> list[str]:
@@ -134,21 +141,21 @@ def _texts(value: object) -> list[str]:
 async def least_to_most(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Sub-questions, the simplest first, and then the question itself."""
     ready = prepare_own(LeastToMost, shared.setups[LIBRARY].library)
-    return await mapped(ready, example, session)
+    return await answer_and_map(ready, example, session)
 
 
 async def machine(
     name: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
     """Walk a machine over the question's paragraphs: ``fsm1``, or ``fsm2`` with its evidence."""
-    strategy, finished = await run(prepared(name, "", shared, session), example, session)
+    strategy, finished = await run(prepare_method(name, "", shared, session), example, session)
     assert isinstance(strategy, Fsm)
     measures = {
         "hops": float(strategy.hops),
         "backtracks": float(strategy.backtracks),
         **_evidence(example, finished, session),
     }
-    return await whole_text(finished, example, session, measures)
+    return await conclude_text(finished, example, session, measures)
 
 
 def _evidence(example: Example, finished: Finished, session: Session) -> Mapping[str, float]:
@@ -171,17 +178,17 @@ async def rebel(example: Example, shared: EvaluationContext, session: Session) -
     Without tools of one's own there is one, which searches the question's
     document, or the index that was named.
     """
-    ready = prepared("rebel", "", shared, session)
+    ready = prepare_method("rebel", "", shared, session)
     if shared.tools is None:
         strategy, finished = await run(ready, example, session)
     else:
-        async with shared.tools.opened() as toolbox:
+        async with shared.tools.open() as toolbox:
             tools = cached_tools(toolbox, session, f"{example.id} {example.question}")
             strategy, finished = await run(ready, example, session, tools)
     assert isinstance(strategy, Rebel)
     spent = strategy.spent
     measures = {"tool_calls": float(spent.tool_calls), "depth": float(spent.deepest)}
-    return await whole_text(finished, example, session, measures)
+    return await conclude_text(finished, example, session, measures)
 
 
 def nothing_to_search(shared: EvaluationContext, example: Example) -> str:

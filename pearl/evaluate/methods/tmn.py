@@ -16,7 +16,7 @@ from pearl.commaqa.tmn import SEARCH, LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext, HopSearch
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.methods.base import Outcome, whole_text
+from pearl.evaluate.methods.base import Outcome, conclude_text
 from pearl.evaluate.methods.single import one_step
 from pearl.lang.library import load_library
 from pearl.lang.source import Source
@@ -131,6 +131,6 @@ async def _answered(search: Search, example: Example, session: Session) -> Outco
     parts = (load_library(AGENTS), session.caller(), session.context, handlers(agents))
     strategy, frame = Tmn(agents, search, session.journal), Frame(example.document, *parts)
     finished = await run_strategy(strategy, example.question, frame)
-    outcome = await whole_text(finished, example, session)
+    outcome = await conclude_text(finished, example, session)
     value = finished.values[finished.outputs[0]]
     return replace(outcome, answer=canonical_json(to_json(value)))
