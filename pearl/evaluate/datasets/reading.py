@@ -33,8 +33,11 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     def placed() -> Iterator[tuple[str, Example]]:
         for where, row in read_rows(path, "file of QuALITY articles"):
             article, questions = row.get("article"), row.get("questions")
-            has_text = isinstance(article, str) and article.strip()
-            if not has_text or not isinstance(questions, list):
+            if (
+                not isinstance(article, str)
+                or not article.strip()
+                or not isinstance(questions, list)
+            ):
                 raise InputError(f"{where} has no article with questions: give QuALITY's own rows.")
             title = str(row.get("title") or row.get("article_id") or where)
             document = Source(one_line(title), article)
