@@ -27,7 +27,7 @@ from pearl.commaqa.model import (
     is_empty,
     known_entities,
     move_of,
-    opened,
+    with_holes,
     words_of,
 )
 from pearl.commaqa.scoring import exact_match
@@ -130,7 +130,7 @@ def _content(text: str) -> frozenset[str]:
 def _asked_about(text: str, agents: Agents) -> tuple[Mapping[Form, Sequence[str]], tuple[str, ...]]:
     """What agents can be asked, with who answers; and the entities of a question."""
     valid = frozenset().union(*agents.world.entities.values())
-    _, entities = opened(text, known_entities(text, valid))
+    _, entities = with_holes(text, known_entities(text, valid))
     return forms_of(agents.world.language), entities
 
 
@@ -228,7 +228,7 @@ def learn_from_chains(worlds: Iterable[World], find: Finder, keep: int = 5) -> L
         for question in bare.questions:
             chains = find(question.text, question.answer, Agents(bare))
             questions, calls = questions + 1, calls + chains.calls
-            pattern, entities = opened(question.text, known_entities(question.text, valid))
+            pattern, entities = with_holes(question.text, known_entities(question.text, valid))
             ways: dict[tuple[Move, ...], None] = {}
             for hops in chains.found:
                 moves = (move_of(hop, at, entities, bare.language) for at, hop in
