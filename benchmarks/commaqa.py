@@ -1,18 +1,19 @@
 """Next-question search on CommaQA, learned from decompositions and from answers alone.
 
-    python -m benchmarks.commaqa [--data FOLDER] [--chains N [--hops N]] [--brute N] [--generated]
+    python -m benchmarks.commaqa [--data FOLDER] [--chains N [--hops N] [--seed S]] [--brute N]
+        [--generated]
     python -m benchmarks.commaqa --unseen SEED … [--questions N] [--answers]
     python -m benchmarks.commaqa --compgen SEED … [--questions N] [--answers]
 
 For each set: exact match and F1 of greedy (TMN-G) and best-first search (TMN-S) on the dev file,
 the calls of agents that training and test took, and the seconds; and the mean over the sets.
 ``--chains`` learns from so many sampled chains a training question (the paper's way where no
-decompositions are given), of so many ``--hops`` at most, ``--brute`` from all chains to depth 3 of
-so many training questions of each set; ``--generated`` learns from files of Pearl's own generator,
-and tests on what their compositional splits hold out. ``--unseen`` does nothing but the following,
-for each seed: of worlds of movies and of throws, six kinds of question are held out of training,
-and then all but six; every development question is of a held-out kind. ``--compgen`` does nothing
-but the compositional splits of the generator, with so many questions.
+decompositions are given), of so many ``--hops`` at most and drawn by ``--seed``, ``--brute`` from
+all chains to depth 3 of so many training questions of each set; ``--generated`` learns from files
+of Pearl's own generator, and tests on what their compositional splits hold out. ``--unseen`` does
+nothing but the following, for each seed: of worlds of movies and of throws, six kinds of question
+are held out of training, and then all but six; every development question is of a held-out kind.
+``--compgen`` does nothing but the compositional splits of the generator, with so many questions.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def main() -> None:
     options.add_argument("--data", type=Path, default=SHARED)
     options.add_argument("--chains", type=int, default=0, metavar="N")
     options.add_argument("--hops", type=int, metavar="N", help="of a chain; else by the set")
+    options.add_argument("--seed", type=int, default=1, metavar="S", help="of sampled chains")
     options.add_argument("--brute", type=int, default=0, metavar="N")
     options.add_argument("--calls", type=int, default=300_000, help="of exhaustive search, each")
     options.add_argument("--generated", action="store_true")
@@ -253,7 +255,7 @@ def _chains(
     finders: dict[str, Callable[[str], Finder]] = {}
     if chosen.chains:
         finders["chains"] = lambda name: sampled(
-            Sampling(chosen.hops or DEPTHS[name], chosen.chains), Random(1)
+            Sampling(chosen.hops or DEPTHS[name], chosen.chains), Random(chosen.seed)
         )
     if chosen.brute:
         finders["exhaustive"] = lambda _: exhaustive(3, chosen.calls)

@@ -276,6 +276,10 @@ def test_a_method_that_failed_everywhere_has_0():
     names = ("exact_match", "f1", "sp_em", "sp_f1", "triples_em", "recall_at_2", "format")
     assert [found["fsm2"][name] for name in names] == [0, 0, 0, 0, None, None, 0.5]
     assert [found["normal"][name] for name in names] == [0, 0, None, None, None, None, None]
+    # So it is where several models stand side by side.
+    other = replace(answered, method="normal-evidence, one")
+    found = evidence(other, result("fsm2, two", None, format=0.5))
+    assert [found["fsm2, two"][name] for name in names[:4]] == [0, 0, 0, 0]
 
 
 def test_where_every_method_failed_all_have_0_and_accuracy_alone_is_no_exact_match():

@@ -330,6 +330,10 @@ class TestSummary:
         assert chart.kind == "line"
         assert sorted(point.x for point in chart.series[0].points) == [1, 20, 140]
         assert "by size" not in titles(summarise(evaluation(rows[0])))
+        two = [replace(row, method=f"{row.method}, {model}") for row in rows for model in "ab"]
+        chart = titled(summarise(evaluation(*two)), "Accuracy by size")
+        assert [(line.name, len(line.points)) for line in chart.series] == [
+            ("pearl, a", 3), ("pearl, b", 3)]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -221,9 +221,14 @@ def size_chart(evaluation: Evaluation) -> Chart | None:
 
 
 def _size(method: str) -> tuple[str, int]:
-    """A method's name without its library's size, and that size; 0 where it names none."""
-    name, _, size = method.rpartition("@")
-    return (name, int(size)) if name and size.isascii() and size.isdigit() else (method, 0)
+    """A method's name without its library's size, and that size; 0 where it names none.
+
+    A model or a set of demonstrations, which stand behind it, stay in the name.
+    """
+    name, _, rest = method.rpartition("@")
+    size, *of = rest.split(", ", 1)
+    sized = name and size.isascii() and size.isdigit()
+    return (", ".join((name, *of)), int(size)) if sized else (method, 0)
 
 
 def spread_table(evaluation: Evaluation) -> Table | None:

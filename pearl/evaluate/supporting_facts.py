@@ -300,7 +300,9 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     def mean(method: str, name: str) -> float | None:
         results = evaluation.results_of(method)
         values = [result.measures[name] for result in results if name in result.measures]
-        counts = values or (name in elsewhere and _MEASURED.fullmatch(f"{method} {name}"))
+        # A model, or a set of demonstrations, stands behind a method's name.
+        measured = _MEASURED.fullmatch(f"{method.partition(', ')[0]} {name}")
+        counts = values or (name in elsewhere and measured)
         return sum(values) / evaluation.count() if counts else None
 
     rows = method_rows(
