@@ -12,7 +12,8 @@ import pytest
 
 from pearl.evaluate.replicate import read_outcomes
 from pearl.evaluate.report import summarise
-from pearl.report import FORMS, Report, Table, Text
+from pearl.report import FORMS
+from pearl.report.document import Report, Table, Text
 from tests.shell import call, one_line
 
 

@@ -11,17 +11,7 @@ from types import MappingProxyType
 
 from pearl.lang.text import json_text
 from pearl.report import html, latex, markdown, terminal
-from pearl.report.document import (
-    Block,
-    Chart,
-    Column,
-    Point,
-    Report,
-    Series,
-    Table,
-    Text,
-    as_object,
-)
+from pearl.report.document import Report, as_object
 
 FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
     {
@@ -32,5 +22,3 @@ FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
         "json": lambda report: json_text(as_object(report)),
     }
 )
-
-__all__ = ["FORMS", "Block", "Chart", "Column", "Point", "Report", "Series", "Table", "Text"]

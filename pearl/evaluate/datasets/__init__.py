@@ -7,8 +7,6 @@ from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, read
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.source import InputError
 
-__all__ = ["DATASETS", "Dataset", "Example", "choose_examples", "drawn", "find_dataset"]
-
 DATASETS = (
     reading.QUALITY,
     reading.OWN,

@@ -6,14 +6,12 @@ from types import MappingProxyType
 
 from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
 from pearl.evaluate.methods import single, strategies, tmn
-from pearl.evaluate.methods.base import Method, Outcome
+from pearl.evaluate.methods.base import Method
 from pearl.lang.extensions import extension
 from pearl.lang.source import InputError
 from pearl.strategies.baselines import blind_plan, reasoning_plan
 from pearl.strategies.pearl import direct_plan
 from pearl.strategies.registry import OwnStrategy, own_strategy
-
-__all__ = ["METHODS", "Method", "Outcome", "find_method"]
 
 _PROSE = partial(Method, prose=True)
 _ONE_STEP = partial(Method, setup="", prose=True)
