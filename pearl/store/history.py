@@ -223,12 +223,15 @@ def count_rows(engine: Engine, names: Sequence[str], method: str = "") -> dict[s
 
 def _of_method(engine: Engine, item: Column[str], method: str) -> ColumnElement[bool]:
     """Whether an item is of a method, whose name its id begins with; any is where none is named."""
-    if not method:
-        return true()
+    return _starts_with(engine, item, f"{method}/") if method else true()
+
+
+def _starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement[bool]:
+    """Whether a column begins with a text, found by the column's index."""
     if engine.dialect.name == "sqlite":
-        # LIKE would look at every row; 0 is the character behind the slash.
-        return and_(item >= f"{method}/", item < f"{method}0")
-    return item.startswith(f"{method}/", autoescape=True)
+        # LIKE would look at every row; this is the last character that there is.
+        return and_(column >= text, column < f"{text}\U0010ffff")
+    return column.startswith(text, autoescape=True)
 
 
 LONGEST_TAG = 60
@@ -303,11 +306,7 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
         raise InputError(f"There are no runs in {place}: make one with pearl ask, run or batch.")
     if name == "last":
         return last[0]
-    if engine.dialect.name == "sqlite":
-        # No name has a character after the tilde; LIKE would look at every run.
-        starts = and_(runs.c.id >= name, runs.c.id < f"{name}~")
-    else:
-        starts = runs.c.id.startswith(name, autoescape=True)
+    starts = _starts_with(engine, runs.c.id, name)
     matches: list[RunRow] = []
     with reading(engine) as connection:
         for where in (runs.c.id == name, starts) if name else ():
