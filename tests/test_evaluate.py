@@ -34,18 +34,11 @@ from pearl.evaluate.datasets import DATASETS, choose_examples, draw_sample, find
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
-from pearl.evaluate.job import (
-    REASONING,
-    Sample,
-    Trial,
-    Trials,
-    evaluation_job,
-    read_labels,
-    trial_tasks,
-)
+from pearl.evaluate.job import REASONING, Sample, Trial, Trials, read_labels, trial_tasks
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import setups_in_use
 from pearl.evaluate.methods.single import orders_of
+from pearl.evaluate.preparation import Preparation
 from pearl.evaluate.results import read_evaluation
 from pearl.jobs.workers import Task
 from pearl.lang.library import load_library
@@ -706,7 +699,8 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     for method in METHODS:
         try:
             sample = Sample(dataset, "-", "all", [example])
-            evaluation_job(sample, [method.name], shared, UNLIMITED, model=model)
+            ready = Preparation(sample, (method.name,), shared, Demonstrations(()), None)
+            ready.job(model, lambda _: UNLIMITED)
         except InputError as error:
             refused.add(str(error).partition(" ")[0])
             continue

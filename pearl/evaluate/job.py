@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.answer import Session, heading
@@ -16,10 +15,9 @@ from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
-from pearl.evaluate.methods.base import Method, Outcome, describe, planned_with
+from pearl.evaluate.methods.base import Method, Outcome
 from pearl.evaluate.methods.tmn import search_measures
 from pearl.evaluate.results import (
-    PROMPT_SET,
     UNFINISHED,
     Evaluation,
     Result,
@@ -28,9 +26,8 @@ from pearl.evaluate.results import (
     side_by_side,
 )
 from pearl.evaluate.supporting_facts import form, machine_measures
-from pearl.jobs.job import Job
 from pearl.jobs.scoring import GRADING
-from pearl.jobs.workers import Task, TaskList, internal_error
+from pearl.jobs.workers import Task, internal_error
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
@@ -40,7 +37,6 @@ from pearl.models.tokens import Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import SchemaError, calls_made, fill, spent_by_model
-from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.store.database import is_there, open_database
 from pearl.store.history import RunFilter, RunRow, find_run, latest, list_runs
@@ -291,67 +287,6 @@ class Sample:
                 lacking = NEEDS_MODEL
             if lacking:
                 raise InputError(f"{method.name} {lacking}")
-
-
-def evaluation_job(
-    sample: Sample,
-    methods: Sequence[str],
-    shared: EvaluationContext,
-    context: Context,
-    *,
-    model: Model,
-    reasoning: bool = False,
-    notes: Sequence[str] = (),
-    prompt_set: str = "",
-) -> Job:
-    """Evaluating methods on a data set.
-
-    Args:
-        sample: the questions.
-        methods: names; the first is what the others are compared with.
-        shared: what the methods share.
-        context: how much fits a prompt.
-        model: who is to answer.
-        reasoning: whether the model is to label each question's kind.
-        notes: what a reader must know, in whole sentences.
-        prompt_set: the folder of the demonstrations; empty for those that ship.
-
-    Raises:
-        InputError: there is no such method, or it lacks what it needs.
-    """
-    chosen = [find_method(name, shared.own) for name in methods]
-    sample.check(chosen, shared, model)
-    every = (*methods, *((REASON_LABELS,) if reasoning else ()))
-    library, path, examples = shared.setups[LIBRARY].library, sample.path, sample.examples
-    set_shown = [[PROMPT_SET, prompt_set]] if prompt_set else []
-    evaluation: dict[str, Any] = {
-        "title": sample.title,
-        "about": [*set_shown, ["data", f"{path}, {sample.counts}"], *describe(chosen, shared)],
-        "methods": list(methods),
-        "asked": dict(Counter(example.split for example in examples)),
-        "notes": list(notes),
-        "planned_with": planned_with(chosen, shared),
-    }
-    head = {
-        "questions": path,
-        "count": len(examples),
-        "split": sample.split,
-        "methods": ", ".join(every),
-        "library": ", ".join(library.names),
-        "evaluation": evaluation,
-    }
-    fingerprint = {
-        "data": str(Path(path).resolve()),
-        "examples": digest([example.id for example in examples]),
-        "methods": every,
-        "library": library.digest,
-        # Two settings are two runs, which stand side by side.
-        "kit": digest([shared.digest(name) for name in every]),
-        "context": [context.policy, context.window, context.reply],
-    }
-    name = sample.dataset.name
-    tasks = TaskList(tuple(trial_tasks(examples, every, shared, name)))
-    return Job("eval", head, fingerprint, tasks, Trials(name, shared), context)
 
 
 def evaluation_of(

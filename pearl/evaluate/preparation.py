@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,16 +23,19 @@ from pearl.evaluate.context import (
     without_evaluated,
 )
 from pearl.evaluate.datasets import choose_examples, find_dataset
-from pearl.evaluate.job import Sample, evaluation_job
+from pearl.evaluate.job import REASON_LABELS, Sample, Trials, trial_tasks
 from pearl.evaluate.methods import find_method
-from pearl.evaluate.methods.base import setups_in_use
+from pearl.evaluate.methods.base import describe, planned_with, setups_in_use
 from pearl.evaluate.methods.strategies import NO_REFINEMENT
+from pearl.evaluate.results import PROMPT_SET
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import Metric, find_metric, with_grader
+from pearl.jobs.workers import TaskList
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
+from pearl.lang.values import digest
 from pearl.mining import refine
 from pearl.models.base import Model
 from pearl.models.embeddings import choose_embedding
@@ -71,31 +75,58 @@ class Preparation:
         reasoning: bool = False,
         shown: str = "",
     ) -> tuple[Job, Model]:
-        """The job of one model, as `evaluation_job` makes it and raises `InputError`.
+        """The job of one model.
 
         Args:
             model: who answers.
             fit: says of the models that answer how much fits a prompt.
-            notes: what a reader must know beside what follows from the methods.
-            reasoning: whether questions are labelled.
+            notes: what a reader must know beside what follows from the methods, in whole sentences.
+            reasoning: whether the model is to label each question's kind.
             shown: which of several sets of demonstrations these are.
 
         Returns:
             It, and the model with those that actions of the libraries name.
+
+        Raises:
+            InputError: there is no method of a name, or it lacks what it needs.
         """
-        model = with_library(model, [setup.library for setup in self.shared.setups.values()])
-        model = with_grader(model, self.shared.metric)
-        job = evaluation_job(
-            self.sample,
-            self.methods,
-            self.shared,
-            fit(model),
-            model=model,
-            reasoning=reasoning,
-            notes=[*self._notes(model.notice), *notes],
-            prompt_set=shown,
-        )
-        return job, model
+        sample, shared, methods = self.sample, self.shared, self.methods
+        model = with_library(model, [setup.library for setup in shared.setups.values()])
+        model = with_grader(model, shared.metric)
+        context = fit(model)
+        chosen = [find_method(name, shared.own) for name in methods]
+        sample.check(chosen, shared, model)
+        every = (*methods, *((REASON_LABELS,) if reasoning else ()))
+        library, path, examples = shared.setups[LIBRARY].library, sample.path, sample.examples
+        set_shown = [[PROMPT_SET, shown]] if shown else []
+        evaluation: dict[str, Any] = {
+            "title": sample.title,
+            "about": [*set_shown, ["data", f"{path}, {sample.counts}"], *describe(chosen, shared)],
+            "methods": list(methods),
+            "asked": dict(Counter(example.split for example in examples)),
+            "notes": [*self._notes(model.notice), *notes],
+            "planned_with": planned_with(chosen, shared),
+        }
+        head = {
+            "questions": path,
+            "count": len(examples),
+            "split": sample.split,
+            "methods": ", ".join(every),
+            "library": ", ".join(library.names),
+            "evaluation": evaluation,
+        }
+        fingerprint = {
+            "data": str(Path(path).resolve()),
+            "examples": digest([example.id for example in examples]),
+            "methods": every,
+            "library": library.digest,
+            # Two settings are two runs, which stand side by side.
+            "kit": digest([shared.digest(name) for name in every]),
+            "context": [context.policy, context.window, context.reply],
+        }
+        name = sample.dataset.name
+        tasks = TaskList(tuple(trial_tasks(examples, every, shared, name)))
+        return Job("eval", head, fingerprint, tasks, Trials(name, shared), context), model
 
     def _notes(self, notice: str) -> Iterator[str]:
         if notice:
