@@ -54,6 +54,22 @@ def named(names: str | Sequence[_T]) -> Sequence[str | _T]:
     return [names] if isinstance(names, str) else names
 
 
+def _by_name(
+    methods: str | Sequence[str | OwnStrategy],
+) -> tuple[list[str], dict[str, OwnStrategy]]:
+    """The names of methods, and by theirs those that are a person's own strategies.
+
+    Raises:
+        InputError: two of those have one name.
+    """
+    chosen = named(methods)
+    mine = {method for method in chosen if not isinstance(method, str)}
+    own = {own_strategy(method).name: method for method in mine}
+    if len(own) < len(mine):
+        raise InputError(f"Two strategies of yours have one name ({', '.join(own)}): rename.")
+    return [each if isinstance(each, str) else own_strategy(each).name for each in chosen], own
+
+
 @dataclass(frozen=True)
 class Refined(JobResult):
     """What came of refining.
@@ -412,12 +428,7 @@ class Pearl:
         subset, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
         own_library = as_library(self.library)
         library = own_library or load_library(*subset.dataset.libraries)
-        chosen = named(methods)
-        mine = {method for method in chosen if not isinstance(method, str)}
-        own = {own_strategy(method).name: method for method in mine}
-        if len(own) < len(mine):
-            raise InputError(f"Two strategies of yours have one name ({', '.join(own)}): rename.")
-        called = [each if isinstance(each, str) else own_strategy(each).name for each in chosen]
+        called, own = _by_name(methods)
         names, sizes, notes = with_sizes(called or subset.dataset.methods, sizes, library)
         equip = partial(
             equipped,
