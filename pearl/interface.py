@@ -421,7 +421,7 @@ class Pearl:
         """
         from pearl.evaluate.job import load_run
         from pearl.evaluate.methods.strategies import with_sizes
-        from pearl.evaluate.preparation import equipped, prepare_methods, read_sample
+        from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
 
         if not isinstance(self.demonstrations, str | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
@@ -431,7 +431,7 @@ class Pearl:
         called, own = _by_name(methods)
         names, sizes, notes = with_sizes(called or subset.dataset.methods, sizes, library)
         equip = partial(
-            equipped,
+            with_options,
             metric=metric,
             own=own,
             tools=tools,

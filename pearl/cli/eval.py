@@ -168,10 +168,10 @@ def _jobs(
         reasoning: whether questions are labelled.
     """
     from pearl.answer import context_for
-    from pearl.evaluate.preparation import equipped, prepare_methods
+    from pearl.evaluate.preparation import prepare_methods, with_options
 
     fit = partial(context_for, policy=options.context, window=options.window)
-    equip = partial(equipped, metric=choose_metric(options),
+    equip = partial(with_options, metric=choose_metric(options),
                     **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
     for folder in options.sets or ("",):
         how = (library, methods, sizes, folder, options.libraries, equip)

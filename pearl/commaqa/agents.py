@@ -76,7 +76,7 @@ class Agents:
         for number, lookup in enumerate(template.lookups, 1):
             # An operator that goes over items has one place with an answer in it.
             over = next((place for place in lookup.places if place.startswith("#")), "")
-            ask = partial(self._places_found, lookup, texts, over)
+            ask = partial(self._run_lookup, lookup, texts, over)
             answer = run_operation(lookup.operation, earlier.get(over), ask)
             if answer is None:
                 return None
@@ -84,7 +84,7 @@ class Agents:
             texts[f"#{number}"] = as_text(answer)
         return answer
 
-    def _places_found(
+    def _run_lookup(
         self, lookup: Lookup, texts: Mapping[str, str], over: str, item: Item | None
     ) -> Value:
         """What stands where a step of a template wants it, for the whole or for one item."""

@@ -157,7 +157,7 @@ class AnalogyScorer:
         covered = frozenset().union(*(each.takes for each in (*chosen, *itertools.chain(*rest))))
         missing = [word for word in analogy.words if word not in covered]
         to_come = sum(min(option.cost for option in hop) for hop in rest)
-        uncovered = _UNCOVERED * self._kinds.missed(missing)
+        uncovered = _UNCOVERED * self._kinds.missing_information(missing)
         own = sum(option.cost for option in chosen) + _GUESSED * _twice(chosen)
         return analogy.cost + own + to_come + uncovered
 
@@ -184,7 +184,7 @@ class AnalogyScorer:
                 if not any(_has(_core_words(form), word) for word in analogy.extra):
                     cost += _UNSPOKEN if covered & {*analogy.extra} else _GUESSED
             if analogy.question and is_last:
-                cost += kinds.unasked(analogy.question[:_HEAD], form)
+                cost += kinds.head_cost(analogy.question[:_HEAD], form)
             replaces = kinds.coverage(analogy.lacking, move), covered & {*analogy.extra}
             yield _Option(form, cost, covered, *([replaces] if form != move.form else []))
 
@@ -290,13 +290,13 @@ class _KnownQuestions:
 
     def coverage(self, words: Iterable[str], move: Move) -> frozenset[str]:
         """The words that a hop says, or that come with it."""
-        core, associated = _core_words(move.form), self.associated[move.form, move.arguments]
-        return frozenset(word for word in words if word in associated or _has(core, word))
+        core, others = _core_words(move.form), self.associations[move.form, move.arguments]
+        return frozenset(word for word in words if word in others or _has(core, word))
 
     def _coverage_of_all(self, words: Iterable[str], moves: _Moves) -> frozenset[str]:
         return frozenset().union(*(self.coverage(words, move) for move in moves))
 
-    def missed(self, words: Iterable[str]) -> float:
+    def missing_information(self, words: Iterable[str]) -> float:
         """How much it says that no hop takes up words: little where known ways leave them, too."""
         return sum(self._coverage_rate.get(word, 1.0) * self.information([word]) for word in words)
 
@@ -312,7 +312,7 @@ class _KnownQuestions:
                 covered.update(self._coverage_of_all(words, strategy.moves))
         return {word: covered[word] / times for word, times in met.items()}
 
-    def unasked(self, head: tuple[str, ...], form: Form) -> float:
+    def head_cost(self, head: tuple[str, ...], form: Form) -> float:
         """What it costs that a last hop does not ask for what a question begins with.
 
         It costs where the last hops of known questions do, as far as they do.
@@ -345,7 +345,7 @@ class _KnownQuestions:
         return sum(shares) / max(1, len(shares))
 
     @cached_property
-    def associated(self) -> Mapping[tuple[Form, tuple[int | str, ...]], frozenset[str]]:
+    def associations(self) -> Mapping[tuple[Form, tuple[int | str, ...]], frozenset[str]]:
         """Which words of questions come with a hop, though no hop says them.
 
         They do where kinds of question that have the one mostly have the other. What a form is
@@ -406,16 +406,15 @@ class _KnownQuestions:
         for moves in self._chains:
             if _needs(moves) != len(entities):
                 continue
-            associated = sorted(
-                {word for move in moves for word in self.associated[move.form, move.arguments]}
+            others = sorted(
+                {word for move in moves for word in self.associations[move.form, move.arguments]}
             )
             forms = dict.fromkeys(move.form for move in moves)
             spoken = tuple(word for form in forms for word in _form_words(form))
-            extra = tuple(word for word in own if word not in associated and not _has(spoken, word))
+            extra = tuple(word for word in own if word not in others and not _has(spoken, word))
             usual = (word for form in forms for word in self._usual(form))
-            lacking = tuple(
-                word for word in dict.fromkeys((*associated, *usual)) if not _has(own, word)
-            )
+            missing = dict.fromkeys((*others, *usual))
+            lacking = tuple(word for word in missing if not _has(own, word))
             cost = _DIFFERENT * self.information((*extra, *lacking)) + _SPLICED
             yield Analogy(moves, entities, cost, own, own, lacking, words)
 

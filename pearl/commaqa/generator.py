@@ -113,7 +113,7 @@ class _Asking:
             return reason
         hops: list[Hop] = []
         steps: list[dict[str, str]] = []
-        recorded = {f"#{at}": _recorded(answer) for at, answer in enumerate(answers, 1)}
+        recorded = {f"#{at}": _as_published(answer) for at, answer in enumerate(answers, 1)}
         for call, number in zip(theory.calls, recorded, strict=True):
             ask = self.schema.asks[call.ask]
             words = self.turn(f"ask {ask.name}", ask.words)
@@ -167,7 +167,7 @@ class _Asking:
             results: list[Value] = []
             for fact in self.world.facts[ask.relation]:
                 if place is None or fact[place] == arguments[0]:
-                    facts[self.world.written(ask.relation, fact)] = None
+                    facts[self.world.write_fact(ask.relation, fact)] = None
                     results.append(fact[ask.places.index("?")])
             return list(dict.fromkeys(results)) if ask.unique else results
 
@@ -305,11 +305,11 @@ def _check_fruitful(schema: Schema, seeds: str, theory: Theory) -> None:
     )
 
 
-def _recorded(value: Value) -> Any:  # noqa: ANN401 - any JSON
+def _as_published(value: Value) -> Any:  # noqa: ANN401 - any JSON
     """A value as the published files write it: pairs are lists of two."""
     if isinstance(value, Pairs):
-        return [[_recorded(key), _recorded(item)] for key, item in value]
-    return [_recorded(item) for item in value] if isinstance(value, list) else value
+        return [[_as_published(key), _as_published(item)] for key, item in value]
+    return [_as_published(item) for item in value] if isinstance(value, list) else value
 
 
 # What a file of worlds holds: its figures (CommaQA, Table 7), and what its agents can be asked.

@@ -239,12 +239,12 @@ class LogisticScorer:
     def _follows(self, moves: Sequence[Move], shape: _Shape) -> float:
         """How often a shape follows the two shapes before it."""
         before = (_START, _START, *map(_shape, moves))[-2:]
-        counted = (self._followed.get(before), self._followed.get(before[1:]))
+        counted = (self._successors.get(before), self._successors.get(before[1:]))
         of_two, of_one = (times[shape] / times.total() if times else 0.0 for times in counted)
         return max(0.8 * of_two + 0.2 * of_one, _UNSEEN)
 
     @cached_property
-    def _followed(self) -> dict[tuple[_Shape, ...], Counter[_Shape]]:
+    def _successors(self) -> dict[tuple[_Shape, ...], Counter[_Shape]]:
         """What follows each shape, and each two shapes, in the decompositions that were learned."""
         counted: dict[tuple[_Shape, ...], Counter[_Shape]] = {}
         for strategy in (each for pattern in self.model.patterns for each in pattern.strategies):

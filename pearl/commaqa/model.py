@@ -395,7 +395,7 @@ def write_model(model: Model) -> str:
 
     sections = {
         "forms": [
-            f'{{"number": {numbers[form]}, "phrasings": {_json(_numbered(form))}, '
+            f'{{"number": {numbers[form]}, "phrasings": {_json(_number_blanks(form))}, '
             f'"agents": {_json(dict(sorted(model.forms[form].items())))}}}'
             for form in forms
         ],
@@ -414,7 +414,7 @@ def write_model(model: Model) -> str:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-def _numbered(form: Form) -> list[str]:
+def _number_blanks(form: Form) -> list[str]:
     """The phrasings with the arguments' numbers in their blanks."""
     numbers = [f"{{{number}}}" for number in range(1, form.blanks + 1)]
     return [form.fill(numbers, at) for at in range(len(form.phrasings))]
@@ -425,7 +425,7 @@ def _move_data(move: Move, numbers: Mapping[Form, int]) -> dict[str, Any]:
     return {
         "operator": print_operation(Operation(move.mode, None, move.then)),
         "form": numbers[move.form],
-        "asks": _numbered(move.form)[0],
+        "asks": _number_blanks(move.form)[0],
         "with": list(move.arguments),
         **over,
     }

@@ -43,11 +43,11 @@ def exact_match(answer: Value | None, gold: Value) -> bool:
         gold: the recorded answer.
     """
 
-    def counted(value: Value) -> Counter[str]:
+    def count_spans(value: Value) -> Counter[str]:
         spans = (" ".join(span.split()).casefold() for span in _spans(value))
         return Counter(_number(span) or span for span in spans)
 
-    return answer is not None and counted(answer) == counted(gold)
+    return answer is not None and count_spans(answer) == count_spans(gold)
 
 
 def f1(answer: Value | None, gold: Value) -> float:

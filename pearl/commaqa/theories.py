@@ -277,7 +277,7 @@ class PossibleWorld:
         """A relation as the published format names it: ``table_composed``."""
         return f"{self.agents[relation]}_{relation}"
 
-    def written(self, relation: str, fact: Fact) -> str:
+    def write_fact(self, relation: str, fact: Fact) -> str:
         """A fact as the published format writes it: ``table_composed(one, other)``."""
         return f"{self.predicate(relation)}({fact[0]}, {fact[1]})"
 
@@ -285,7 +285,7 @@ class PossibleWorld:
     def kb(self) -> dict[str, list[str]]:
         """All facts as the published format writes them."""
         return {
-            self.predicate(relation): [self.written(relation, fact) for fact in facts]
+            self.predicate(relation): [self.write_fact(relation, fact) for fact in facts]
             for relation, facts in self.facts.items()
         }
 
@@ -360,7 +360,7 @@ def make_world(schema: Schema, theory: Theory, random: Random) -> PossibleWorld:
         facts[name] = _facts(relation, drawn, random)
         for fact in facts[name]:
             words = fill_slots(random.choice(relation.says[agents[name]]), fact)
-            sentences[world.written(name, fact)] = words
+            sentences[world.write_fact(name, fact)] = words
             for kind, thing in zip(relation.kinds, fact, strict=True):
                 if thing not in things[kind]:
                     things[kind].append(thing)

@@ -386,10 +386,10 @@ def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
     for step in _of({"decomposition": [], **data}, "decomposition", list, place):
         operator, agent, text = (_of(step, key, str, place) for key in ("op", "m", "q"))
         hops.append(Hop(operator, agent, text))
-        answers.append(_recorded(operator, step.get("a"), place))
+        answers.append(_recorded_answer(operator, step.get("a"), place))
     facts = tuple(map(str, _of({"facts_used": [], **data}, "facts_used", list, place)))
     text = _of(data, "question", str, place)
-    answer = _recorded(hops[-1].operator if hops else "", data.get("answer"), place)
+    answer = _recorded_answer(hops[-1].operator if hops else "", data.get("answer"), place)
     theory = data.get("theory")
     if not isinstance(theory, str):
         patterns = _of({"config": {}, **data}, "config", dict, place).get("questions")
@@ -398,7 +398,7 @@ def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
     return Question(name, text, answer, tuple(hops), tuple(answers), facts, theory)
 
 
-def _recorded(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - any JSON
+def _recorded_answer(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - any JSON
     """A recorded answer: the files write pairs as lists of two."""
     try:
         value = from_json(data)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
-from pearl.commaqa.model import Model, read_model, write_model
+from pearl.commaqa.model import Model, write_model
 from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import Example
 from pearl.jobs.questions import comparable
@@ -76,15 +76,6 @@ class HopSearch:
         """The hash of all that decides which decomposition is found."""
         learned = write_model(self.model) if self.model else ""
         return digest([learned, self.mode, repr(self.budget)])
-
-
-def load_search(path: str, mode: SearchMode, budget: Budget | None = None) -> HopSearch:
-    """The search, with a file that ``pearl learn`` wrote where one is named.
-
-    Raises:
-        InputError: the file cannot be used.
-    """
-    return HopSearch(read_model(path) if path else None, mode, budget or Budget(), path)
 
 
 @dataclass(eq=False)

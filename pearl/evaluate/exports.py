@@ -89,7 +89,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
             packages={"pearl": version("pearl")},
             metadata=about,
         ),
-        results=_scored(log, results),
+        results=_scores(log, results),
         stats=stats if took else log.EvalStats(),
         samples=samples,
     )
@@ -101,7 +101,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
         raise InputError(f"{path} cannot be written: {wrong.strerror}.") from None
 
 
-def _scored(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspect's own
+def _scores(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspect's own
     """What a method came to, over the questions with a right answer."""
     scores = [result.score for result in results if result.gold]
     mean = fmean(scores) if scores else 0.0

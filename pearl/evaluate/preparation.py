@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from pearl.commaqa.model import read_model
 from pearl.commaqa.search import Budget, SearchMode
 from pearl.evaluate.context import (
     EXECUTE,
@@ -17,7 +18,7 @@ from pearl.evaluate.context import (
     UNREFINED,
     Demonstrations,
     EvaluationContext,
-    load_search,
+    HopSearch,
     load_tool_file,
     make_context,
     without_evaluated,
@@ -208,7 +209,7 @@ def prepare_methods(
     return Preparation(sample, methods, shared, shown, stepwise)
 
 
-def equipped(
+def with_options(
     context: EvaluationContext,
     *,
     metric: Metric = "",
@@ -235,7 +236,7 @@ def equipped(
         context,
         metric=find_metric(metric),
         own=own,
-        search=load_search(learned, search, budget),
+        search=HopSearch(read_model(learned) if learned else None, search, budget, learned),
         retriever=open_index(index) if index else None,
         limits=_with_set(Limits, depth=depth, calls=calls),
         tools=load_tool_file(tools),

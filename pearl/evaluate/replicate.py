@@ -71,7 +71,7 @@ def read_outcomes(path: str) -> Evaluation:
             raise InputError(
                 f"{where} has the method and the question of {results[key][0]}: keep one of them."
             )
-        results[key] = (where, _scored(row, golds.get(key[1:], ("", ""))[0], last))
+        results[key] = (where, _score(row, golds.get(key[1:], ("", ""))[0], last))
     methods = dict.fromkeys(row.method for _, row in rows)
     called = {method: name for method, name in CALLED.items() if method in methods}
     sizes = dict(Counter(split for split, _ in golds))
@@ -105,7 +105,7 @@ def _row(row: dict[str, Any], where: str) -> Result:
     return Result(row["method"], str(row["qid"]), row["split"], gold=gold, words=answer)
 
 
-def _scored(row: Result, gold: str, last: str) -> Result:
+def _score(row: Result, gold: str, last: str) -> Result:
     names_option = _is_letter(row.words) and row.words <= last
     # Where options are no letters, an answer is taken by its words.
     open_answer = gold and not _is_letter(gold) and row.words

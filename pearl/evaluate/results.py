@@ -212,7 +212,7 @@ def from_row(row: Mapping[str, Any]) -> Result:
             raise InputError(f"{key} is missing: give it.")
     for key in row:
         if key not in _TYPES[Result]:
-            raise InputError(f"{_quoted(key)} is no key of a result: leave it out.")
+            raise InputError(f"{_quote(key)} is no key of a result: leave it out.")
     result = Result(**_arguments(Result, row))
     if not 0 <= result.score <= 1:
         raise InputError(f"score is to be {_WORDS['float']}.")
@@ -264,10 +264,10 @@ def read_evaluation(path: str) -> Evaluation:
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
         if result.method not in evaluation.methods:
-            name = _quoted(result.method)
+            name = _quote(result.method)
             raise InputError(f"{where}: {name} is not among the methods of line 1.")
         if result.split not in evaluation.asked:
-            name = _quoted(result.split)
+            name = _quote(result.split)
             raise InputError(f"{where}: the split {name} is not in asked of line 1.")
         key = (result.method, result.split, result.id)
         if stray:
@@ -308,7 +308,7 @@ def read_head(data: Any, where: str) -> Evaluation:  # noqa: ANN401 - any JSON
     return Evaluation(results=(), **arguments)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f'"{name[:60]}"'
 
 

@@ -323,7 +323,7 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     return method_table("Answers and their evidence", fields, rows, note)
 
 
-_FOUND = {
+_OUTCOME_KINDS = {
     "right_found": "right, all found",
     "right_unfound": "right, not all found",
     "wording": "wrong: wording",
@@ -346,9 +346,9 @@ def found_table(evaluation: Evaluation) -> Table | None:
 
     def row(method: str) -> dict[str, int]:
         results = evaluation.results_of(method)
-        kinds = Counter(map(_found, results))
+        kinds = Counter(map(_outcome_kind, results))
         searched = any("recall" in result.measures for result in results)
-        return {kind: kinds[kind] for kind in _FOUND} if searched else {}
+        return {kind: kinds[kind] for kind in _OUTCOME_KINDS} if searched else {}
 
     note = (
         "Found: every supporting paragraph is among those that searches named. Wording: the answer "
@@ -359,11 +359,11 @@ def found_table(evaluation: Evaluation) -> Table | None:
         "it."
     )
     title, rows = "Answers and the paragraphs that were found", method_rows(evaluation, row)
-    return method_table(title, counts(**_FOUND), rows, note)
+    return method_table(title, counts(**_OUTCOME_KINDS), rows, note)
 
 
-def _found(result: Result) -> str:
-    """Which of `_FOUND` a result is."""
+def _outcome_kind(result: Result) -> str:
+    """Which of `_OUTCOME_KINDS` a result is."""
     measured = result.measures
     whole = measured.get("recall", 0) == 1
     if result.score == 1:

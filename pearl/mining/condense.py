@@ -128,7 +128,7 @@ def straight(call: Merge | Replaced) -> bool:
     return list(call.args) == [Ref(name) for name in params]
 
 
-def _substituted(
+def _substitute(
     args: Sequence[Arg], names: Iterable[str], values: Sequence[Arg]
 ) -> tuple[Arg, ...]:
     by_name = dict(zip(names, values, strict=False))
@@ -141,9 +141,7 @@ def free_name(name: str, names: Container[str]) -> str:
     return next(free for free in numbered if free not in names)
 
 
-def _weighed(
-    actions: Iterable[Action], mapping: Sequence[Merge], notes: Iterable[Note]
-) -> Condensed:
+def _state(actions: Iterable[Action], mapping: Sequence[Merge], notes: Iterable[Note]) -> Condensed:
     """A state in which each action has the questions that proposed whatever it stands for."""
     ids: dict[str, dict[str, None]] = {}
     for merge in mapping:
@@ -203,7 +201,7 @@ def _older(merge: Merge) -> Iterable[Replaced]:
     for name in (merge.old.name, *merge.old.aliases):
         yield Replaced(name, params, merge.args)
     for before in merge.old.replaces:
-        yield Replaced(before.name, before.params, _substituted(merge.args, params, before.args))
+        yield Replaced(before.name, before.params, _substitute(merge.args, params, before.args))
 
 
 GENERAL = "FIND_OUT"
@@ -281,7 +279,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             notes.append(Note("same-name", text, (action.name,)))
         named_actions[name] = replace(named, aliases=(), replaces=(), span=action.span)
         mapping.append(Merge(action, name, itself(action).args))
-    return _weighed(named_actions.values(), mapping, notes)
+    return _state(named_actions.values(), mapping, notes)
 
 
 def _call_types(action: Action) -> tuple[object, ...]:
@@ -348,10 +346,10 @@ def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
     for merge in state.mapping:
         if next_ := then.get(merge.new):
             params = (param.name for param in next_.old.params)
-            args = _substituted(next_.args, params, merge.args)
+            args = _substitute(next_.args, params, merge.args)
             merge = Merge(merge.old, next_.new, args)
         mapping.append(merge)
-    return _weighed(actions.values(), mapping, notes)
+    return _state(actions.values(), mapping, notes)
 
 
 def _same_use(action: Action) -> tuple[object, ...]:
@@ -398,7 +396,7 @@ def generalize(state: Condensed, target: int) -> Condensed:
     ]
     moved = sum(merge.new in then for merge in state.mapping)
     text = f"{moved} actions that little else is like are calls of {GENERAL} now, in their words."
-    return _weighed(actions.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
+    return _state(actions.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
 
 
 def _general_action(returns: Type, actions: Mapping[str, Action]) -> Action:

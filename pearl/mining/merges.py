@@ -71,7 +71,7 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
         stays.append(old)
         mapping[at] = Merge(mapping[at].old, old.name, itself(old).args)
     used = {merge.new for merge in mapping}
-    narrowed = [_narrowed(action, condensed, mapping) for action in condensed.actions]
+    narrowed = [_narrow(action, condensed, mapping) for action in condensed.actions]
     actions = (*(action for action in narrowed if action.name in used), *stays)
     done = finish(Condensed(actions, tuple(mapping), condensed.notes), seeds)
     text = f"Rejected merges: {len(rejected)}. Those actions stay as they were."
@@ -79,7 +79,7 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
     return replace(done, notes=(*done.notes, note))
 
 
-def _narrowed(action: Action, before: Condensed, after: Sequence[Merge]) -> Action:
+def _narrow(action: Action, before: Condensed, after: Sequence[Merge]) -> Action:
     was = [merge.old for merge in before.mapping if merge.new == action.name]
     now = [merge.old for merge in after if merge.new == action.name]
     own = next((old for old in was if old.name == action.name and old.doc), None)

@@ -424,7 +424,7 @@ def shards(
         room = max(200, room)
     sizes = [count(print_action(action)) for action in actions]
 
-    def packed(clusters: Iterable[list[int]]) -> list[list[int]]:
+    def pack(clusters: Iterable[list[int]]) -> list[list[int]]:
         """Clusters joined into packs that are as large as fits a prompt."""
         packs: list[list[int]] = []
         spare = 0
@@ -441,7 +441,7 @@ def shards(
         if depth and sum(sizes[at] for at in places) <= room:
             return [places]
         if depth == len(_COARSE) or len(places) == 1:
-            return packed([at] for at in places)
+            return pack([at] for at in places)
         parts = group([actions[at] for at in places], 1, _COARSE[depth])
         return [
             cluster
@@ -452,7 +452,7 @@ def shards(
     shuffled = clusters(list(range(len(actions))), 0)
     # Not for secrets: the same shuffle every time, so that a run can be gone on with.
     random.Random(number).shuffle(shuffled)  # noqa: S311
-    return [tuple(actions[at] for at in sorted(part)) for part in packed(shuffled)]
+    return [tuple(actions[at] for at in sorted(part)) for part in pack(shuffled)]
 
 
 def usual_rounds(model: Model) -> int:

@@ -186,7 +186,7 @@ class Report:
     blocks: tuple[Block, ...] = ()
 
 
-def described(chart: Chart) -> str:
+def describe(chart: Chart) -> str:
     """A chart in one sentence, for who cannot see it; a table beside it has the figures."""
     kinds = {"bars": "Bars", "line": "Lines", "scatter": "Points"}
     over = f" over {chart.x_label}" if chart.x_label else ""

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.text import printable
-from pearl.report.document import Chart, Point, Report, described
+from pearl.report.document import Chart, Point, Report, describe
 from pearl.report.terminal import text_chart
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _plain(drawing: str, chart: Chart, name: str) -> str:
     # Labels are text between tags: what stands in them is no attribute.
     head, _, rest = re.sub("<[^<>]+>", plain_tag, text).partition(">")
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)
-    label = escape(" ".join(_text(f"{chart.title}. {described(chart)}").split()))
+    label = escape(" ".join(_text(f"{chart.title}. {describe(chart)}").split()))
     return f'{head} role="img" aria-label="{label}">{rest.strip()}'
 
 

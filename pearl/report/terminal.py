@@ -43,10 +43,10 @@ def render(report: Report, width: int = WIDTH, bold: Style = str, dim: Style = s
         bold: marks titles.
         dim: marks what stands under a table.
     """
-    lines = [*(bold(line) for line in _wrapped(report.title, width)), ""]
+    lines = [*(bold(line) for line in _wrap(report.title, width)), ""]
     margin = max((cells(name) for name, _ in report.about), default=0)
     for name, fact in report.about:
-        first, *more = _wrapped(fact, width - margin - 2) or [""]
+        first, *more = _wrap(fact, width - margin - 2) or [""]
         lines.append(f"{dim(_pad(printable(name), margin))}  {first}")
         lines += (" " * (margin + 2) + line for line in more)
     for block in report.blocks:
@@ -54,13 +54,13 @@ def render(report: Report, width: int = WIDTH, bold: Style = str, dim: Style = s
             lines.append("")
         if isinstance(block, Text):
             # An empty line between two paragraphs.
-            paragraphs = [["", *_wrapped(paragraph, width)] for paragraph in block.paragraphs]
+            paragraphs = [["", *_wrap(paragraph, width)] for paragraph in block.paragraphs]
             lines += [line for paragraph in paragraphs for line in paragraph][1:]
             continue
         title = block.title if isinstance(block, Table) else block.heading
-        lines += map(bold, _wrapped(title, width))
+        lines += map(bold, _wrap(title, width))
         if isinstance(block, Table):
-            lines += [*_table(block, width, dim), *map(dim, _wrapped(block.note, width))]
+            lines += [*_table(block, width, dim), *map(dim, _wrap(block.note, width))]
         else:
             lines += text_chart(block, width)
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -75,7 +75,7 @@ def _table(table: Table, width: int, dim: Style) -> Iterator[str]:
         widest = max(map(cells, texts), default=0)
         longest = max(map(cells, column.title.split()), default=0)
         room = max(_HEAD, min(_CELL, max(longest, widest)))
-        heads.append(_wrapped(column.title, room) or [""])
+        heads.append(_wrap(column.title, room) or [""])
     widths = [max(map(cells, (*head, *texts))) for head, texts in zip(heads, columns, strict=True)]
     gap = next((gap for gap in (_GAP, 1) if wide(widths, gap) <= width), _GAP)
 
@@ -96,7 +96,7 @@ def _table(table: Table, width: int, dim: Style) -> Iterator[str]:
         yield from (line(texts, part) for texts in zip(*columns, strict=True))
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(printable(text), max(1, width), break_on_hyphens=False)
 
 

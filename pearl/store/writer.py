@@ -130,7 +130,7 @@ class Writer(ABC):
         driver = self._engine.dialect.loaded_dbapi
         for remaining in reversed(range(TRIES)):
             try:
-                with self._connected() as connection, connection.begin():
+                with self._connection() as connection, connection.begin():
                     for work, changes in groups.items():
                         results = work(connection, [change.payload for change in changes])
                         if results is not None:
@@ -142,7 +142,7 @@ class Writer(ABC):
             else:
                 return
 
-    def _connected(self) -> AbstractContextManager[Connection]:
+    def _connection(self) -> AbstractContextManager[Connection]:
         return self._engine.connect()
 
     def _settle(self, answered: Sequence[tuple[_Change, Any]]) -> None:
@@ -180,7 +180,7 @@ class LoopWriter(Writer):
         self._let_go()
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
+    def _connection(self) -> Iterator[Connection]:
         # To take one from the pool and to give it back costs more than most transactions.
         self._held = self._held or self._engine.connect()
         try:
@@ -285,13 +285,13 @@ def insert_into(table: Table, dialect: str) -> Any:  # noqa: ANN401 - either dia
     return (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
 
 
-def _named(table: Table) -> dict[str, Any]:
+def _params(table: Table) -> dict[str, Any]:
     """Each column from the parameter of its name."""
     columns = (column for column in table.c if column.autoincrement is not True)
     return {column.name: bindparam(column.name, type_=column.type) for column in columns}
 
 
-_ADD_ENTRY = insert(entries).values(_named(entries))
+_ADD_ENTRY = insert(entries).values(_params(entries))
 _END_LEASE = delete(leases).where(
     and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
 )
@@ -427,7 +427,9 @@ def _take_over(connection: Connection, call: Claim, owner: str, expires: float, 
 @cache
 def _leasing(dialect: str) -> Insert:
     """The statement that takes leases; one that is there stays as it is."""
-    statement: Insert = insert_into(leases, dialect).values(_named(leases)).on_conflict_do_nothing()
+    statement: Insert = (
+        insert_into(leases, dialect).values(_params(leases)).on_conflict_do_nothing()
+    )
     return statement
 
 
@@ -445,7 +447,7 @@ def _replacing(dialect: str) -> Insert:
 
 def _upsert(table: Table, dialect: str, where: ColumnElement[bool] | None = None) -> Insert:
     """Add a row, or replace the one of its key; where a condition is given, only if that has it."""
-    statement = insert_into(table, dialect).values(_named(table))
+    statement = insert_into(table, dialect).values(_params(table))
     key = [column.name for column in table.primary_key]
     replaced = {name: column for name, column in statement.excluded.items() if name not in key}
     upsert: Insert = statement.on_conflict_do_update(index_elements=key, set_=replaced, where=where)
@@ -485,7 +487,7 @@ def _write_many(connection: Connection, statement: Executable, rows: Sequence[Ro
         statement: the same object each time, so that its SQL is kept.
         rows: values by the names of its parameters.
     """
-    sql, values = _written(statement, connection.dialect)
+    sql, values = _compile(statement, connection.dialect)
     with closing(connection.connection.cursor()) as cursor:
         cursor.executemany(sql, [values(row) for row in rows])
         return int(cursor.rowcount)
@@ -493,14 +495,14 @@ def _write_many(connection: Connection, statement: Executable, rows: Sequence[Ro
 
 def _read_all(connection: Connection, statement: Executable, row: Row) -> list[Any]:
     """The rows of a query, each a plain sequence; the arguments as of `_write_many`."""
-    sql, values = _written(statement, connection.dialect)
+    sql, values = _compile(statement, connection.dialect)
     with closing(connection.connection.cursor()) as cursor:
         cursor.execute(sql, values(row))
         return list(cursor.fetchall())
 
 
 @lru_cache(maxsize=256)
-def _written(statement: Any, dialect: Dialect) -> tuple[str, Callable[[Row], Any]]:  # noqa: ANN401
+def _compile(statement: Any, dialect: Dialect) -> tuple[str, Callable[[Row], Any]]:  # noqa: ANN401
     """SQL, and what makes its parameters of a row, by place or by name as the driver takes them."""
     compiled = statement.compile(dialect=dialect)
     places = compiled.positiontup

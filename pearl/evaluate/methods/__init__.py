@@ -36,23 +36,23 @@ METHODS = (
         lacks=single.lacks_options,
     ),
     _PROSE(
-        "pearl", "A plan is written, checked and executed.", partial(strategies.planned, LIBRARY)
+        "pearl", "A plan is written, checked and executed.", partial(strategies.run_pearl, LIBRARY)
     ),
     _PROSE(
         "pearl-no-execution",
         "The plan is shown with the question, and not executed.",
-        strategies.plan_shown,
+        strategies.show_plan,
     ),
     _PROSE(
         strategies.NO_REFINEMENT,
         "PEARL with its demonstrations as they were before refinement.",
-        partial(strategies.planned, UNREFINED),
+        partial(strategies.run_pearl, UNREFINED),
         UNREFINED,
     ),
     _PROSE(
         "pearl-execute-only",
         "PEARL with no actions but EXECUTE and CONCAT.",
-        partial(strategies.planned, EXECUTE),
+        partial(strategies.run_pearl, EXECUTE),
         EXECUTE,
     ),
     _PROSE(

@@ -68,7 +68,7 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         reply = as_text(finished.values[step.name])
         caller = session.caller()
         caller = replace(caller, journal=caller.journal.under(step.name))
-        place = await _chosen(reply, options, example.question, caller)
+        place = await _choice(reply, options, example.question, caller)
         chosen.append(None if place is None else letter(order[place]))
     words = as_text(finished.values[plan.steps[0].name])
     measures = {"guessed": 1.0} if reads_by_words(session.engine.model) else {}
@@ -97,7 +97,7 @@ def orders_of(options: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple((at + turn) % size for at in range(size)) for turn in turns)
 
 
-async def _chosen(reply: str, options: Sequence[str], question: str, caller: Caller) -> int | None:
+async def _choice(reply: str, options: Sequence[str], question: str, caller: Caller) -> int | None:
     """The place of the option that a reply chose, in the order that it was shown."""
     first, _, rest = reply.partition("\n")
     place = read_option(first, options)

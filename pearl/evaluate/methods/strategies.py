@@ -40,14 +40,14 @@ NO_REFINEMENT = "pearl-no-refinement"
 _SIZED = "pearl@"
 
 
-async def planned(
+async def run_pearl(
     setup: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
     """Plan with a setup, execute, map."""
     return await answer_and_map(prepare_method("pearl", setup, shared, session), example, session)
 
 
-async def plan_shown(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+async def show_plan(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Plan, show the plan with the question in place of executing it, map."""
     setup = shared.setups[LIBRARY]
     ready = prepare_own(
@@ -64,7 +64,7 @@ async def plan_shown(example: Example, shared: EvaluationContext, session: Sessi
 def with_size(size: int) -> Method:
     """PEARL with a library that was condensed to so many actions."""
     name, about, setup = f"{_SIZED}{size}", f"PEARL with {size:,} actions.", f"@{size}"
-    return Method(name, about, partial(planned, setup), setup, prose=True)
+    return Method(name, about, partial(run_pearl, setup), setup, prose=True)
 
 
 def size_of(name: str) -> int:

@@ -35,7 +35,7 @@ AGENTS = "commaqa"
 async def by_analogy(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Search for a decomposition as was learned, by asking the world's agents, and run it."""
     assert shared.search
-    return await _answered(partial(shared.search.by, shared.search.scorer), example, session)
+    return await _run_search(partial(shared.search.by, shared.search.scorer), example, session)
 
 
 async def by_model(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -45,7 +45,7 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
     caller = at_most(session.caller(), shared.limits.calls)
     library, language = load_library(AGENTS), example.data.language
     scorer = LanguageModelScorer(caller, library, decompositions, search.budget.width, language)
-    return await _answered(partial(search.by, scorer), example, session)
+    return await _run_search(partial(search.by, scorer), example, session)
 
 
 PASSAGES = 20
@@ -126,7 +126,7 @@ def lacks_world(_: EvaluationContext, example: Example) -> str:
     return f"finds no agents to ask question {example.id}: take the data set commaqa."
 
 
-async def _answered(search: Search, example: Example, session: Session) -> Outcome:
+async def _run_search(search: Search, example: Example, session: Session) -> Outcome:
     agents = Agents(example.data)
     parts = (load_library(AGENTS), session.caller(), session.context, handlers(agents))
     strategy, frame = Tmn(agents, search, session.journal), Frame(example.document, *parts)
