@@ -7,17 +7,19 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from inspect import getdoc, signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pearl.cli.options import Options, choose, load_sound, shared
 from pearl.cli.output import emit_json
 from pearl.lang.source import InputError
+
+if TYPE_CHECKING:
+    from pearl.models.base import Model
 
 TOOLS = ("ask", "plan", "lint", "actions")
 
@@ -65,7 +67,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     if sys.stdin.isatty():
         click.echo("pearl mcp waits for a program on standard input; Ctrl-C ends it.", err=True)
 
-    tools = _tools(root, options, ToolError)
+    tools = Tools(root, options, ToolError).every()
     parameters = {tool.__name__: signature(tool).parameters for tool in tools}
 
     class Server(MCPServer):
@@ -98,43 +100,35 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     server.run("stdio")
 
 
-def _tools(
-    root: Path, options: Options, refuse: type[Exception]
-) -> tuple[Callable[..., Awaitable[Any]], ...]:
+class Tools:
     """What programs may call: what they are told of each is its docstring.
 
     Args:
         root: the folder whose files may be read.
         options: the command's.
         refuse: told to the program where one cannot be answered.
+
+    Raises:
+        InputError: the library or a model cannot be used.
     """
-    from pearl.answer import as_object as answer_object
-    from pearl.api import check
-    from pearl.cli.ask import planned_object
-    from pearl.cli.lint import action_object
-    from pearl.interface import Pearl
-    from pearl.lang.documents import read_documents
-    from pearl.lang.library import search_actions
-    from pearl.lang.source import Source
-    from pearl.lint.render.json import as_object
-    from pearl.models.base import ModelError
-    from pearl.runtime.loop import RunError
-    from pearl.store.database import address
 
-    library = load_sound(options.libraries)
-    # What is wrong with it is said now; each call has a model of its own, which it closes.
-    new_model = partial(choose, options.model, options.planner, options.reader)
-    new_model()
-    pearl = Pearl(library=library, store=address(options.store), cache=not options.no_cache)
+    def __init__(self, root: Path, options: Options, refuse: type[Exception]) -> None:
+        from pearl.interface import Pearl
+        from pearl.store.database import address
 
-    @contextmanager
-    def refuse_errors() -> Iterator[None]:
-        try:
-            yield
-        except (InputError, ModelError, RunError) as error:
-            raise refuse(" ".join(str(error).split())) from None
+        self._root, self._options, self._refuse = root, options, refuse
+        self._library = load_sound(options.libraries)
+        # What is wrong with it is said now; each call has a model of its own, which it closes.
+        self._new_model()
+        place, cache = address(options.store), not options.no_cache
+        self._pearl = Pearl(library=self._library, store=place, cache=cache)
+
+    def every(self) -> tuple[Callable[..., Awaitable[Any]], ...]:
+        """All of them."""
+        return self.ask, self.plan, self.lint, self.actions
 
     async def ask(
+        self,
         documents: list[str] | str,
         question: str,
         options: list[str] = [],  # noqa: B006
@@ -147,44 +141,70 @@ def _tools(
             question: what is asked of them.
             options: answers to choose from, two at least, or none.
         """
-        with refuse_errors():
+        from pearl.answer import as_object
+        from pearl.lang.documents import read_documents
+
+        with self._refusing():
             if not documents:
                 raise InputError("documents is empty: name a file or a folder.")
             paths = [documents] if isinstance(documents, str) else documents
-            source = read_documents([str(below(root, path)) for path in paths])
-            chosen = replace(pearl, model=new_model())
-            return answer_object(await chosen.ask(source, question, options=options), source)
+            source = read_documents([str(below(self._root, path)) for path in paths])
+            pearl = replace(self._pearl, model=self._new_model())
+            return as_object(await pearl.ask(source, question, options=options), source)
 
-    async def plan(question: str) -> dict[str, Any]:
+    async def plan(self, question: str) -> dict[str, Any]:
         """Write a plan for a question; no document is looked at. It is empty where none passed the
         checker, and the findings say why.
 
         Args:
             question: what the plan is to answer.
         """
-        with refuse_errors():
-            model = choose(options.planner or options.model)
-            return planned_object(await replace(pearl, model=model).plan(question), model)
+        from pearl.cli.ask import planned_object
 
-    async def lint(plan: str) -> list[dict[str, Any]]:
+        with self._refusing():
+            model = choose(self._options.planner or self._options.model)
+            planned = await replace(self._pearl, model=model).plan(question)
+            return planned_object(planned, model)
+
+    async def lint(self, plan: str) -> list[dict[str, Any]]:
         """Check a plan: all findings, with what mends them.
 
         Args:
             plan: its text.
         """
-        return [as_object(finding, Source("<plan>", plan)) for finding in check(plan, library)]
+        from pearl.api import check
+        from pearl.lang.source import Source
+        from pearl.lint.render.json import as_object
 
-    async def actions(search: str = "") -> list[dict[str, Any]]:
+        source = Source("<plan>", plan)
+        return [as_object(finding, source) for finding in check(plan, self._library)]
+
+    async def actions(self, search: str = "") -> list[dict[str, Any]]:
         """List the actions that plans may call, with their definitions.
 
         Args:
             search: words; only actions that match, best first. Empty for all.
         """
-        words = search.strip()
+        from pearl.cli.lint import action_object
+        from pearl.lang.library import search_actions
+
+        words, library = search.strip(), self._library
         matches = search_actions(library, words) if words else library.actions.values()
         return [action_object(action) for action in matches]
 
-    return ask, plan, lint, actions
+    def _new_model(self) -> Model:
+        return choose(self._options.model, self._options.planner, self._options.reader)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Tells the program in a line why a call cannot be answered."""
+        from pearl.models.base import ModelError
+        from pearl.runtime.loop import RunError
+
+        try:
+            yield
+        except (InputError, ModelError, RunError) as error:
+            raise self._refuse(" ".join(str(error).split())) from None
 
 
 def below(root: Path, name: str) -> Path:

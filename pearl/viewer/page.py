@@ -18,6 +18,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source, shipped_actions
 from pearl.lint.checker import check
 from pearl.models.tokens import Prices
+from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import passages_given
 from pearl.store.history import (
     RunRow,
@@ -29,7 +30,7 @@ from pearl.store.history import (
 )
 from pearl.viewer.documents import Passage, cut, find_document, find_passages, questions_in
 from pearl.viewer.job import STATES, cost_of, neighbours, tags_and_others
-from pearl.viewer.journal import count_calls, head_of, read_frames, read_stages
+from pearl.viewer.journal import Frame, count_calls, head_of, read_frames, read_stages
 from pearl.viewer.plans import Line, plan_lines
 from pearl.viewer.prompts import read_prompts
 from pearl.viewer.render import View, render
@@ -71,14 +72,7 @@ def run_page(
     failed = any(entry.path == "failed" for entry in entries) and not item
     row = read_row(engine, run.name, item) if item else {}
     frames = read_frames(entries)
-    quotes: list[list[Passage]] = []
-    for frame in frames:
-        first = 1 + sum(map(len, quotes))
-        text, args = document.text, (frame.plan, frame.values, frame.ends)
-        # Of a try only what it quotes itself.
-        own = text and frame.answer and not frame.name
-        quoted = passages_given(entries, frame.answer or "", text) if text and own else ()
-        quotes.append(find_passages(*args, text, first, quoted))
+    quotes = _quotes(frames, entries, document.text)
     stages = read_stages(frames)
     library = _find_library(head)
     asked_as = {"strategy": run.head.get("strategy"), **head}
@@ -116,6 +110,20 @@ def run_page(
         checked=partial(_check, library),
         prompts=read_prompts(entries, identities, asked_as, options, document.text, library),
     )
+
+
+def _quotes(
+    frames: Sequence[Frame], entries: Sequence[Entry], text: Source | None
+) -> list[list[Passage]]:
+    """What each frame quotes of the document, numbered through."""
+    quotes: list[list[Passage]] = []
+    for frame in frames:
+        first = 1 + sum(map(len, quotes))
+        # Of a try only what it quotes itself.
+        own = text and frame.answer and not frame.name
+        quoted = passages_given(entries, frame.answer or "", text) if text and own else ()
+        quotes.append(find_passages(frame.plan, frame.values, frame.ends, text, first, quoted))
+    return quotes
 
 
 def _find_library(head: Mapping[str, Any]) -> Library | None:

@@ -10,6 +10,7 @@ answered without it.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -100,6 +101,50 @@ MISSING = 404
 
 
 @dataclass(frozen=True)
+class CircuitBreaker:
+    """Stops everything at an error that every further call would meet again.
+
+    Args:
+        model: the model within, or the several.
+        layers: those of each model, by its id.
+        limiters: likewise.
+    """
+
+    model: Model
+    layers: Mapping[int, Ask]
+    limiters: Mapping[int, ConcurrencyLimiter]
+    _given_up: Counter[int] = field(default_factory=Counter, init=False)
+    """Calls without a connection since a model answered last."""
+    _served: set[int] = field(default_factory=set, init=False)
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer, by the model that the call is for."""
+        at = id(request.model or model_for(self.model, request.call))
+        try:
+            reply = await self.layers[at](request)
+        except ModelError as error:
+            self._given_up[at] += error.reason == "connection"
+            # A form that is not there says nothing of the model: the call itself will.
+            proving = isinstance(request.call, ProveForm)
+            missing = error.status == MISSING and at not in self._served and not proving
+            if error.reason in FINAL or missing or self._given_up[at] >= DEAD:
+                self._stop(error)
+            elif self.limiters[at].dead:
+                tries = self.limiters[at].failed
+                message = f"{error} It has said nothing else for {tries} tries."
+                self._stop(ModelError(error.reason, message, status=error.status))
+            raise
+        if not reply.kept:
+            self._served.add(at)
+            self._given_up[at] = 0
+        return reply
+
+    def _stop(self, error: ModelError) -> None:
+        for limiter in self.limiters.values():
+            limiter.stop(error)
+
+
+@dataclass(frozen=True)
 class Engine:
     """A run's models in their layers.
 
@@ -187,38 +232,8 @@ def start_engine(
         if replies is not None:
             ask = Cached(ask, replies, scope, member, limiter.sleep)
         layers[id(member)] = ask
-
-    served: set[int] = set()
-    unserved: dict[int, int] = {}
-
-    async def breaker(request: Request) -> Reply:
-        """Stops everything at an error that every further call would meet again."""
-        answerer = request.model or model_for(model, request.call)
-        try:
-            reply = await layers[id(answerer)](request)
-        except ModelError as error:
-            given_up = unserved.get(id(answerer), 0) + (error.reason == "connection")
-            unserved[id(answerer)] = given_up
-            # A form that is not there says nothing of the model: the call itself will.
-            missing = (
-                error.status == MISSING
-                and id(answerer) not in served
-                and not isinstance(request.call, ProveForm)
-            )
-            if error.reason in FINAL or missing or given_up >= DEAD:
-                engine.stop(error)
-            elif limiters[id(answerer)].dead:
-                tries = limiters[id(answerer)].failed
-                message = f"{error} It has said nothing else for {tries} tries."
-                engine.stop(ModelError(error.reason, message, status=error.status))
-            raise
-        if not reply.kept:
-            served.add(id(answerer))
-            unserved[id(answerer)] = 0
-        return reply
-
-    engine = Engine(breaker, model, tuple(limiters.values()), replies, constrain, scope)
-    return engine
+    breaker = CircuitBreaker(model, layers, limiters)
+    return Engine(breaker, model, tuple(limiters.values()), replies, constrain, scope)
 
 
 def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
