@@ -31,8 +31,10 @@ LOADED = (
     "pearl.jobs.batch", "pearl.lang.definitions", "pearl.models.middleware.stack",
     "pearl.models.offline", "pearl.models.openai", "pearl.retrieval.index",
     "pearl.store.store", "pearl.strategies.registry", "pearl.lsp.server", "pearl.review.pages",
-    "pearl.cli.review", "uvicorn.protocols.http.h11_impl",
+    "pearl.cli.review", "pearl.evaluate.job", "pearl.lint.render",
+    "uvicorn.protocols.http.h11_impl",
 )  # fmt: skip
+PLAN = 'question: Why?\n\n1. why = FIND_REASON(CTX, "Mara {each who} left", [1]) : Find why\n'
 STARTING = ("PYTHON", "LANG", "LC_")
 """What an interpreter reads from the environment as it starts, and no fork can be told."""
 SUBREAPER = 36
@@ -113,7 +115,13 @@ if __name__ == "__main__":
     for module in LOADED:
         with suppress(ImportError):
             import_module(module)
-    import_module("pearl.lang.library").load_library()
+    library = import_module("pearl.lang.library").load_library()
+    # Patterns and templates are compiled when they are first used.
+    parsed = import_module("pearl.lang.parser").parse(PLAN)
+    import_module("pearl.lint.checker").check(parsed, library)
+    templates = import_module("pearl.prompts.render")._environment()
+    for name in ("write_plan", "execute_step", "map_answer"):
+        templates.get_template(f"{name}.jinja")
     gc.freeze()
     (how, what, *rest), folder, environment = _next(socket.socket(fileno=int(sys.argv[1])))
     os.chdir(folder)

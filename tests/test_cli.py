@@ -594,7 +594,7 @@ class TestScreens:
 
     @pytest.mark.parametrize(
         "reply",
-        ["word " * 120_000, "".join(f"> none {number}\n" for number in range(20_000))],
+        ["word " * 20_000, "".join(f"> none {number}\n" for number in range(4_000))],
         ids=("words", "quotes"),
     )
     def test_a_terminal_is_shown_the_beginning_of_a_long_reply(

@@ -853,7 +853,7 @@ class TestAnyText:
                 words[where:where] = chance.choice(self.ODD)
             yield f"cut-{at}.{chance.choice(('plan', 'actions'))}", "".join(words)
         for at, text in enumerate(("(", '"', "a = F(", "{", "\n")):
-            yield f"long-{at}.{('plan', 'actions')[at % 2]}", text * 200
+            yield f"long-{at}.{('plan', 'actions')[at % 2]}", text * 100
 
     def test_every_request_is_answered(self, one: Editor):
         chance = random.Random(5)
@@ -863,12 +863,12 @@ class TestAnyText:
             actions(one, name)
             answered += self.asked(one.format, name)
             answered += self.asked(one.about, "documentSymbol", name)
-            for offset in chance.choices(range(len(text) + 1), k=3):
+            for offset in chance.choices(range(len(text) + 1), k=2):
                 for method, more in self.REQUESTS:
                     more["position"] = place(text, offset)
                     answered += self.asked(one.about, method, name, **more)
             one.close(name)
-        assert answered > 200
+        assert answered > 170
         assert one.process.poll() is None
 
     def asked(self, ask: Callable[..., Any], *words: str, **more: Any) -> int:
