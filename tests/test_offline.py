@@ -437,6 +437,9 @@ def test_a_number_is_the_best_sentences():
         ("1.1 The monthly fee is in an annex. The roof cost 90 crowns.", "the monthly fee"),
         ("4 How ships came", "ships came"),
         ("Ada lives in Ulm.", "Ada"),
+        ("Of the ships of 1904 most came.", "ships that came in 1904"),
+        ("Year\tShips that came\n1904\t\n1905\t12", "ships that came in 1904"),
+        ("| Year | Ships that came |\n| 1904 | |\n| 1905 | 12 |", "ships that came in 1904"),
     ],
 )
 def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
@@ -463,6 +466,9 @@ def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
         ("So ships came for 17.5 crowns, 3 100-ton ones.", 17.5),
         ("So on 31.03.2035 forty ships came.", 40),
         ("So on May 12 300 ships came.", 300),
+        ("[09:51:27] MO: Ships came for 12 crowns.", 12),
+        ("So on 3 October the ships came, 8 by night.", 8),
+        ("So le 7 juin the ships came, 8 by night.", 8),
         ("So May came: 12 300 ships came.", 12300),
         ("So of 18 600 ships came 2.", 18600),
     ],

@@ -149,7 +149,14 @@ A plain space groups thousands but where it may part two numbers: behind a month
 in *May 12 300 ships*; behind another word in capitals (*Room 12 300 guests*) it is unclear.
 """
 
-_DAY = re.compile(rf"\b({MONTH.pattern} \d{{1,2}}) (?=\d{{3}}\b)")
+_DAY = re.compile(
+    rf"\b{MONTH.pattern} \d{{1,2}}(?= \d{{3}}\b)|\b\d{{1,2}}(?:\.|er)? (?={MONTH.pattern})"
+    r"|\b\d{1,2}:\d{2}(?::\d{2})?\b"
+)
+"""The day of a date, and the time of a clock, which count nothing."""
+
+_TABLE = re.compile(r"\t|\|.*\|")
+"""What a table's rows have, whose numbers no words beside them tell apart."""
 
 _NEGATION = re.compile(
     r"\b(?:not|no(?!\.\s*\d)|never|none|nobody|nothing|nor|neither|without|cannot|nicht|keine?[mnrs]?|nie"
@@ -281,9 +288,12 @@ def _number(quotes: list[str], call: ExecuteStep) -> str:
     wanted_words = stated.union(words(call.step.note))
     first = ""
     for quote in sorted(quotes, key=lambda quote: -len(wanted_words.intersection(words(quote)))):
-        text = _DAY.sub(r"\1, ", _LABEL.sub("", quote))
-        for match in _NUMBER.finditer(text):
+        text = _DAY.sub(",", _LABEL.sub("", quote))
+        for match in () if _TABLE.search(quote) else _NUMBER.finditer(text):
             number = _digits(match)
+            # What the step itself says is no answer to it.
+            if number in stated:
+                continue
             if len(stated.intersection(words(quote))) >= HELD * len(stated) > 0:
                 first = first or number
             after = text[match.end() :].split(maxsplit=2)[:2]

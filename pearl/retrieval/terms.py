@@ -151,9 +151,10 @@ _NUMBERED = re.compile(r"\b(?:[Nn]os?|pp?|[Ff]igs?|[Vv]ol|[Cc]h)$")
 MONTH = re.compile(
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember"
-    r"|Janvier|Février|Mars|Avril|Juin|Juillet|Août|Septembre|Octobre|Novembre|Décembre)\b"
+    r"|[Jj]anvier|[Ff]évrier|[Mm]ars|[Aa]vril|mai|[Jj]uin|[Jj]uillet|[Aa]oût|septembre|octobre"
+    r"|novembre|[Dd]écembre)\b"
 )
-"""The months' names in English, German and French."""
+"""The months' names in English, German and French, which does not write them large."""
 
 _QUOTED = re.compile(
     r"\"[^\"]*(?:\"|$)|“[^”]*(?:”|$)|«[^»]*(?:»|$)|„[^“”]*(?:[“”]|$)|「[^」]*(?:」|$)"

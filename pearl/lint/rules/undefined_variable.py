@@ -50,8 +50,13 @@ def check(view: PlanView) -> Findings:
 def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     steps = view.plan.steps
     returned = index == len(steps)
-    defined = [DOCUMENT, *(step.name for step in steps[max(0, index - _MOST) : index])]
+    # A line that cannot be read gives its name too: it is told by itself.
+    broken = (line.name for line in view.broken if line.name and line.span.end < ref.span.start)
+    earlier = (step.name for step in steps[max(0, index - _MOST) : index])
+    defined = [*dict.fromkeys((DOCUMENT, *earlier, *broken))]
     close = alike(ref.name, defined, word=not returned and not ref.mode)
+    if not close and not returned and _stands_for_document(view, ref, index):
+        close = [DOCUMENT]
     near = close[0] if len(close) == 1 else ""
     # A number of a step is no word.
     numbered = ref.name.startswith("#")
@@ -73,6 +78,15 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         help=f"{shown}Defined: {', '.join(defined)}.{word}",
         data={"name": ref.name, "candidates": defined},
         fix=fix,
+    )
+
+
+def _stands_for_document(view: PlanView, ref: Ref, index: int) -> bool:
+    """Whether a reference is the argument for an action's document."""
+    action, args = view.actions[index], view.plan.steps[index].args
+    params = action.params if action else ()
+    return any(
+        arg is ref and param.name == DOCUMENT for arg, param in zip(args, params, strict=False)
     )
 
 

@@ -23,8 +23,8 @@ from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 def check(view: PlanView) -> Findings:
     steps = view.plan.steps
-    # Who writes ctx is told so.
-    named = any(name.casefold() == DOCUMENT.casefold() for name in view.uses)
+    # What is not defined may mean the document, as ctx does: that is told by itself.
+    named = DOCUMENT in view.uses or not view.uses.keys() <= view.defined.keys()
     if steps and not named and not view.broken and not _reads_elsewhere(view):
         yield RULE(
             steps[0].span,
