@@ -173,13 +173,7 @@ def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> 
     dask_worker.plugins[plugin].stop(reason, message)
 
 
-def run_on_cluster(
-    job: Job,
-    settings: JobSettings,
-    store: Store,
-    progress: JobProgress,
-    changed: Callable[[JobProgress], None],
-) -> None:
+def run_on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> None:
     """Do every task that has no row yet, on a cluster.
 
     Args:
@@ -188,7 +182,6 @@ def run_on_cluster(
             limits, which are for all workers together.
         store: the client's own connection to the store.
         progress: how far the run is.
-        changed: told of each change.
 
     Raises:
         InputError: there is no such cluster, or a worker cannot do its work.
@@ -197,7 +190,7 @@ def run_on_cluster(
     run = progress.run
     open_ledger(store, run, settings)
     ids, output = asyncio.run(resume(job, store, progress))
-    changed(progress)
+    progress.tell()
 
     def count(row: dict[str, Any]) -> None:
         if output:
@@ -213,7 +206,7 @@ def run_on_cluster(
             size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
             try:
                 chunks = _chunks(job.tasks.read(ids), size)
-                stopped = _do_chunks(client, plugin, chunks, progress, count, changed)
+                stopped = _do_chunks(client, plugin, chunks, progress, count)
             finally:
                 client.unregister_worker_plugin(plugin)
     finally:
@@ -229,11 +222,10 @@ def _do_chunks(
     chunks: Iterator[tuple[Task[Any], ...]],
     progress: JobProgress,
     count: Callable[[dict[str, Any]], None],
-    changed: Callable[[JobProgress], None],
 ) -> tuple[str, str] | None:
     """Have the workers do chunks; reason and message where something stopped them, or a person.
 
-    ``count`` is told each row, and ``changed`` of each chunk that is done.
+    ``count`` is told each row.
     """
     stopped: tuple[str, str] | None = None
     futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
@@ -243,7 +235,7 @@ def _do_chunks(
             progress.add_calls(result.progress)
             for row in result.rows:
                 count(row)
-            changed(progress)
+            progress.tell()
             if result.stopped and stopped is None:
                 stopped = result.stopped
                 client.run(stop_worker, plugin, *stopped)

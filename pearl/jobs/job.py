@@ -109,11 +109,11 @@ def start(
         ModelError: it was stopped: by the person, a budget, or an endpoint
             that refuses everything. What was done until then is kept.
     """
-    with _begin(job, settings) as (store, progress):
+    with _begin(job, settings, changed) as (store, progress):
         if settings.scheduler:
-            _on_cluster(job, settings, store, progress, changed)
+            _on_cluster(job, settings, store, progress)
         else:
-            pool = _pool(job, settings, store, progress, changed)
+            pool = _pool(job, settings, store, progress)
             asyncio.run(_run_until_stopped(job, pool, settings))
     return progress
 
@@ -122,19 +122,21 @@ async def run_job(
     job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
 ) -> JobProgress:
     """As `start`, in an event loop that runs already; whoever cancels it stops it."""
-    with _begin(job, settings) as (store, progress):
+    with _begin(job, settings, changed) as (store, progress):
         if settings.scheduler:
-            await asyncio.to_thread(_on_cluster, job, settings, store, progress, changed)
+            await asyncio.to_thread(_on_cluster, job, settings, store, progress)
         else:
             try:
-                await run_tasks(job, _pool(job, settings, store, progress, changed))
+                await run_tasks(job, _pool(job, settings, store, progress))
             finally:
                 await settings.model.close()
     return progress
 
 
 @contextmanager
-def _begin(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress]]:
+def _begin(
+    job: Job, settings: JobSettings, listener: Callable[[JobProgress], None]
+) -> Iterator[tuple[Store, JobProgress]]:
     """Open the store, and a run in it: the last one to go on with, or a new one. Where nothing
     stops it, it is marked as ended."""
     tags = as_tags(settings.tags)
@@ -154,7 +156,11 @@ def _begin(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress
                 f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
                 "with --prices, or use --max-tokens."
             )
-        yield store, JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
+        progress = JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
+        progress.listener = listener
+        yield store, progress
+        # Nobody watches what is over, and it can be pickled.
+        progress.listener = None
         store.end(run)
 
 
@@ -166,29 +172,17 @@ def fingerprint(job: Job, settings: JobSettings) -> str:
     return digest({**job.identity, **identity})
 
 
-def _on_cluster(
-    job: Job,
-    settings: JobSettings,
-    store: Store,
-    progress: JobProgress,
-    changed: Callable[[JobProgress], None],
-) -> None:
+def _on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> None:
     try:
         from pearl.jobs.cluster import run_on_cluster
     except ImportError:
         raise InputError(
             "A cluster needs Dask: install it with pip install 'dask[distributed]'."
         ) from None
-    run_on_cluster(job, settings, store, progress, changed)
+    run_on_cluster(job, settings, store, progress)
 
 
-def _pool(
-    job: Job,
-    settings: JobSettings,
-    store: Store,
-    progress: JobProgress,
-    changed: Callable[[JobProgress], None],
-) -> WorkerPool:
+def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> WorkerPool:
     """Who does the tasks in this process."""
     limits, run = settings.limits, progress.run
     engine = start_engine(
@@ -201,7 +195,7 @@ def _pool(
         constrain=settings.constrain,
     )
     size = limits.concurrency or CONCURRENT_TASKS
-    return WorkerPool(job.work, job.context, engine, store, run, size, progress, changed)
+    return WorkerPool(job.work, job.context, engine, store, run, size, progress)
 
 
 async def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
@@ -250,7 +244,7 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
             a task cannot be read any more; what was done until then is kept.
     """
     ids, output = await resume(job, pool.store, pool.progress)
-    pool.changed(pool.progress)
+    pool.progress.tell()
     try:
         with _collecting_seldom():
             await pool.do_all(job.tasks.read(ids), output.add if output else lambda _: None)

@@ -47,6 +47,7 @@ class JobProgress:
         guessed: answers that the offline reader picked by words alone.
         models: what calls of this go came to, by model.
         started: when this go began, on the monotonic clock.
+        listener: told of each change; None where nobody watches, as on a cluster's worker.
     """
 
     run: str
@@ -64,6 +65,12 @@ class JobProgress:
     guessed: int = 0
     models: dict[str, Totals] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
+    listener: Callable[[JobProgress], None] | None = None
+
+    def tell(self) -> None:
+        """Tell who watches that something has changed."""
+        if self.listener:
+            self.listener(self)
 
     @property
     def finished(self) -> int:
@@ -315,7 +322,6 @@ class WorkerPool:
         run: the run's name.
         size: tasks under way at a time, at most.
         progress: how far the job is.
-        changed: told of each change.
     """
 
     work: Work
@@ -325,7 +331,6 @@ class WorkerPool:
     run: str
     size: int
     progress: JobProgress
-    changed: Callable[[JobProgress], None] = lambda _: None
 
     async def do_all(
         self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
@@ -365,7 +370,7 @@ class WorkerPool:
             if engine.stopped:
                 return
             progress.running += 1
-            self.changed(progress)
+            progress.tell()
             journal = self.store.journal(self.run, task.id)
             try:
                 session = Session(engine, journal, self.context, planning=planning)
@@ -398,4 +403,4 @@ class WorkerPool:
             except InputError as error:
                 engine.stop(ModelError("input", str(error)))
             progress.count_row(row)
-            self.changed(progress)
+            progress.tell()
