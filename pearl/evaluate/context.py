@@ -219,17 +219,15 @@ class EvaluationContext(Settings):
         uses = strategy.uses if strategy else ()
         reached = [tools if use == "tools" else self.embed.identity for use in uses]
         decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
-        if strategy and strategy.version:
-            decisive.append(strategy.version)
-        if self.metric:
-            decisive.append([self.metric.name, self.metric.version])
-        if self.shown:
-            decisive.append(self.shown)
-        if self.turns and method in MACHINES:
-            decisive.append("turns")
-        if self.passages:
-            decisive.append(["passages", self.passages])
-        return digest(decisive)
+        # What nobody has set is no part of it: digests of before there was the setting stay.
+        set_too = (
+            strategy and strategy.version,
+            self.metric and [self.metric.name, self.metric.version],
+            self.shown,
+            "turns" if method in MACHINES and self.turns else "",
+            self.passages and ["passages", self.passages],
+        )
+        return digest([*decisive, *filter(None, set_too)])
 
 
 @dataclass(frozen=True)
