@@ -47,7 +47,7 @@ class HopSearch:
 
     Args:
         model: what was learned; None where nothing was.
-        way: TMN-G or TMN-S.
+        mode: TMN-G or TMN-S.
         budget: what a question may take.
         learned: the file that the model is from; empty where nothing was learned.
     """

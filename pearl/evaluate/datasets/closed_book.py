@@ -114,20 +114,11 @@ def read_celebrities(path: str, folder: str = "") -> Iterator[Example]:
         )
 
 
-def score_celebrity(example: Example, answer: str) -> float:
-    """1 where the answer contains a right one, whatever their case; else 0.
-
-    Plain containment is the paper's rule; it also finds 48 in 1948. Exact match
-    and F1, beside it, do not count what an answer holds by the way.
-    """
-    return contains(example, answer)
-
-
 CELEBRITIES = Dataset(
     "celebrities",
     "Compositional Celebrities",
     read_celebrities,
-    score_celebrity,
+    contains,
     "https://github.com/ofirpress/self-ask (datasets/compositional_celebrities.json)",
     ("normal", "cot-answer", "react", "rebel"),
     measures=measures,

@@ -231,7 +231,11 @@ def score(example: Example, answer: str) -> float:
 
 
 def contains(example: Example, answer: str) -> float:
-    """1 where the answer contains a right one, whatever their case; else 0 (REBEL, section 4)."""
+    """1 where the answer contains a right one, whatever their case; else 0 (REBEL, section 4).
+
+    This also finds 48 in 1948. Exact match and F1, beside it, do not count what an answer holds
+    by the way.
+    """
     text = one_line(answer).casefold()
     return float(any(gold.casefold() in text for gold in golds(example) if gold))
 
