@@ -122,10 +122,10 @@ def eval_command(
     jobs = list(_jobs(questions, library, names, sizes, notes, options, reasoning=reasoning))
     # Two that are one run could not stand side by side.
     identities = [job.identity for job, _ in jobs]
-    for folder, one in zip(options.sets, identities, strict=False):
-        alike = options.sets[identities.index(one)]
-        if folder != alike:
-            raise InputError(f"{alike} and {folder} show the methods the same plans: name one.")
+    for folder, identity in zip(options.sets, identities, strict=False):
+        first = options.sets[identities.index(identity)]
+        if folder != first:
+            raise InputError(f"{first} and {folder} show the methods the same plans: name one.")
     done = _do_all(_beside(jobs), quiet=options.as_json)
     _, settings = jobs[0]
     evaluations = [load_run(progress.run, settings.store, settings.prices) for progress in done]

@@ -14,7 +14,7 @@ import click
 
 from pearl.cli import NoAnswer, warn
 from pearl.cli.options import Options, load, load_for, shared
-from pearl.cli.output import counting, emit, emit_json, on_terminal, show, tell
+from pearl.cli.output import await_program, counting, emit, emit_json, on_terminal, show, tell
 from pearl.lang.source import InputError, Source, TextKind, write
 from pearl.lang.text import counted, printable
 
@@ -410,10 +410,7 @@ def lsp_command(as_json: bool, options: Options) -> None:
     if as_json:
         emit_json({"answers": sorted(ANSWERS)})
         return
-    if sys.stdin is None or sys.stdout is None:
-        raise InputError("pearl lsp has no standard input: have an editor start it.")
-    if sys.stdin.isatty():
-        click.echo("pearl lsp waits for an editor on standard input; Ctrl-C ends it.", err=True)
+    await_program("lsp", "an editor")
 
     def settings(folder: Path) -> Settings:
         """As ``pearl lint`` has them in a folder."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.options import Options, choose, load_sound, shared
-from pearl.cli.output import emit_json
+from pearl.cli.output import await_program, emit_json
 from pearl.lang.source import InputError
 
 if TYPE_CHECKING:
@@ -62,11 +61,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
         raise InputError("pearl mcp needs the SDK: pip install 'pearl[mcp]'.") from None
-    if sys.stdin is None or sys.stdout is None:
-        raise InputError("pearl mcp has no standard input: have a program start it.")
-    if sys.stdin.isatty():
-        click.echo("pearl mcp waits for a program on standard input; Ctrl-C ends it.", err=True)
-
+    await_program("mcp", "a program")
     tools = Tools(root, options, ToolError).every()
     parameters = {tool.__name__: signature(tool).parameters for tool in tools}
 

@@ -48,6 +48,23 @@ def on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def await_program(command: str, program: str) -> None:
+    """See that another program can be answered, and tell a person that it is waited for.
+
+    Args:
+        command: the one that answers.
+        program: what is to start it.
+
+    Raises:
+        InputError: there is no standard input or output.
+    """
+    if sys.stdin is None or sys.stdout is None:
+        raise InputError(f"pearl {command} has no standard input: have {program} start it.")
+    if sys.stdin.isatty():
+        waits = f"pearl {command} waits for {program} on standard input; Ctrl-C ends it."
+        click.echo(waits, err=True)
+
+
 MOST = 20_000
 """Characters of a text that a terminal is sent."""
 

@@ -144,13 +144,11 @@ def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.A
             ids = _ids(text, span)
             return ids if isinstance(ids, Failure) else replace(action, provenance=ids)
         case "replaces":
-            older = _parse_replaced(text, span)
-            if isinstance(older, Failure):
+            if isinstance(older := _parse_replaced(text, span), Failure):
                 return older
             return replace(action, replaces=(*action.replaces, older))
         case "example":
-            example = _example(text, span)
-            if isinstance(example, Failure):
+            if isinstance(example := _example(text, span), Failure):
                 return example
             examples = action.body.examples if isinstance(action.body, ast.Prompt) else ()
             return replace(action, body=ast.Prompt((*examples, example)))
@@ -174,10 +172,8 @@ def _with_plan(action: ast.Action, key: str, text: str, span: Span) -> ast.Actio
 
 def _example(text: str, span: Span) -> ast.Shown | Failure:
     """``("Donna", 2) = "n"``: a call's arguments and its answer."""
-    equals = (
-        text.rfind(") =", span.start, span.end) + 1 or text.rfind(")=", span.start, span.end) + 1
-    )
-    middle = equals or span.end
+    ends = [text.rfind(mark, *span) + 1 for mark in (") =", ")=")]
+    middle = next(filter(None, ends), span.end)
     call = _parse_call(text[span.start : middle])
     answer = _parse_call(f"({text[middle + 2 : span.end]})")
     if isinstance(call, Failure):

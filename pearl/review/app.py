@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from pearl.lang.values import as_text
 from pearl.review import verdicts
 from pearl.review.people import Person, ReviewSession, everybody, form_token, who_is
 from pearl.viewer.render import make_templates
-from pearl.viewer.serve import TROUBLES, RefusedError, describe_error, static_files
+from pearl.viewer.serve import TROUBLES, RefusedError, describe_error, is_secret, static_files
 
 LARGEST = 512 * 1024
 """Bytes of a form."""
@@ -89,9 +88,7 @@ def check_form(form: Mapping[str, list[str]], key: str) -> None:
     Raises:
         RefusedError: it does not.
     """
-    sent = (form.get("csrf") or [""])[0]
-    expected = form_token(key)
-    if not key or not hmac.compare_digest(sent.encode("utf-8", "replace"), expected.encode()):
+    if not key or not is_secret((form.get("csrf") or [""])[0], form_token(key)):
         raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")
 
 

@@ -100,17 +100,13 @@ def _reached(address: Address) -> Iterator[Address]:
     """An address, or the one that it stands for; both where it is reached by way of the other."""
     if isinstance(address, IPv4Address):
         yield address
-        return
-    if address.ipv4_mapped is not None:
+    elif address.ipv4_mapped is not None:
         yield address.ipv4_mapped
-        return
-    if address in _NAT64:
+    elif address in _NAT64:
         yield IPv4Address(int(address) & 0xFFFFFFFF)
-        return
-    yield address
-    if address.sixtofour is not None:
-        yield address.sixtofour
-    yield from address.teredo or ()
+    else:
+        yield address
+        yield from filter(None, (address.sixtofour, *(address.teredo or ())))
 
 
 def _literal(host: str) -> Address | None:

@@ -5,7 +5,6 @@ Whoever comes has the link, in which a secret is; a cookie stands for it afterwa
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -40,6 +39,7 @@ from pearl.viewer.serve import (
     TROUBLES,
     RefusedError,
     describe_error,
+    is_secret,
     set_cookie,
     static_files,
     with_guard,
@@ -191,19 +191,14 @@ def application(shown: Shown, token: str) -> ASGIApp:
     route, addresses = static_files(*STATIC)
     key = secrets.token_urlsafe(32)
 
-    def is_in(request: Request) -> bool:
-        held = request.cookies.get(shown.cookie, "")
-        return hmac.compare_digest(held.encode("utf-8", "replace"), key.encode())
-
     def make_route(path: str, page: Callable[..., str]) -> Route:
         def answer(request: Request) -> Response:
-            sent = request.query_params.get("token", "")
-            if hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode()):
+            if is_secret(request.query_params.get("token", ""), token):
                 # The link's secret is in no address after that.
                 response = RedirectResponse("/", 303)
                 set_cookie(response, request, shown.cookie, key, LIFE)
                 return response
-            if not is_in(request):
+            if not is_secret(request.cookies.get(shown.cookie, ""), key):
                 raise RefusedError(401, "You are not in: open the link that pearl view printed.")
             return _page(page(shown, _view(request), **request.path_params))
 

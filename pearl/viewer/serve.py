@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import hmac
 import ipaddress
 import socket
 from collections.abc import Sequence
@@ -116,6 +117,11 @@ def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
         for name, content in contents.items()
     }
     return Route("/static/{name}", file, methods=["GET"]), addresses
+
+
+def is_secret(sent: str, secret: str) -> bool:
+    """Whether a browser has sent a secret, compared in the same time whatever it sent."""
+    return hmac.compare_digest(sent.encode("utf-8", "replace"), secret.encode())
 
 
 def set_cookie(response: Response, request: Request, name: str, key: str, life: float) -> None:
