@@ -23,7 +23,7 @@ from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import printable, shorten
 from pearl.lang.values import Value, as_text
-from pearl.models.base import Measured, Model, ModelError, Usage, env_number
+from pearl.models.base import Model, ModelError, TokenCounter, Usage, env_number
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.routing import Models, planner_of, readers_of, sampling_of
@@ -94,7 +94,7 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
         contexts = [context_for(reader, policy, window) for reader in readers_of(model)]
         least = min(contexts, key=lambda context: context.window or math.inf)
         return replace(least, learned=learned_window(model.identity))
-    own = model.window if isinstance(model, Measured) else None
+    own = model.window if isinstance(model, TokenCounter) else None
     if window and own and window > own:
         raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
     price = None if window or own else load_prices().get(model.name)
@@ -115,7 +115,7 @@ def planning_context(model: Model, context: Context) -> Context:
     """
     planner = planner_of(model)
     own = context if planner is model else context_for(planner)
-    if not (isinstance(planner, Measured) and own.window):
+    if not (isinstance(planner, TokenCounter) and own.window):
         return own
     return replace(own, window=max(own.window // 4, min(own.window, 2048)), reply=0)
 

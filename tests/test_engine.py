@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
-from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, Cached, PrefixWarmup
+from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, CacheLayer, PrefixWarmup
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttle
 from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
@@ -642,7 +642,7 @@ class Named:
 @clocked
 async def test_identical_calls_under_way_are_made_once():
     endpoint = Endpoint(0.01)
-    kept = Cached(endpoint, ReplyCache(), "", Named())
+    kept = CacheLayer(endpoint, ReplyCache(), "", Named())
     replies = await asyncio.gather(*(kept(request()) for _ in range(10)), kept(request("j")))
     replies.append(await kept(request()))
     assert endpoint.asked == 2
@@ -653,7 +653,7 @@ async def test_identical_calls_under_way_are_made_once():
     ("layer", "asked"),
     [
         (lambda ask: PrefixWarmup(ask), document()),
-        (lambda ask: Cached(ask, ReplyCache(), "", Named()), request()),
+        (lambda ask: CacheLayer(ask, ReplyCache(), "", Named()), request()),
     ],
 )
 @clocked
@@ -677,7 +677,7 @@ async def test_a_failure_is_shared_without_its_bill():
         await asyncio.sleep(0.005)
         raise error
 
-    kept = Cached(ask, replies, "", Named())
+    kept = CacheLayer(ask, replies, "", Named())
     tasks = [kept(request()) for _ in range(3)]
     errors = await asyncio.gather(*tasks, return_exceptions=True)
     assert [one.reason for one in errors] == ["request"] * 3
@@ -690,7 +690,7 @@ def test_a_failure_that_nobody_else_waits_for_is_not_complained_of():
 
     async def work() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
-        cached = Cached(scripted(ModelError("request", "No.")), ReplyCache(), "", Named())
+        cached = CacheLayer(scripted(ModelError("request", "No.")), ReplyCache(), "", Named())
         with pytest.raises(ModelError, match="No"):
             await cached(request())
 
@@ -703,5 +703,5 @@ def test_a_failure_that_nobody_else_waits_for_is_not_complained_of():
 async def test_a_call_that_another_process_makes_is_waited_for():
     endpoint, replies = Endpoint(0), ReplyCache(busy=3)
     replies.kept["k"] = Reply("theirs", kept=True)
-    reply = await Cached(endpoint, replies, "", Named())(request())
+    reply = await CacheLayer(endpoint, replies, "", Named())(request())
     assert (endpoint.asked, reply) == (0, Reply("theirs", kept=True))

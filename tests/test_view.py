@@ -28,7 +28,7 @@ from pearl.store.history import count_rows, list_runs, tag_run
 from pearl.store.store import open_store
 from pearl.store.tables import runs
 from pearl.viewer import job
-from pearl.viewer.app import Shown, application
+from pearl.viewer.app import ServedStore, application
 from pearl.viewer.render import View
 from pearl.viewer.serve import HEADERS
 from tests.conftest import PICTURES, keep_picture
@@ -50,7 +50,7 @@ def viewing(place: str = "store.db") -> Iterator[Browser]:
     told: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda *given: told.append(given[2]))
     try:
-        with served(application(Shown(engine, str(HOME), load_prices()), TOKEN)) as port:
+        with served(application(ServedStore(engine, str(HOME), load_prices()), TOKEN)) as port:
             browser = Browser(port)
             assert browser.get(f"/?token={TOKEN}").status == 303
             yield browser

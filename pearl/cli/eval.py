@@ -123,9 +123,9 @@ def eval_command(
     # Two that are one run could not stand side by side.
     identities = [job.identity for job, _ in jobs]
     for folder, identity in zip(options.sets, identities, strict=False):
-        first = options.sets[identities.index(identity)]
-        if folder != first:
-            raise InputError(f"{first} and {folder} show the methods the same plans: name one.")
+        earlier = options.sets[identities.index(identity)]
+        if folder != earlier:
+            raise InputError(f"{earlier} and {folder} show the methods the same plans: name one.")
     done = _do_all(_beside(jobs), quiet=options.as_json)
     _, settings = jobs[0]
     evaluations = [load_run(progress.run, settings.store, settings.prices) for progress in done]

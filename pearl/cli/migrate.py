@@ -49,13 +49,13 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         raise InputError(f"{len(files)} files: add --write to write each of them back.")
     if len(files) > 1 and options.output:
         raise InputError(f"{len(files)} files do not go into one: add --write in place of -o.")
-    done: list[_Rewritten] = []
+    done: list[_PlanMigration] = []
     for plan in plans:
         migrated = migrate(plan.source, library)
         source = Source(plan.source.name, migrated.text)
         findings = check(parse(source), library)
         errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
-        done.append(_Rewritten(plan, migrated, errors))
+        done.append(_PlanMigration(plan, migrated, errors))
     texts = {file: _text(file, done) for file in files}
     if in_place:
         rewritten = {_file(result.plan) for result in done if result.migrated.changes}
@@ -82,7 +82,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Rewritten:
+class _PlanMigration:
     """A plan, what became of it, and the errors that are left, as JSON data."""
 
     plan: Input
@@ -122,7 +122,7 @@ def _file(item: Input) -> str:
     return item.source.name.rpartition(":")[0] if item.row else item.source.name
 
 
-def _text(file: str, done: Sequence[_Rewritten]) -> str:
+def _text(file: str, done: Sequence[_PlanMigration]) -> str:
     """The file with those of the plans rewritten that it holds."""
     results = [result for result in done if _file(result.plan) == file]
     if not results[0].plan.row:

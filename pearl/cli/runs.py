@@ -304,12 +304,12 @@ def view_command(documents: str, port: int, options: Options) -> None:
         raise InputError(f"{documents} is no folder: name the one that documents are in.")
     from pearl.models.tokens import load_prices
     from pearl.store.database import shown_place
-    from pearl.viewer.app import Shown, application
+    from pearl.viewer.app import ServedStore, application
     from pearl.viewer.serve import address_of, listen, serve
 
     with open_existing(options.store) as engine, listen("127.0.0.1", port) as sock:
         cookie = f"pearl_view_{sock.getsockname()[1]}"
-        shown = Shown(engine, shown_place(engine), load_prices(), documents, cookie)
+        shown = ServedStore(engine, shown_place(engine), load_prices(), documents, cookie)
         token = secrets.token_urlsafe(32)
         link = f"{address_of(sock, '127.0.0.1', ())}/?token={token}"
         lines = [f"{shown.place} at {link}", "Ctrl-C stops."]

@@ -34,12 +34,12 @@ def tools_command() -> None:
 def check(path: str, options: Options) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. No tool is called; servers of
     tools are asked what they offer."""
-    from pearl.tools.declared import expand_server, read_tools, wrong_with
+    from pearl.tools.declared import expand_server, faults_of, read_tools
 
     file = read_tools(path)
     tools, mistakes = [], [*file.mistakes]
     for tool in file.tools:
-        wrong = wrong_with(tool)
+        wrong = faults_of(tool)
         try:
             tools += [tool] if wrong else expand_server(tool)
         except InputError as error:

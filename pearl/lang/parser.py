@@ -162,7 +162,7 @@ class _Reader:
             source=self.source,
         )
         if before or len({step.name for step in self.steps}) < len(self.steps):
-            plan = _told_apart(plan, before)
+            plan = _number_repeated(plan, before)
         if "#" in self.text:
             plan = _by_name(plan, self.numbers, before)
         if wraps:
@@ -205,7 +205,7 @@ def _step_in_note(text: str, step: ast.Step) -> Span | None:
     return Span(*match.span("name")) if match else None
 
 
-def _told_apart(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
+def _number_repeated(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
     """The plan with a number after each name that is given again and meant by no later reference.
 
     With a later reference, nobody knows which of the two is meant: the checker says so.

@@ -428,7 +428,7 @@ def _note(rules: _Rules) -> Symbol:
     return rules.add("NOTE", [(first, Chars(f"^{marks}", 0, rules.sizes.note - 1))])
 
 
-class _Held(NamedTuple):
+class _HeldStep(NamedTuple):
     """A step that later ones may take as what its output is, by its number."""
 
     step: int
@@ -454,10 +454,10 @@ class _Plans:
         self.steps = steps
         kinds = [kind for shape in self.shapes for kind in shape.params]
         self.held_types = {"any", "list", "pairs", *kinds}
-        self._states: dict[tuple[int, _Held | None], Symbol] = {}
-        self._calls: dict[int | _Held, list[tuple[Type | None, Symbol]]] = {}
+        self._states: dict[tuple[int, _HeldStep | None], Symbol] = {}
+        self._calls: dict[int | _HeldStep, list[tuple[Type | None, Symbol]]] = {}
 
-    def state(self, done: int, held: _Held | None = None) -> Symbol:
+    def state(self, done: int, held: _HeldStep | None = None) -> Symbol:
         """The rule for the rest of a plan after so many steps.
 
         Raises:
@@ -467,7 +467,7 @@ class _Plans:
             rest: list[Alternative] = []
             for kind, call in [*self._known(done), *(self._known(held) if held else ())]:
                 if kind:
-                    rest.append((call, self._end(done + 1, _Held(done + 1, kind))))
+                    rest.append((call, self._end(done + 1, _HeldStep(done + 1, kind))))
                 if held or not kind:
                     rest.append((call, self._end(done + 1, held)))
             if not rest:
@@ -477,7 +477,7 @@ class _Plans:
             self._states[done, held] = self.rules.add("step", [step])
         return self._states[done, held]
 
-    def _end(self, done: int, held: _Held | None) -> Symbol:
+    def _end(self, done: int, held: _HeldStep | None) -> Symbol:
         """The rule for what follows a step's call: its note, and the next step or the end."""
         note = self.rules.add("note", [(), (" : ", _note(self.rules))])
         newline = self.rules.add("newline", [(), ("\n",)])
@@ -487,7 +487,7 @@ class _Plans:
             ends.append((note, "\n", self.state(done, held)))
         return self.rules.add("end", ends)
 
-    def _known(self, of: int | _Held) -> list[tuple[Type | None, Symbol]]:
+    def _known(self, of: int | _HeldStep) -> list[tuple[Type | None, Symbol]]:
         """The calls after so many steps, or with a held one as what it is, each made once.
 
         They go by the type of their output; None where it is not worth holding.

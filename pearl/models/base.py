@@ -219,7 +219,7 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Measured(Protocol):
+class TokenCounter(Protocol):
     """A model that knows how much fits it, and counts in its own vocabulary."""
 
     window: int

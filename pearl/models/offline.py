@@ -333,7 +333,7 @@ def choose(call: MapAnswer) -> str:
     has says nothing. Where the question asks for what is not so, it is the
     option that the answer bears out least. Ties go to the first option. None
     fits but one whose whole text the answer holds, and no other's, in the
-    sentence that has most words of the question (`_told`).
+    sentence that has most words of the question (`_is_stated`).
     """
     question = set(words(call.question))
     options = [set(words(option)) - question for option in call.options]
@@ -350,26 +350,26 @@ def choose(call: MapAnswer) -> str:
     ]
     unlike = asks_for_what_is_not_so(call.question)
     chosen = scores.index(min(scores) if unlike else max(scores))
-    held = [option for option in call.options if _spaced(option) in _spaced(call.answer)]
-    told = held == [call.options[chosen]] and _told(held[0], question, call)
+    held = [option for option in call.options if _padded(option) in _padded(call.answer)]
+    told = held == [call.options[chosen]] and _is_stated(held[0], question, call)
     return letter(chosen) if told or call.best else "none"
 
 
-def _told(option: str, question: set[str], call: MapAnswer) -> bool:
+def _is_stated(option: str, question: set[str], call: MapAnswer) -> bool:
     """Whether the answer's lines with most of a question's words, and enough of them, hold an
     option, ask nothing and are not negated where the question is not."""
     lines = call.answer.splitlines()
     shares = [len(question.intersection(words(line))) for line in lines]
     best = [line for line, share in zip(lines, shares, strict=True) if share == max(shares)]
     return max(shares, default=0) >= HELD * len(question) and all(
-        _spaced(option) in _spaced(line)
+        _padded(option) in _padded(line)
         and not line.rstrip().endswith("?")
         and not _denies(line, call.question)
         for line in best
     )
 
 
-def _spaced(text: str) -> str:
+def _padded(text: str) -> str:
     """A text's words, in lower case and with a space on either side of each."""
     return " ".join(("", *re.findall(r"[^\W_]+", text.casefold()), ""))
 
@@ -423,14 +423,14 @@ _FORMS: tuple[tuple[str, str, str, Type], ...] = (
 def propose(call: MineActions) -> str:
     """At most one new action for the question, or ``None`` where the seeds will do."""
     question = read_question(call.question)
-    action = _named(question) or _formed(question)
+    action = _action_of_thing(question) or _action_of_form(question)
     taken_names = {tuple(stems(name.lower().split("_"))) for name in call.library.every_name()}
     if action is None or tuple(stems(action.name.lower().split("_"))) in taken_names:
         return "None"
     return f"- {print_action(action)}"
 
 
-def _formed(question: Question) -> Action | None:
+def _action_of_form(question: Question) -> Action | None:
     """The action for a question's form."""
     for pattern, thing, doc, returns in _FORMS:
         if re.search(pattern, question.sentence, re.IGNORECASE):
@@ -444,7 +444,7 @@ def _name(words: Sequence[str]) -> str:
     return "_".join(("FIND", *words)).upper()
 
 
-def _named(question: Question) -> Action | None:
+def _action_of_thing(question: Question) -> Action | None:
     """The action that finds the thing a question names: the purpose of X, the conflict of X, Y."""
     text = question.sentence[:1].lower() + question.sentence[1:]
     match = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)

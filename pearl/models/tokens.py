@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError
-from pearl.models.base import Measured, Model, Usage, env_number
+from pearl.models.base import Model, TokenCounter, Usage, env_number
 from pearl.prompts.calls import Message
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def counter(model: str) -> Callable[[str], int]:
 
 def counter_of(model: Model) -> Callable[[str], int]:
     """What counts the tokens of a model's texts: the model itself where it can."""
-    return model.count if isinstance(model, Measured) else counter(model.name)
+    return model.count if isinstance(model, TokenCounter) else counter(model.name)
 
 
 @lru_cache(maxsize=256)

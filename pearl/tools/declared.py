@@ -234,7 +234,7 @@ def load_tools(
     """
     file = read_tools(path)
     values = os.environ if environment is None else environment
-    mistakes = [*file.mistakes, *(line for tool in file.tools for line in wrong_with(tool, values))]
+    mistakes = [*file.mistakes, *(line for tool in file.tools for line in faults_of(tool, values))]
     if mistakes:
         more = f" {len(mistakes) - 1} more: pearl tools check {path}" if mistakes[1:] else ""
         raise InputError(f"{path}: {mistakes[0]}{more}")
@@ -285,7 +285,7 @@ async def _calculate(arguments: Mapping[str, Any]) -> str:
     return calculate(arguments["expression"])
 
 
-def wrong_with(declared: Declaration, environment: Mapping[str, str] = os.environ) -> list[str]:
+def faults_of(declared: Declaration, environment: Mapping[str, str] = os.environ) -> list[str]:
     """What keeps a tool from being called that its file does not show, a line each."""
     name = declared.tool.name
     wrong = []

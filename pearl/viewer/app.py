@@ -64,7 +64,7 @@ STATIC = tuple(("pearl.viewer", name) for name in ("style.css", "view.js", "htmx
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ServedStore:
     """What is served.
 
     Args:
@@ -82,7 +82,7 @@ class Shown:
     cookie: str = "pearl_view"
 
 
-def runs_page(shown: Shown, view: View) -> str:
+def runs_page(shown: ServedStore, view: View) -> str:
     """The runs that are asked for, the last one first."""
     least, most = (None if share is None else share / 100 for share in map(view.number, _SHARE))
     # Which run the page is to begin behind.
@@ -115,7 +115,7 @@ def runs_page(shown: Shown, view: View) -> str:
     )
 
 
-def one_page(shown: Shown, view: View, name: str) -> str:
+def one_page(shown: ServedStore, view: View, name: str) -> str:
     """A run, or with an item in the query one row of it.
 
     Raises:
@@ -127,7 +127,7 @@ def one_page(shown: Shown, view: View, name: str) -> str:
     return run_page(shown.engine, run, item, shown.prices, shown.documents, view)
 
 
-def diff_page(shown: Shown, view: View) -> str:
+def diff_page(shown: ServedStore, view: View) -> str:
     """Two runs of one kind side by side; of jobs the rows that came to different ends first.
 
     Raises:
@@ -181,7 +181,7 @@ PAGES: Mapping[str, Callable[..., str]] = {
 """Pages by their paths; the parts of a path that have names are arguments."""
 
 
-def application(shown: Shown, token: str) -> ASGIApp:
+def application(shown: ServedStore, token: str) -> ASGIApp:
     """What answers, for a server that this machine alone reaches.
 
     Args:

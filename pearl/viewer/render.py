@@ -145,7 +145,7 @@ def _environment() -> Environment:
         percent=percent,
         count=number,
         counted=counted,
-        took=_took,
+        took=_duration,
         moment=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),
         short=shorten,
         title_of=title_of,
@@ -167,7 +167,7 @@ def _harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
     return printable_lines(value).translate(_NO_CHARACTERS) if type(value) is str else value
 
 
-def _took(seconds: float | None) -> str:
+def _duration(seconds: float | None) -> str:
     """``0.42 s``, ``12.3 s``, ``3 min 20 s``: a time that something took."""
     if seconds is None:
         return NONE

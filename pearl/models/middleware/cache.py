@@ -79,7 +79,7 @@ async def read_or_make(
 
 
 @dataclass(frozen=True)
-class Cached:
+class CacheLayer:
     """Answers from the cache; identical calls under way are made once (single flight).
 
     Args:

@@ -19,7 +19,7 @@ from pearl.lang.source import InputError
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
-from pearl.models.middleware.cache import Cached, Keep, PrefixWarmup, ReplyCache, read_or_make
+from pearl.models.middleware.cache import CacheLayer, Keep, PrefixWarmup, ReplyCache, read_or_make
 from pearl.models.middleware.rate_limit import (
     CEILING,
     FIRST,
@@ -230,7 +230,7 @@ def start_engine(
         ask = Throttle(ask, limiter, requests, tokens, expect)
         ask = PrefixWarmup(Retry(ask, limiter, limits.tries, limits.max_wait))
         if replies is not None:
-            ask = Cached(ask, replies, scope, member, limiter.sleep)
+            ask = CacheLayer(ask, replies, scope, member, limiter.sleep)
         layers[id(member)] = ask
     breaker = CircuitBreaker(model, layers, limiters)
     return Engine(breaker, model, tuple(limiters.values()), replies, constrain, scope)
