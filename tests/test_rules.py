@@ -216,6 +216,17 @@ def test_a_fix_that_would_do_harm_is_left_out() -> None:
     assert '"Brown"' in fix(Source("x", text), LIBRARY, unsafe=True).text
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a = FIND_REASON(CTX) b) : Find why\n", 'a = FIND_EVENT(FIND_EVENT(CTX, "it") : Find it\n'],
+)
+def test_no_fix_is_promised_where_a_bracket_says_that_more_is_wrong(text: str) -> None:
+    assert [one.fix for one in check(parse(text), LIBRARY) if one.code in ("PRL104", "PRL112")] == [
+        None
+    ]
+    assert fix(Source("x", text), LIBRARY, unsafe=True).text == text
+
+
 def test_a_long_list_of_names_is_cut() -> None:
     steps = "".join(f'{n}. a{n} = FIND_EVENT(CTX, "{n}")\n' for n in range(100))
     found = check(parse(steps + "last = FIND_EVENT(CTX, b)\n"), LIBRARY)

@@ -17,6 +17,8 @@ Fix
     Safe: puts the colon in, unless another call follows; takes out a comma before it.
 """
 
+from itertools import accumulate
+
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
 
 _CALL = pattern(r"=\s*\w+\s*\(")
@@ -35,11 +37,13 @@ def explain(broken: Broken) -> Diagnostic | None:
         taken = Fix(f'take out "{text[mark]}"', (Edit(Span(mark, mark + 1), ""),))
         found = f'"{text[mark]}" stands between the call and its note.'
         return RULE(Span(mark, mark + 1), found, help=f'Take out "{text[mark]}".', fix=taken)
-    plain = broken.before == "CLOSE" and broken.got == "NAME"
+    # A bracket that nothing behind the call opens says that the call goes on.
+    over = min(accumulate((mark == "(") - (mark == ")") for mark in rest), default=0) < 0
+    plain = broken.before == "CLOSE" and broken.got == "NAME" and not over
     return RULE(
         broken.at,
         f"{shorten(rest, 30)} follows the call without a colon.",
-        help="Write ACTION(…) : note.",
+        help=f"{'Take out the first ), or write' if over else 'Write'} ACTION(…) : note.",
         fix=Fix('put in ":"', (Edit(Span(at, at), ": "),)) if plain else None,
     )
 

@@ -32,12 +32,15 @@ def explain(broken: Broken) -> Diagnostic | None:
         start -= 1
     name = text[start:opening].strip()
     end = call_end(text, opening, broken.span.end)
+    # Where the inner call takes the other's bracket, the other would have none.
+    outer = call_end(text, text.rfind("(", broken.span.start, start), broken.span.end)
+    own_step = broken.name and end > 0 and (outer > end or broken.kind == "return")
     return RULE(
         Span(start, end if end > 0 else broken.span.end),
         f"{name}(…) is called inside another call.",
         help=f"Give {name}(…) a step of its own, and use that step's name here.",
         data={"action": name},
-        fix=_fix(broken, Span(start, end)) if end > 0 and broken.name else None,
+        fix=_fix(broken, Span(start, end)) if own_step else None,
     )
 
 

@@ -32,7 +32,7 @@ _MOST = 30
 
 def check(view: PlanView) -> Findings:
     for ref in view.template_refs:
-        if ref.name == DOCUMENT:
+        if ref.name.casefold() == DOCUMENT.casefold():
             yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
         elif ref.name not in view.defined and ref.name not in view.broken_names:
             near = _nearest_ref(view, ref)
