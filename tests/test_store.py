@@ -474,8 +474,8 @@ class TestCache:
     def test_pruning_leaves_what_a_journal_needs(self, place: str):
         with opened(place) as store:
             _, new = self.filled(store)
-            assert cache.prune(store.engine, 50.0) == cache.Pruned(0, 0)
-            assert cache.prune(store.engine, 1000.0) == cache.Pruned(1, 2)
+            assert cache.prune(store.engine, 50.0) == cache.PruneCounts(0, 0)
+            assert cache.prune(store.engine, 1000.0) == cache.PruneCounts(1, 2)
             assert [one.name for one in list_runs(store.engine, time.time())] == [new]
             found = find_run(store.engine, new, place, time.time())
             values = [entry.value for entry in read_entries(store.engine, found, None)]
@@ -488,7 +488,7 @@ class TestCache:
         """A reply comes before the journal's line on it."""
         with opened(place) as store:
             run(kept(store, "k"))
-            assert cache.prune(store.engine, time.time() - 60) == cache.Pruned(0, 0)
+            assert cache.prune(store.engine, time.time() - 60) == cache.PruneCounts(0, 0)
 
     def test_stats(self, place: str):
         with opened(place) as store:

@@ -168,6 +168,6 @@ def _read(operator: str, question: str) -> tuple[Operation, Arg, tuple[str, ...]
         operation, argument = read_hop(Hop(operator, "", question))
     except HopError:
         return None
-    named = list(refs(argument))
-    over = next((ref.name for ref in named if ref.mode), "")
-    return operation, argument, tuple(ref.name for ref in named), over
+    references = list(refs(argument))
+    over = next((ref.name for ref in references if ref.mode), "")
+    return operation, argument, tuple(ref.name for ref in references), over

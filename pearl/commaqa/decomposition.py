@@ -272,14 +272,14 @@ def read_hop(hop: Hop) -> tuple[Operation, Arg]:
     operation = read_operation(hop.operator)
     if operation is None:
         raise HopError(f"({hop.operator}) is no operator of the paper's Tables 1 and 2.")
-    named = references(hop.question)
+    numbers = references(hop.question)
     over = None
     if operation.mode is not Mode.PLAIN:
-        over = operation.of or next(iter(named), None)
-        if over not in named:
+        over = operation.of or next(iter(numbers), None)
+        if over not in numbers:
             reference = f"#{over}" if over else "an answer such as #1"
             raise HopError(f"({hop.operator}) needs {reference} in its question: {hop.question}")
-    if not named:
+    if not numbers:
         return operation, Literal(hop.question)
     parts: list[str | Ref] = []
     for at, part in enumerate(REFERENCE.split(hop.question)):

@@ -62,7 +62,7 @@ def _turns(random: Random) -> _Turn:
     return turn
 
 
-class _Asking:
+class _QuestionMaker:
     """A world that a theory can be asked of; ``turn`` decides the words, ``random`` all else."""
 
     def __init__(self, schema: Schema, theory: Theory, random: Random, turn: _Turn) -> None:
@@ -261,9 +261,9 @@ def generate(
     while done < questions:
         waiting = waiting or random.sample(range(len(theories)), len(theories))
         first = waiting[0]
-        asking = _Asking(schema, theories[first], random, turn)
+        maker = _QuestionMaker(schema, theories[first], random, turn)
         most = min(schema.questions, questions - done)
-        generated = asking.questions(theories, waiting, most)
+        generated = maker.questions(theories, waiting, most)
         fruitful |= generated.keys()
         if waiting[:1] == [first]:
             # Another world may do for it; the others should not wait for that.
@@ -280,10 +280,10 @@ def generate(
                 row["id"] = blake2b(name.encode(), digest_size=8).hexdigest()
                 row["held_out"] = [pair for pair in row["pairs"] if tuple(pair) in held]
             yield {
-                "kb": asking.world.kb,
-                "context": " ".join(asking.world.sentences.values()),
-                "per_fact_context": dict(asking.world.sentences),
-                "pred_lang_config": asking.world.language(schema),
+                "kb": maker.world.kb,
+                "context": " ".join(maker.world.sentences.values()),
+                "per_fact_context": dict(maker.world.sentences),
+                "pred_lang_config": maker.world.language(schema),
                 "qa_pairs": rows,
                 "generated": {**source, "held_out": [list(pair) for pair in held]},
             }
@@ -294,9 +294,9 @@ def _check_fruitful(schema: Schema, seeds: str, theory: Theory) -> None:
     random = Random(f"{seeds}/{theory.name}")  # noqa: S311 - data, not secrets
     reason = "no world has one way alone for each of its pieces"
     for _ in range(_WORLDS):
-        asking = _Asking(schema, theory, random, _turns(random))
-        if asking.can_ask(theory):
-            question = asking.question(0, theory)
+        maker = _QuestionMaker(schema, theory, random, _turns(random))
+        if maker.can_ask(theory):
+            question = maker.question(0, theory)
             if not isinstance(question, str):
                 return
             reason = question
@@ -349,7 +349,7 @@ def figures(worlds: Iterable[World]) -> dict[str, Any]:
     }
 
 
-class _Watching(Agents):
+class _RecordingAgents(Agents):
     """Agents of whom it is known what they were asked, and which facts they looked up."""
 
     def __init__(self, world: World) -> None:
@@ -379,7 +379,7 @@ def agent_pairs(world: World) -> Iterator[dict[str, Any]]:
     Yields:
         ``world``, ``agent``, ``question``, ``answer``, and ``facts``, in words, that it rests on.
     """
-    agents = _Watching(world)
+    agents = _RecordingAgents(world)
     for template in world.language.templates:
         valid = [sorted(world.entities.get(kind, ())) for _, kind in template.inputs]
         slots = [slot for slot, _ in template.inputs]

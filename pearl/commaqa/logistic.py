@@ -150,8 +150,8 @@ def _fit(
     fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     for move, weights in zip(moves, fitted.x.reshape(shape).T, strict=True):
         *column, bias = [round(float(weight), 2) for weight in weights]
-        named = zip(repeated, column, strict=True)
-        phrases = {feature: weight for feature, weight in named if abs(weight) >= 0.05}
+        weighted = zip(repeated, column, strict=True)
+        phrases = {feature: weight for feature, weight in weighted if abs(weight) >= 0.05}
         yield HopClassifier(move, scope, bias, phrases)
 
 

@@ -384,8 +384,8 @@ def _ways(
         key = f"way {number}"
         texts = _Table(table.path, table.place, {key: entry}).get(key, "texts")
         ways.append(_steps(table, key, texts, len(holes), asks))
-    looked = [{asks[step.ask].relation for step in steps} - {""} for steps in ways]
-    for (at, mine), (other, theirs) in permutations(enumerate(looked, 1), 2):
+    relations = [{asks[step.ask].relation for step in steps} - {""} for steps in ways]
+    for (at, mine), (other, theirs) in permutations(enumerate(relations, 1), 2):
         message = f"way {at} looks up nothing that way {other} does not."
         table.check(mine - theirs, message, "ways")
     return tuple(ways)

@@ -137,10 +137,10 @@ def _nodes(schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]
         if piece.gives not in gives or f"piece {piece.name}" in used:
             continue
         for way, steps in enumerate(piece.ways):
-            looked = schema.looked_up(steps)
-            if len(steps) > most or looked & used:
+            relations = schema.looked_up(steps)
+            if len(steps) > most or relations & used:
                 continue
-            below = used | looked | {f"piece {piece.name}"}
+            below = used | relations | {f"piece {piece.name}"}
             inner: list[list[Node | str]] = []
             for hole in piece.holes:
                 nodes = _nodes(schema, hole.gives, most - len(steps), below)
@@ -170,8 +170,8 @@ def _theory(schema: Schema, root: Node) -> Theory | None:
                 f"{place}: {call.ask} goes over items, and is given a thing: leave its operator "
                 "away, or take no kind."
             )
-    looked = (schema.looked_up(node.piece.ways[node.way]) for node in root.nodes)
-    return Theory(root, tuple(calls), tuple(leaves), frozenset().union(*looked))
+    relations = (schema.looked_up(node.piece.ways[node.way]) for node in root.nodes)
+    return Theory(root, tuple(calls), tuple(leaves), frozenset().union(*relations))
 
 
 def _flatten(node: Node | str, calls: list[Call], leaves: list[str]) -> int:
@@ -380,13 +380,13 @@ def _chosen_relations(theory: Theory, schema: Schema, random: Random) -> frozens
     present = set(theory.relations)
     gone: set[str] = set()
     for piece in pieces:
-        looked = [schema.looked_up(way) for way in piece.ways]
-        open_ways = [at for at, needed in enumerate(looked) if not needed & gone]
+        relations = [schema.looked_up(way) for way in piece.ways]
+        open_ways = [at for at, needed in enumerate(relations) if not needed & gone]
         if not open_ways:
             continue
         way = ways[piece.name] if piece.name in ways else random.choice(open_ways)
-        present |= looked[way]
-        for at, needed in enumerate(looked):
+        present |= relations[way]
+        for at, needed in enumerate(relations):
             if at != way and not needed & gone and needed - present:
                 gone.add(random.choice(sorted(needed - present)))
     return frozenset(schema.relations) - gone

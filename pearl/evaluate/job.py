@@ -387,12 +387,12 @@ def _last(engine: Engine, place: str, now: float) -> Sequence[RunRow]:
     last = list_runs(engine, now, 1, RunFilter(kind="eval"))
     if not last:
         batches = list_runs(engine, now, 1, RunFilter(kind="batch"))
-        told = "".join(f" The last batch's report is pearl report {one.name}." for one in batches)
-        raise InputError(f"There is no evaluation in {place}: make one with pearl eval.{told}")
+        hint = "".join(f" The last batch's report is pearl report {run.name}." for run in batches)
+        raise InputError(f"There is no evaluation in {place}: make one with pearl eval.{hint}")
     [run] = last
     known = run.head["evaluation"].get(BESIDE, ()) if run.ended is not None else ()
     every = (latest(engine, fingerprint, now) for fingerprint in known)
-    return [one for one in every if one is not None and one.ended is not None] or [run]
+    return [other for other in every if other is not None and other.ended is not None] or [run]
 
 
 def _loaded(run: RunRow, rows: Sequence[dict[str, Any]], prices: Prices) -> Evaluation:

@@ -268,7 +268,7 @@ def comparison_rows(
     first, *others = evaluation.methods
     base = scores(first)
     compared = {method: compare(base, scores(method)) for method in others}
-    corrected = iter(holm([found.p for found in compared.values() if found]))
+    corrected = iter(holm([result.p for result in compared.values() if result]))
 
     def row(method: str) -> Row:
         comparison = compared.get(method)

@@ -47,7 +47,7 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneCounts:
     """The numbers of runs and of replies that were deleted."""
 
     runs: int
@@ -77,7 +77,7 @@ def stats(engine: Engine) -> Stats:
         return Stats(models, journals, lines, saved, size)
 
 
-def prune(engine: Engine, before: float) -> Pruned:
+def prune(engine: Engine, before: float) -> PruneCounts:
     """Let go of runs that were last alive before a moment, in seconds since 1970, and of replies
     that no run is left for."""
     old = select(runs.c.id).where(runs.c.seen < before)
@@ -95,7 +95,7 @@ def prune(engine: Engine, before: float) -> Pruned:
         whole = engine.execution_options(isolation_level="AUTOCOMMIT")
         with usable(engine), whole.connect() as connection:
             connection.connection.cursor().execute("VACUUM")
-    return Pruned(gone, let_go)
+    return PruneCounts(gone, let_go)
 
 
 _EXPORTED = ("key", "text", "complete", "model", "identity")
