@@ -27,11 +27,11 @@ from pearl.evaluate.results import (
 )
 from pearl.evaluate.supporting_facts import form, machine_measures
 from pearl.jobs.scoring import GRADING
-from pearl.jobs.workers import Task, internal_error
+from pearl.jobs.workers import Task, failure_of
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
-from pearl.models.base import Model, ModelError, Usage
+from pearl.models.base import Model, Usage
 from pearl.models.routing import Models, planner_of, readers_of
 from pearl.models.tokens import Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
@@ -135,12 +135,8 @@ class Trials:
                 return {**row, "labels": labels}
             outcome, score, measures = await self._try(method, example, session)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
-            foreseen = isinstance(raised, RunError | ModelError | InputError)
-            error = raised if foreseen else internal_error(raised)
-            reason = "input" if isinstance(error, InputError) else "reply"
-            reason = error.reason if isinstance(error, ModelError) else reason
-            message = str(error)
-            failure = {"reason": reason, "message": message, "steps": []}
+            failure = failure_of(raised)
+            message = failure["message"]
             row |= {"status": "failed", "error": failure}
             if method is None:
                 return row

@@ -20,14 +20,14 @@ from pearl.answer import (
 )
 from pearl.jobs.job import Job
 from pearl.jobs.questions import Question, QuestionIndex, QuestionTask, refuse
-from pearl.jobs.workers import Task, internal_error
+from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, check_writable
 from pearl.lang.values import digest
-from pearl.models.base import Model, ModelError, Usage
+from pearl.models.base import Model, Usage
 from pearl.models.embeddings import choose_embedding
 from pearl.models.routing import planner_of, with_library
 from pearl.prompts.calls import Demonstration
@@ -161,35 +161,18 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         elif question.gold:
             correct = holds(conclusion(reply.text), question.gold)
         return _row(question, "answered", correct) | {name: data[name] for name in shown}
-    except (RunError, ModelError, InputError) as error:
-        return _failed_row(question, session.journal, error)
     except Exception as error:  # noqa: BLE001 - whatever it is, others go on
-        return _failed_row(question, session.journal, internal_error(error))
+        return _failed_row(question, session.journal, error)
 
 
-def _failed_row(
-    question: Question, journal: Journal, error: RunError | ModelError | InputError
-) -> dict[str, Any]:
+def _failed_row(question: Question, journal: Journal, error: Exception) -> dict[str, Any]:
     """The row of a question without an answer: why, and how far it came."""
-    steps: Sequence[Any] = ()
-    # The class of what went wrong: the model's reason where there is one, else whose fault.
-    if isinstance(error, ModelError):
-        reason = error.reason
-    elif isinstance(error, InputError):
-        reason = "input"
-    else:
-        steps = error.failures
-        reason = "plan" if error.diagnostics else steps[0].reason if steps else "reply"
     plans = [entry.value for entry in journal.entries if entry.path == "plan"]
     done = calls_made(journal.entries)
     return {
         # Accuracies count a question without an answer as wrong.
         **_row(question, "failed", False if question.gold else None),
-        "error": {
-            "reason": reason,
-            "message": str(error),
-            "steps": [asdict(step) for step in steps],
-        },
+        "error": failure_of(error),
         "plan": plans[-1] if plans else question.plan or None,
         "calls": len(done),
         "usage": asdict(sum((entry.usage for entry in done), Usage())),

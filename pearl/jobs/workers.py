@@ -22,6 +22,8 @@ from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import NO_PRICES, Prices, dollars
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import Context
+from pearl.runtime.executor import StepFailure
+from pearl.runtime.loop import RunError
 from pearl.runtime.telemetry import tell
 from pearl.store.history import Totals
 from pearl.store.store import Store, storable
@@ -310,6 +312,24 @@ def internal_error(error: BaseException) -> ModelError:
     return ModelError("internal", message)
 
 
+def failure_of(error: Exception) -> dict[str, Any]:
+    """What a row says of why it has no answer, as JSON data: reason, message, and lost steps.
+
+    The reason is the model's where it has one, else whose fault it is.
+    """
+    steps: Sequence[StepFailure] = ()
+    if isinstance(error, ModelError):
+        reason = error.reason
+    elif isinstance(error, InputError):
+        reason = "input"
+    elif isinstance(error, RunError):
+        steps = error.failures
+        reason = "plan" if error.diagnostics else steps[0].reason if steps else "reply"
+    else:
+        return failure_of(internal_error(error))
+    return {"reason": reason, "message": str(error), "steps": [asdict(step) for step in steps]}
+
+
 @dataclass(frozen=True)
 class WorkerPool:
     """Coroutines that do tasks side by side.
@@ -376,8 +396,8 @@ class WorkerPool:
                 session = Session(engine, journal, self.context, planning=planning)
                 row = await self.work(task, session)
             except Exception as error:  # noqa: BLE001 - whatever it is, others go on
-                failed = {"reason": "internal", "message": str(internal_error(error)), "steps": []}
-                row = {"id": task.id, "status": "failed", "error": failed}
+                failure = failure_of(internal_error(error))
+                row = {"id": task.id, "status": "failed", "error": failure}
             finally:
                 progress.running -= 1
                 tell("question", journal, engine.model, task.id)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.answer import Session, heading
 from pearl.jobs.job import Job
 from pearl.jobs.questions import comparable, question_rows, refuse
-from pearl.jobs.workers import Task, TaskList
+from pearl.jobs.workers import Task, TaskList, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
@@ -201,8 +201,7 @@ async def mine_question(seeds: Library, task: Task[str], session: Session) -> di
     try:
         reply = await session.caller()(MineActions(question, seeds), "mine")
     except ModelError as error:
-        reason = {"reason": error.reason, "message": str(error), "steps": []}
-        return {**row, "status": "failed", "error": reason}
+        return {**row, "status": "failed", "error": failure_of(error)}
     return {**row, "status": "answered", **read_proposals(reply.text)}
 
 

@@ -20,7 +20,7 @@ from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import QuestionIndex, QuestionTask
 from pearl.jobs.scoring import Scorer
-from pearl.jobs.workers import Task
+from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
@@ -92,8 +92,7 @@ async def refine(
             )
             call = RefinePlan(write, shown, outputs, judgement)
     except ModelError as error:
-        reason = {"reason": error.reason, "message": str(error), "steps": []}
-        return {**row, "status": "failed", "error": reason, "tries": tries}
+        return {**row, "status": "failed", "error": failure_of(error), "tries": tries}
     accepted = bool(tries) and not tries[-1]["judgement"]
     session.journal.decide("accepted", accepted)
     return {**row, "status": "answered", "correct": accepted, "tries": tries}
