@@ -397,6 +397,34 @@ def test_a_strategy_that_goes_on_reads_the_same_parts():
     assert list(returns(finished)) == ["MERGE_FIND_CHARACTER"]
 
 
+@pytest.mark.parametrize("policy", ["auto", "retrieve"])
+@pytest.mark.parametrize("last", [
+    'b = FIND_RELATION(CTX, a, "y") : two',
+    "b = RATE(a) : two",
+    "v = VALUES(a) : what they gave\n4. b = RATE(v) : two",
+])  # fmt: skip
+def test_what_many_items_gave_is_condensed_where_it_is_too_long(last: str, policy: str):
+    declared = "New actions:\n- RATE(X) : Say what X comes to.\n\n" if "RATE" in last else ""
+    plan = f"""\
+{declared}1. parts = PARTS(CTX, 32) : Cut
+2. a = FIND_CHARACTER(each parts, "x") : one
+3. {last}
+"""
+    context = window(1000, policy)
+
+    def reply(call: ExecuteStep) -> str:
+        assert context.holds(render(call))
+        return "word " * (5 if call.step.name == "b" else 95)
+
+    finished, model, journal = run(plan, context, ask=Scripted(reply))
+    assert finished.text.startswith("word")
+    taken = f"{'v' if '(v)' in last else 'a'}_condensed"
+    assert [name for name in names(finished) if "condensed" in name] == [taken, f"{taken}_2"]
+    paths = [request.path for request in model.asked]
+    assert len(paths) == len(set(paths))
+    replays(journal, finished.text)
+
+
 def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
     plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_RELATION(CTX, a, "y") : two'
     with pytest.raises(RunError, match="Step a has no output: Its prompt has") as caught:

@@ -243,15 +243,20 @@ def parts(args: Sequence[Given]) -> Value:
 
 
 def groups(args: Sequence[Given]) -> Value:
-    """Neighbouring pairs together, in so many groups, as pairs of pairs."""
-    items = _pairs(args[0].value, "GROUPS").items
-    number = min(_number(args[1].value, "GROUPS"), len(items))
-    ends = [round(at * len(items) / number) for at in range(number + 1)] if number else []
+    """Neighbouring pairs, or items of a list, together in so many groups, as pairs of such."""
+    given = args[0].value
+    whole = given if isinstance(given, list) else _pairs(given, "GROUPS").items
+    number = min(_number(args[1].value, "GROUPS"), len(whole))
+    ends = [round(at * len(whole) / number) for at in range(number + 1)] if number else []
     grouped: list[tuple[Value, Value]] = []
     for start, end in pairwise(ends):
-        first, last = items[start][0], items[end - 1][0]
-        name = first if end == start + 1 else f"{as_text(first)} to {as_text(last)}"
-        grouped.append((name, Pairs(items[start:end])))
+        if isinstance(given, list):
+            grouped.append((f"items {start + 1} to {end}", given[start:end]))
+            continue
+        items = _pairs(given, "GROUPS").items[start:end]
+        first, last = items[0][0], items[-1][0]
+        name = first if len(items) == 1 else f"{as_text(first)} to {as_text(last)}"
+        grouped.append((name, Pairs(items)))
     return Pairs(tuple(grouped))
 
 
@@ -284,7 +289,7 @@ _TAKES: Mapping[str, tuple[tuple[Type, ...], ...]] = MappingProxyType(
         "count": (("list", "pairs"),),
         "item": (("list", "text"), ("number", "text")),
         "parts": (("number",),),
-        "groups": (("pairs",), ("number",)),
+        "groups": (("list", "pairs"), ("number",)),
     }
 )
 

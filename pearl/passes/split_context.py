@@ -46,6 +46,14 @@ FINDINGS = "FINDINGS"
 
 _CUT = "Cut the document into parts that fit the window"
 _WORDS = ("text", "any")
+CONDENSE = ast.Action(
+    "CONDENSE_FINDINGS",
+    (ast.Param(FINDINGS),),
+    "text",
+    "FINDINGS holds, in order, some of what one step of a longer plan gave. Make one shorter "
+    "report of it, from which a later step can be carried out: keep names, figures and what each "
+    "belongs to, say what is repeated once, and add nothing.",
+)
 
 _REPORT = (
     "Report what CTX, one part of a longer document, holds that bears on the task below, with "
@@ -78,6 +86,38 @@ def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()
         return _Split(plan, library, parts, groups).rewrite(names)
 
     return Pass("split-context", Safety.UNSAFE, rewrite, __doc__)
+
+
+def condense(plan: ast.Plan, name: str, groups: Sequence[int], start: int) -> ast.Plan:
+    """The plan with a long list or pairs condensed for the steps that take it whole.
+
+    Args:
+        plan: a sound plan.
+        name: the step that gives the list or pairs.
+        groups: into how many groups its items are put, each made one report by a model, and into
+            how many these again, and so on.
+        start: the number of steps that stay as they are.
+    """
+    split = _Split(plan, Library((), {}).with_declared(plan.declares), 1, ())
+    action, last = split._declared(CONDENSE), name
+    added: list[ast.Step] = []
+    for number in groups:
+        together, joined = split._fresh(f"{name}_groups"), split._fresh(f"{name}_condensed")
+        cut = (ast.Ref(last), ast.Literal(number))
+        each = (ast.Ref(together, ast.Mode.EACH_VALUES),)
+        note = f"Make one report of each group of what {name} gave"
+        added.append(ast.Step(together, "GROUPS", cut, f"Group what {name} gave"))
+        added.append(ast.Step(joined, action, each, note))
+        last = joined
+    steps = list(plan.steps[:start])
+    for step in plan.steps[start:]:
+        taken = [ref for ref in ast.step_refs(step) if ref.name == name]
+        whole = bool(taken) and all(ref.mode is ast.Mode.PLAIN for ref in taken)
+        if whole:
+            steps += added
+            added = []
+        steps.append(ast.renamed(step, {name: last}) if whole else step)
+    return replace(plan, steps=tuple(steps), declares=tuple(split.declares))
 
 
 def reading_place(step: ast.Step, action: ast.Action | None) -> int | None:

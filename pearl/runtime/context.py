@@ -7,20 +7,39 @@ cannot be: `fit_plan` before steps run, `fit_call` and `fit_fill` once a prompt 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from typing import Literal as OneOf
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Plan, Ref, Step, Template, refs
+from pearl.lang.ast import (
+    DOCUMENT,
+    Action,
+    Arg,
+    Literal,
+    Plan,
+    Ref,
+    Step,
+    Template,
+    refs,
+    step_refs,
+)
+from pearl.lang.builtins import Given
+from pearl.lang.builtins import groups as group_items
 from pearl.lang.library import Library
 from pearl.lang.source import InputError, Source
-from pearl.lang.values import Value, as_text
+from pearl.lang.values import Pairs, Value, as_text
 from pearl.models.base import Ask, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
-from pearl.passes.split_context import FINDINGS, reading_place, split_context
+from pearl.passes.split_context import (
+    CONDENSE,
+    FINDINGS,
+    condense,
+    reading_place,
+    split_context,
+)
 from pearl.prompts.calls import (
     ExecuteStep,
     FillSchema,
@@ -321,9 +340,15 @@ def _draft(
             unknown += sum(ref.name != DOCUMENT for ref in refs(arg))
     document = _NOTHING if action.params[place].name == DOCUMENT else None
     call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    # A whole reply, and of a large window more, as a list may come of several.
-    each = max(context.free + _WRAPPED, (context.limit or 0) // (2 * _SHARE))
-    return _Draft(call, unknown * each)
+    return _Draft(call, unknown * _allowed(context))
+
+
+def _allowed(context: Context) -> int:
+    """Tokens that a prompt has room for of each earlier output.
+
+    A whole reply, and of a large window more, as a list may come of several.
+    """
+    return max(context.free + _WRAPPED, (context.limit or 0) // (2 * _SHARE))
 
 
 def _known_text(arg: Arg) -> Iterator[str]:
@@ -438,6 +463,58 @@ def _parts(
         count = ceil(count / merged_at_once)
         groups.append(count)
     return number, groups
+
+
+def condense_long(
+    plan: Plan, start: int, step: Step, values: Mapping[str, Value], context: Context
+) -> tuple[Plan, Decision] | None:
+    """Have lists and pairs condensed that made a step's prompt too long.
+
+    Args:
+        plan: the plan as it was before parts were planned.
+        start: the number of its steps that stay as they are.
+        step: the one whose prompt did not fit, as it stood once parts were planned.
+        values: what the plan's steps gave.
+        context: the window.
+
+    Returns:
+        The plan with steps that condense them first, group by group until no more is left than
+        a prompt has room for, and in how many groups; None where that helps nothing: none is too
+        long, or no two reports fit the prompt that condenses them.
+    """
+    if context.limit is None or context.policy == "full":
+        return None
+    call = ExecuteStep(None, CONDENSE, Step("", CONDENSE.name, (), CONDENSE.doc), ((FINDINGS, ""),))
+    room = context.room - size_without_document(call, context) - _WRAPPED
+    report = context.free + _WRAPPED
+    # What was condensed once and is still too long is not condensed again.
+    grouped = [own.args[0] for own in plan.steps if own.action == "GROUPS"]
+    made = {arg.name for arg in grouped if isinstance(arg, Ref)}
+    decision: Decision = {}
+    for name in dict.fromkeys(ref.name for ref in step_refs(step) if not ref.maps):
+        value = values.get(name)
+        known = name in {own.name for own in plan.steps} and name not in made
+        if not known or not isinstance(value, list | Pairs):
+            continue
+        if context.count(as_text(value)) <= _allowed(context) or room < 2 * report:
+            continue
+        items = len(value if isinstance(value, list) else value.items)
+        groups = [
+            next((at for at in range(1, items) if _groups_fit(value, at, room, context)), items)
+        ]
+        while groups[-1] * report > _allowed(context) and groups[-1] > 1:
+            groups.append(ceil(groups[-1] / (room // report)))
+        condensed = condense(plan, name, groups, start)
+        if condensed != plan:
+            plan, decision[name] = condensed, groups
+    return (plan, {"condensed": decision, "window": context.limit}) if decision else None
+
+
+def _groups_fit(value: Value, number: int, room: int, context: Context) -> bool:
+    """Whether each of so many groups of a list or pairs is small enough for a prompt."""
+    grouped = group_items([Given(Literal(""), value), Given(Literal(number), number)])
+    assert isinstance(grouped, Pairs)
+    return all(context.count(as_text(group)) <= room for _, group in grouped.items)
 
 
 # --- prompts ---

@@ -19,7 +19,7 @@ from pearl.lang.printer import print_plan
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
 from pearl.runtime.calls import SchemaError
-from pearl.runtime.context import ContextError, fit_plan
+from pearl.runtime.context import ContextError, condense_long, fit_plan
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, StepFailure, execute
 
@@ -213,10 +213,18 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         values, failures = await execute(inner, pending, results)
         if not failures:
             return Run(run.question, fitted, MappingProxyType(values))
-        if frame.context.limit == limit or all(failure.reason != "context" for failure in failures):
+        failed = {failure.step for failure in failures if failure.reason == "context"}
+        long = next((step for step in fitted.steps if step.name in failed), None)
+        known = frame.context.limit == limit
+        condensed = condense_long(plan, len(past), long, values, frame.context) if long else None
+        if known and condensed:
+            plan, decision = condensed
+            printed = _checked(plan, library)
+            journal.decide("context", decision)
+        elif known or not failed:
             first = failures[0]
             raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
-        # The endpoint has said meanwhile how much fits it.
+        # Else the endpoint has said meanwhile how much fits it.
         ran = fitted
 
 
