@@ -440,10 +440,10 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
     assert told["refused"] == (policy == "full") == (done.code != 0)
     assert told["calls"] == done.json["calls"]["made"] == len(server.asked)
     if policy == "full":
-        assert (
-            "1 question is refused before anything is sent"
-            in call("estimate", "q.jsonl", *fitting).err
-        )
+        write(*(question(name, document={"text": long}) for name in "ab"))
+        said = call("estimate", "q.jsonl", *fitting).err
+        assert "2 questions are refused before anything is sent" in said
+        assert [line[:3] for line in said.splitlines()[-2:]] == ["a: ", "b: "]
     elif policy != "retrieve":
         assert told["calls"] > 20
         assert told["prompt_tokens"] < 4 * len(long)

@@ -243,10 +243,11 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     if refused := estimated.share.refused:
         noun = "question is" if refused == 1 else "questions are"
         click.echo(
-            f"{refused:,} {noun} refused before anything is sent, and not counted. "
-            f"{printable(estimated.why)}",
+            f"{refused:,} {noun} refused before anything is sent, and not counted.",
             err=True,
         )
+    for line in estimated.why:
+        click.echo(printable(line), err=True)
 
 
 def _model_or_stand_in(options: Options) -> tuple[Model, str]:

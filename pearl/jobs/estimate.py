@@ -102,7 +102,7 @@ class Estimate:
         parallel: calls at a time.
         mean: seconds that a call of the reader takes; None where the store has none.
         looked_up: whether what is kept was taken off.
-        why: what the first question is told that ends before anything is sent; empty for none.
+        why: what each question is told that ends before anything is sent, by its id.
     """
 
     questions: int
@@ -116,7 +116,7 @@ class Estimate:
     parallel: int
     mean: float | None
     looked_up: bool
-    why: str
+    why: tuple[str, ...]
 
     @property
     def reading(self) -> Usage | None:
@@ -265,7 +265,9 @@ def estimate(
     )
 
 
-async def _count(index: QuestionIndex, setup: Setup, session: Session | None) -> tuple[Share, str]:
+async def _count(
+    index: QuestionIndex, setup: Setup, session: Session | None
+) -> tuple[Share, tuple[str, ...]]:
     """Count all questions.
 
     Args:
@@ -274,9 +276,10 @@ async def _count(index: QuestionIndex, setup: Setup, session: Session | None) ->
         session: has the replies that are kept; None where none is to be looked up.
 
     Returns:
-        What they may take, and what the first is told that ends before anything is sent.
+        What they may take, and what those are told that end before anything is sent.
     """
-    shares, why = [Share()], ""
+    shares: list[Share] = [Share()]
+    why: list[str] = []
     sent: set[str] = set()
     read: set[str] = set()
     for task in index.read(index.ids):
@@ -289,9 +292,9 @@ async def _count(index: QuestionIndex, setup: Setup, session: Session | None) ->
         shares.append(share)
         if share.read:
             read.add(task.group)
-        if share.refused and not why:
-            why = f"{task.id}: {row['error']['message']}"
-    return Share(*map(sum, zip(*shares, strict=True))), why
+        if share.refused:
+            why.append(f"{task.id}: {row['error']['message']}")
+    return Share(*map(sum, zip(*shares, strict=True))), tuple(why)
 
 
 def _most(setup: Setup, question: Question) -> int:
