@@ -891,6 +891,16 @@ class TestMethods:
         assert "precision" not in found
         assert machine_measures(example, ()) == {}
 
+    @pytest.mark.parametrize(
+        ("search", "cause"),
+        [(NOTHING, "the paragraphs do not say"), ("no", "The reply to fsm_search does not fit")],
+    )
+    def test_a_run_without_an_answer_says_why_its_first_search_had_none(
+        self, search: Any, cause: str
+    ):
+        done = Done(Walking(decompose=[SHE] * 99, search=[search] * 99))
+        assert done.error.startswith(f"fsm1 has no answer: “Who is she?” has none: {cause}")
+
     def test_the_benchmark_tells_the_recall_of_each_machine_that_ran(
         self, capsys: pytest.CaptureFixture[str]
     ):

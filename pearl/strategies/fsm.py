@@ -115,7 +115,7 @@ class Fsm:
         self._spare: Hop | None = None  # The last hop while it is answered anew.
         self._revised: Arg | None = None  # The revision that waits for a judgement.
         self._summary = self._review = ""  # The steps that have the answer, and its review.
-        self._tried: list[str] = []  # Sub-questions that came to nothing.
+        self._tried: dict[str, str] = {}  # Sub-questions that came to nothing, and why at first.
         self._refused: dict[str, list[str]] = {}  # What came to nothing, by the state to be told.
         self._limited = False
 
@@ -269,7 +269,7 @@ class Fsm:
             raise error
         cause = failure.cause if failure else str(error)
         if self._at == "search":
-            self._tried.append(self._sub)
+            self._tried.setdefault(self._sub, cause)
             self._back(outcome, cause, f"{self._sub} ({cause})")
         elif self._at == "revise":
             record = self._records()[-1]
@@ -291,8 +291,8 @@ class Fsm:
         """Back to the state that the table has for an outcome, which is told why; False where a
         limit led elsewhere."""
         if self._at == "decompose" and not self.hops:
-            first = self._tried[0][:120] if self._tried else ""
-            self._stop("start", f"the document does not answer “{first}”." if first else cause)
+            firsts = (f"“{sub[:120]}” has none: {why}" for sub, why in self._tried.items())
+            self._stop("start", next(firsts, cause))
             return False
         if self._limited or self.backtracks >= self.limits.backtracks:
             self._stop("backtracks", f"it went back {self.backtracks} times, and then: {cause}")
