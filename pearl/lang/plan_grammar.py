@@ -123,28 +123,25 @@ def _plan_grammar(
 
 
 def step_grammar(
-    library: Library, names: Mapping[str, Type], *, returns: bool = True, room: int | None = None
+    library: Library, names: Mapping[str, Type], *, room: int | None = None
 ) -> Grammar:
     """The grammar of a plan's next step, ``name = ACTION(arguments)``, or of what it returns.
 
     Args:
         library: the actions that a step may call.
         names: the steps so far, each with the type of its output.
-        returns: whether the plan may end here with ``return`` and a step's name.
         room: the characters that the step may have; None for any number.
 
     Raises:
         InputError: there is no action that the step could call.
     """
     if room is None:
-        return _step_grammar(library, names, returns, Sizes())
-    spare = room - _step_grammar(library, names, returns, _LEAST).longest
-    return _step_grammar(library, names, returns, _grown(spare))
+        return _step_grammar(library, names, Sizes())
+    spare = room - _step_grammar(library, names, _LEAST).longest
+    return _step_grammar(library, names, _grown(spare))
 
 
-def _step_grammar(
-    library: Library, names: Mapping[str, Type], returns: bool, sizes: Sizes
-) -> Grammar:
+def _step_grammar(library: Library, names: Mapping[str, Type], sizes: Sizes) -> Grammar:
     rules = _Rules(sizes)
     refs = _Refs(tuple(names), tuple(names.items()))
     shapes = _shapes(library.actions.values())
@@ -154,7 +151,7 @@ def _step_grammar(
     if not calls:
         raise InputError("The library has no action that a step could call: name another.")
     starts: list[Alternative] = [(_name(rules), " = ", rules.add("call", calls))]
-    if returns and names:
+    if names:
         starts.append(("return ", rules.add("name", [(name,) for name in names])))
     return rules.grammar(starts)
 

@@ -186,16 +186,19 @@ def review_report(
     fields = [("correct", "Correct"), *((category.name, category.words) for category in CATEGORIES)]
     questions = [(name, words, agreement(labels_of(blind, name))) for name, words in fields]
     blocks: list[Block] = [_judged(final, people), _agreed(questions)]
-    if questions[0][2].pairs:
-        blocks.append(_pairs(questions[0][2], people))
+    names = {number: person.name for number, person in people.items()}
+    if (total := questions[0][2]).pairs:
+        title = "Pairs of people on whether plans are correct"
+        blocks.append(pairs_table(title, "plans", total, names))
     if mapped:
         # PEARL's mapping study: which options people and the model take the same answers for.
         labels: dict[str, dict[int, str]] = {}
         for answer in mapped:
             labels.setdefault(answer.plan, {MODEL: answer.chosen})[answer.person] = answer.option
-        table = _pairs(agreement(labels), {MODEL: Person(MODEL, "the model"), **people})
+        names = {MODEL: "the model", **names}
+        table = pairs_table("Answers mapped to options", "plans", agreement(labels), names)
         note = "Of answers that both mapped to an option, or to none."
-        blocks.append(replace(table, title="Answers mapped to options", note=note))
+        blocks.append(replace(table, note=note))
     return Report("Review", facts, tuple(blocks))
 
 
@@ -256,11 +259,6 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
     return Table(
         "Agreement", (Column("", "left"), *map(Column, columns)), tuple(rows), note, tuple(data)
     )
-
-
-def _pairs(total: Agreement, people: Mapping[int, Person]) -> Table:
-    names = {number: person.name for number, person in people.items()}
-    return pairs_table("Pairs of people on whether plans are correct", "plans", total, names)
 
 
 def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str]) -> Table:
