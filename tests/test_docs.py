@@ -144,14 +144,8 @@ def test_the_python_example_runs(folder: Path):
     example = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert example
     assert len([line for line in example[1].splitlines() if line.strip()]) <= 10
-    done = subprocess.run(
-        [sys.executable, "-c", example[1]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = subprocess.run([sys.executable, "-c", example[1]], cwd=folder, capture_output=True,
+                          text=True, check=True, timeout=60)  # fmt: skip
     assert "Span(start=" in done.stdout
     assert "question: Why does Mara leave the lighthouse?" in done.stdout
 

@@ -37,14 +37,9 @@ print(json.dumps({
 
 def run(*words: str | Path, cwd: Path, **settings: str) -> str:
     done = subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=110,
+        [*map(str, words)], cwd=cwd, capture_output=True, text=True, check=False, timeout=110,
         env={**os.environ, **settings},
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

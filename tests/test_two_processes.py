@@ -10,7 +10,7 @@ from tests.batches import Batch, ended, held, settled, until, write_batch
 
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 6
+QUESTIONS = 4
 
 
 def both(batch: Batch) -> tuple[Batch, Batch]:
