@@ -407,9 +407,11 @@ def test_the_mark_between_documents_is_in_no_prompt(two: tuple[str, str]):
 
 def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     Path("a.plan").write_text('a = FIND_EVENT("CTX.will", "the deposit")', encoding="utf-8")
-    told = "CTX.will names none of the documents: lease.txt, a.letter.md."
+    told = "CTX.will names none of the documents: lease.txt, a.letter.md.\n"
     assert told in call("run", "a.plan", *two).err
     assert "there is one only, CTX" in call("run", "a.plan", two[0]).err
+    Path("a.plan").write_text('a = FIND_EVENT("CTX.lese", "the deposit")', encoding="utf-8")
+    assert "a.letter.md. Did you mean CTX.lease.txt?" in call("run", "a.plan", *two).err
     Path("a.plan").write_text(EACH, encoding="utf-8")
     assert LEASE in call("run", "a.plan", two[0]).out
 

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import groupby, takewhile
 from math import ceil
@@ -281,7 +282,9 @@ def part(document: Source, name: str) -> Source:
         span = document.named(read)
         if span is None:
             names = ", ".join(document.documents) or "there is one only, CTX"
-            raise LabelError(f"{name} names none of the documents: {names}.")
+            near = get_close_matches(read, document.documents, 1)
+            meant = f" Did you mean {name.partition('.')[0]}.{near[0]}?" if near else ""
+            raise LabelError(f"{name} names none of the documents: {names}.{meant}")
         return Source(read, document.at(span))
     at, of = read_label(name) or (0, 0)
     if not 1 <= at <= of <= MOST:
