@@ -22,7 +22,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from pearl.lang.text import pattern, printable
+from pearl.lang.text import pattern, printable, text_digest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -142,9 +142,7 @@ class Source:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the text, in hexadecimal digits."""
-        import hashlib
-
-        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+        return text_digest(self.text)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of a character offset, both counted from 1."""

@@ -56,6 +56,14 @@ def stem(word: str) -> str:
     return str(EnglishStemmer().stemWord(word)) or word
 
 
+def text_digest(text: str) -> str:
+    """The SHA-256 of a text, in hexadecimal digits; it may hold half a character."""
+    # Loaded with the first digest: linting makes none.
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def printable(text: str) -> str:
     """One line without characters that could steer a terminal or hide other text."""
     return _UNSAFE.sub(lambda match: "\t" if match[0] == "\t" else "�", text)

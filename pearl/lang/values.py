@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from pearl.lang.text import pattern
+from pearl.lang.text import pattern, text_digest
 
 Type: TypeAlias = Literal["any", "text", "number", "bool", "list", "pairs"]
 TYPES: tuple[Type, ...] = ("any", "text", "number", "bool", "list", "pairs")
@@ -136,10 +136,7 @@ def canonical_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower typ
 
 def digest(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type
     """The SHA-256 of JSON data, in hexadecimal digits."""
-    # Loaded with the first digest: linting makes none.
-    import hashlib
-
-    return hashlib.sha256(canonical_json(data).encode("utf-8", "surrogatepass")).hexdigest()
+    return text_digest(canonical_json(data))
 
 
 def one_line_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type

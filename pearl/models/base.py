@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from pearl.lang.context_free import Grammar
 from pearl.lang.source import InputError
+from pearl.lang.text import text_digest
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message
 
@@ -256,14 +256,10 @@ def call_key(
 
 def _digest(text: str) -> str:
     # A long text is a document's, and comes again.
-    return (_sha256 if len(text) < 8000 else _cached_sha256)(text)
+    return (text_digest if len(text) < 8000 else _cached_digest)(text)
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-_cached_sha256 = lru_cache(maxsize=64)(_sha256)
+_cached_digest = lru_cache(maxsize=64)(text_digest)
 
 
 def env_number(name: str) -> int | None:

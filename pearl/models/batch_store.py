@@ -14,7 +14,6 @@ as the batch runs on meanwhile.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar, get_args
 
 from pearl.lang.source import replacing
+from pearl.lang.text import text_digest
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, PASSING, ModelError
 from pearl.models.batch_client import ENDS, LARGEST_LINE, BatchClient, ProviderBatch
@@ -220,7 +220,7 @@ class BatchFolder:
 
 
 def _hash(keys: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(keys).encode("utf-8", "surrogatepass")).hexdigest()
+    return text_digest("\n".join(keys))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ word that nobody would say, in one form after another, and what it takes is reme
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from pearl.lang.parser import parse
 from pearl.lang.plan_grammar import plan_grammar, step_grammar
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, replacing
+from pearl.lang.text import text_digest
 from pearl.lint.rules.base import PlanView
 from pearl.models.base import Constraint, Kind, ModelError
 from pearl.models.tokens import cache_folder
@@ -271,7 +271,7 @@ class Forms:
     ) -> None:
         self.notice = ""
         self.room = room
-        self._endpoint = hashlib.sha256(endpoint.encode()).hexdigest() if endpoint else ""
+        self._endpoint = text_digest(endpoint) if endpoint else ""
         self._candidates: dict[Kind, Sequence[str]] = {"grammar": grammars, "schema": schemas}
         self._known: dict[Kind, str] = dict(forms or {})
         self._flights: dict[Kind, asyncio.Future[None]] = {}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from pearl.lang.source import InputError, read_source
-from pearl.lang.values import canonical_json
+from pearl.lang.values import digest
 from pearl.models.base import Kind, ModelError, Reply, Request
 from pearl.models.constraints import Forms
 
@@ -39,9 +38,7 @@ class Recorded:
     def __post_init__(self) -> None:
         if not self.identity:
             # Two recordings answer differently, and what one said must not count as the other's.
-            data = canonical_json(dict(self.answers))
-            digest = hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
-            object.__setattr__(self, "identity", f"recorded {digest}")
+            object.__setattr__(self, "identity", f"recorded {digest(dict(self.answers))}")
 
     async def answer(self, request: Request) -> Reply:
         # What was recorded may have been constrained or not.
