@@ -106,6 +106,7 @@ def test_a_line_that_ends_too_early_is_told_with_its_own_form():
         ("  alias: B", "there is no alias"),
         ("  aliases:", "aliases cannot be read"),
         ("  traits: ,", "traits cannot be read"),
+        ("  verbatim: yes", "verbatim is a trait"),
         ("  body: builtin", "body cannot be read"),
         ("  traits: pur", "there is no trait pur"),
         ("  body: builtin nope", "there is no builtin nope"),

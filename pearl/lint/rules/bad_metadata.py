@@ -72,6 +72,9 @@ def _keys(view: LibraryView, action: Action) -> Findings:
         if match[1] in METADATA:
             help = f"Write {METADATA[match[1]]}."
             yield _finding(action, span, f"{match[1]} cannot be read as it stands.", help)
+        elif match[1] in TRAITS:
+            help = f"Write traits: {match[1]}."
+            yield _finding(action, span, f"{match[1]} is a trait, and no key.", help)
         elif near:
             help = f"Closest: {', '.join(near)}. Where it is a part of the definition, reword it."
             yield _finding(action, span, f"there is no {match[1]}.", help)
