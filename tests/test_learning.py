@@ -20,12 +20,15 @@ from benchmarks.chains import Sampling, exhaustive, learn_from_chains, sampled
 from benchmarks.commaqa import unseen_kinds
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.analogy import AnalogyScorer
+from pearl.commaqa.choice import chosen_programs
 from pearl.commaqa.decomposition import Hop, parse_hops
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
 from pearl.commaqa.logistic import features_of, parts_of
 from pearl.commaqa.model import (
+    Form,
     Model,
+    Move,
     fits,
     hop_of,
     known_entities,
@@ -267,6 +270,22 @@ def test_answers_alone_teach_where_few_questions_are_of_a_kind():
     learned = learn_from_answers(made("explicit", "compgen", "train", 7, 60))
     assert learned.explained >= 54
     assert score(learned.model, made("explicit", "compgen", "test", 7, 10)) >= 90
+
+
+def test_a_hop_that_is_of_no_use_elsewhere_is_given_up():
+    def hop(words: str, *arguments: int) -> Move:
+        return Move(Mode.PLAIN, (), Form((words,), (tuple(range(len(arguments))),)), arguments)
+
+    grew, weights = hop("Who grew marrows?"), hop("What did the marrows of {} weigh?", -1)
+    most, over = hop("What is the highest number in {}?", -1), hop("Is {} more than {}?", -1, 1)
+    owner = hop("Who grew a marrow of {} kilos?", -1)
+    # Whose heaviest marrow weighs over 40 is whose any marrow does.
+    any_such, heaviest = (grew, weights, over, owner), (grew, weights, most, over)
+    how_heavy = (grew, weights, most)
+    either = ("Who grew marrows the heaviest of which weighs over {1}?", (any_such, heaviest))
+    alone = ("How heavy is the heaviest of the marrows?", (how_heavy,))
+    chosen = chosen_programs([either] * 4 + [alone] * 3)
+    assert [moves for _, moves in chosen] == [heaviest] * 4 + [how_heavy] * 3
 
 
 def growers(questions: int, *entities: str) -> list[Case]:
@@ -520,6 +539,9 @@ def test_the_cheapest_whole_wins(agents: Agents):
 
     assert best_first("Who?", agents, Two()).answer == ["Ines", "Ada"]
     assert greedy("Who?", agents, Two()).answer == ["Tom"]
+    assert best_first("Who?", agents, Two(), accepts=lambda one: one != ["Ines", "Ada"]).answer == [
+        "Tom"
+    ]
 
 
 def test_the_exhaustive_search_finds_every_way_and_counts_each_call(agents: Agents):

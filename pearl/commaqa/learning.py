@@ -14,17 +14,16 @@ different things: what one program leaves, the next one is sought for.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import TypeAlias
+from functools import partial
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import says
+from pearl.commaqa.choice import Moves, Way, chosen_programs
 from pearl.commaqa.decomposition import REFERENCE
-from pearl.commaqa.logistic import fit_classifiers
+from pearl.commaqa.logistic import ENOUGH, LogisticScorer, fit_classifiers
 from pearl.commaqa.model import (
     Form,
     Model,
@@ -46,9 +45,11 @@ from pearl.commaqa.programs import (
     Term,
     levels_of,
     moves_of,
+    run_move,
     run_moves,
 )
 from pearl.commaqa.scoring import exact_match
+from pearl.commaqa.search import Budget, best_first
 from pearl.commaqa.world import World
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
@@ -59,16 +60,13 @@ _AGREE = 2  # on how many of them a program needs an answer
 _ROUNDS = 12  # searches for one kind of question
 _SUPPORT = 3  # questions that a program has to explain
 _EQUALS = 50  # programs that are kept beside one that they do as well as
-_CHOICES = 8  # rounds of choosing among programs by words
-_SAID = 1.0  # how often a word counts as seen with a hop that says it
+_PASSES = 3  # how often what was chosen is learned from, to find programs for other questions
+_GUIDED = Budget(hops=100)  # of the search for each
+_PARTS = 4  # of the kinds of question, each left out in turn
 _ERRORS = 0.2  # the share of its answers that may be wrong
 
 Report = Callable[[str], None]
 """Takes a line of what is found."""
-
-Moves: TypeAlias = tuple[Move, ...]
-Way: TypeAlias = tuple[str, Moves]
-"""A kind of question, as its text with holes, and the moves that one such question took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +187,25 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             for way in one.ways
         )
     )
-    refusals: Refusals = {}
-    explained: list[tuple[Case, tuple[Moves, ...]]] = []
-    for at, kind in enumerate(kinds):
-        tried = [*_all_ways(kind, cases[kind.pattern], known, refusals)]
-        explained += [(case, ways) for case, ways in tried if ways]
-        kinds[at] = replace(kind, left=tuple(case for case, ways in tried if not ways))
+    ways = _all_ways(kinds, cases, known)
+    chosen = _chosen(ways)
+    for _ in range(_PASSES if len(cases) >= ENOUGH else 0):
+        times = Counter(chosen.values())
+        often = [moves for moves, seen in times.items() if seen >= _SUPPORT]
+        found = [*_foretold(forms, chosen, ways), *_transferred(often, ways)]
+        new = [(case, moves) for case, moves in found if moves not in ways[case]]
+        report(f"{len(new)} programs more, by what was chosen for other questions")
+        if not new:
+            break
+        for case, moves in new:
+            ways[case][moves] = None
+        chosen = _chosen(ways)
+    kinds = [
+        replace(kind, left=tuple(case for case in cases[kind.pattern] if not ways[case]))
+        for kind in kinds
+    ]
     report(f"{sum(len(kind.left) for kind in kinds)} questions are left")
-    examples = _chosen(explained)
+    examples = [(case.pattern, moves) for case, moves in chosen.items()]
     return Learned(
         model_of("answers", forms, examples),
         sum(map(len, cases.values())),
@@ -319,22 +328,91 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
 
 
 def _all_ways(
-    kind: Kind, cases: Sequence[Case], known: Sequence[Moves], refusals: Refusals
-) -> Iterator[tuple[Case, tuple[Moves, ...]]]:
-    """The programs that may be the decomposition of each question of a kind.
+    kinds: Iterable[Kind], cases: Mapping[str, Sequence[Case]], known: Sequence[Moves]
+) -> dict[Case, dict[Moves, None]]:
+    """The programs that may be the decomposition of each question.
 
-    They are those that were found for its kind; where these are of too few questions, or none
-    gives the answer, those of all kinds, as they are and with one more hop; and where none of
-    these does either, what a search for this question alone finds.
+    They are those that were found for its kind and give its answer, and for other kinds where
+    there are many, so that few questions are of each; where its own kind has too few, or none that
+    do, these with one more hop, too; and where none does either, what a search for this question
+    alone finds.
     """
-    own = dict.fromkeys(way for one in kind.programs for way in one.ways)
-    general = {way: _general(way, cases[:_SAMPLE]) for way in own}
+    refusals: Refusals = {}
+    ways: dict[Case, dict[Moves, None]] = {}
+    for kind in kinds:
+        own = dict.fromkeys(way for one in kind.programs for way in one.ways)
+        those = cases[kind.pattern]
+        for case in those:
+            right = [way for way in own if _is_right(way, case)]
+            is_doubtful = not right or len(those) < _SUPPORT
+            if is_doubtful or len(cases) >= ENOUGH:
+                right += (way for way in known if way not in own and _is_right(way, case))
+            if is_doubtful:
+                right += _longer(known, case)
+            ways[case] = dict.fromkeys(_general(way, (case,)) for way in right)
+            if not right:
+                ways[case] = dict.fromkeys(_explanations(case, refusals))
+    return ways
+
+
+def _foretold(
+    forms: Mapping[Form, Mapping[str, int]],
+    chosen: Mapping[Case, Moves],
+    cases: Iterable[Case],
+) -> Iterator[tuple[Case, Moves]]:
+    """Programs that what was chosen for other questions foretells, and that give the answer.
+
+    A question's own kind is left out of what the search for it learns from, so that what was
+    chosen for it does not speak for itself.
+    """
+    patterns = sorted({case.pattern for case in cases})
+    for part in range(_PARTS):
+        own = {*patterns[part::_PARTS]}
+        others = [(case.pattern, way) for case, way in chosen.items() if case.pattern not in own]
+        model = model_of("answers", forms, others)
+        scorer = LogisticScorer(model)
+        for case in cases:
+            if case.pattern in own:
+                is_right = partial(_equal, answer=case.answer)
+                found = best_first(case.text, case.agents, scorer, _GUIDED, is_right)
+                language = case.agents.agents.world.language
+                hops = enumerate(found.hops, 1)
+                moves = [move_of(hop, at, case.entities, language) for at, hop in hops]
+                if moves and None not in moves:
+                    yield case, _general(tuple(filter(None, moves)), (case,))
+
+
+def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:
+    """The program that is meant, for each question that has any; none of fewer than `_SUPPORT`."""
+    explained = [(case, tuple(those)) for case, those in ways.items() if those]
+    if len(explained) < _SUPPORT:
+        return {}
+    chosen = chosen_programs([(case.pattern, those) for case, those in explained])
+    return {case: moves for (case, _), (_, moves) in zip(explained, chosen, strict=True)}
+
+
+def _transferred(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
+    """Programs of other questions that give the answer, as they are and in the question's words.
+
+    In its words, hops are asked in forms with as many blanks that say more of them.
+    """
     for case in cases:
-        ways = [general[way] for way in own if _is_right(way, case)]
-        if not ways or len(cases) < _SUPPORT:
-            more = (*(way for way in known if _is_right(way, case)), *_longer(known, case))
-            ways += [_general(way, (case,)) for way in more]
-        yield case, tuple(dict.fromkeys(ways or _explanations(case, refusals)))
+        words = {*words_of(case.pattern)}
+        said = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
+        for way in known:
+            begun: list[tuple[Moves, tuple[Value, ...]]] = [((), ())]
+            for move in way:
+                own, blanks = said.get(move.form, 0), move.form.blanks
+                more = (form for form in said if said[form] > own and form.blanks == blanks)
+                forms = (move.form, *more)
+                begun = [
+                    ((*moves, replace(move, form=form)), (*answers, answer))
+                    for (moves, answers), form in itertools.product(begun, forms)
+                    if (answer := run_move(replace(move, form=form), answers, case)) is not None
+                ]
+            for moves, answers in begun:
+                if _equal(answers[-1], case.answer):
+                    yield case, _general(moves, (case,))
 
 
 def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
@@ -349,26 +427,6 @@ def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
             )
             longer = ((*way, hop) for hop in (*each, once) if form.blanks == 1)
             yield from itertools.islice((one for one in longer if _is_right(one, case)), 1)
-
-
-def _chosen(explained: Sequence[tuple[Case, tuple[Moves, ...]]]) -> list[Way]:
-    """For each question, of the programs that give its answer, the one that fits its words best.
-
-    An answer has many explanations, most of them wrong, and some are right wherever they were
-    tried and say something else: whose heaviest marrow weighs over 40 is whose any marrow does.
-    The words of the question choose among them: at first those that the hops say themselves and
-    what goes with a hop where there is no choice, and then, in turns, what goes with a hop in what
-    was chosen for all questions, also of other kinds (hard expectation-maximisation).
-    """
-    if len(explained) < _SUPPORT:
-        return []
-    chosen = [(case.pattern, ways[0]) for case, ways in explained if len(ways) == 1]
-    for _ in range(_CHOICES):
-        fit = cache(_Ties(chosen).fit)
-        chosen = [
-            (case.pattern, max(ways, key=partial(fit, case.pattern))) for case, ways in explained
-        ]
-    return chosen
 
 
 def _explanations(case: Case, refusals: Refusals) -> list[Moves]:
@@ -399,42 +457,6 @@ def _general(moves: Moves, cases: Sequence[Case]) -> Moves:
             if once == by_item:
                 moves = (*moves[:at], each, *moves[at + 1 :])
     return moves
-
-
-class _Ties:
-    """Which words of questions go with which hops, by how each is thought to go.
-
-    What a hop is asked about is part of it: ``Is {} greater than {}?`` means two things.
-    """
-
-    def __init__(self, ways: Sequence[Way]) -> None:
-        self._ways = len(ways)
-        pairs = [({*words_of(text)}, {*map(_hop, moves)}) for text, moves in ways]
-        self._words = Counter(word for words, _ in pairs for word in words)
-        self._hops = Counter(hop for _, hops in pairs for hop in hops)
-        self._both = Counter(pair for one in pairs for pair in itertools.product(*one))
-
-    def fit(self, question: str, moves: Moves) -> float:
-        """How well a way fits: each word has its best hop, each hop its best word, and hops that
-        are needed elsewhere are likelier than others."""
-        words, hops = {*words_of(question)}, {*map(_hop, moves)}
-        ties: dict[tuple[str, _Hop], float] = {}
-        for word, hop in itertools.product(words, hops):
-            # How much more often the two come together than by chance, as a logarithm.
-            expected = self._words[word] * self._hops[hop] / max(1, self._ways)
-            both = self._both[word, hop] + (_SAID if says(hop[0], word) else 0.0)
-            ties[word, hop] = math.log((both + 0.5) / (expected + 0.5))
-        best = [max(ties[word, hop] for hop in hops) for word in words]
-        best += [max((ties[word, hop] for word in words), default=0.0) for hop in hops]
-        best += [math.log((self._hops[hop] + 0.5) / (self._ways + 1)) for hop in hops]
-        return sum(sorted(best))
-
-
-_Hop: TypeAlias = tuple[Form, tuple[int | str, ...]]
-
-
-def _hop(move: Move) -> _Hop:
-    return move.form, move.arguments
 
 
 # Whether programs hold for questions that they were not found on.

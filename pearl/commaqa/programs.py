@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Operation, run_operation, transform
-from pearl.commaqa.model import Form, Move, fits, forms_of, hop_of, is_empty
+from pearl.commaqa.model import HOLE, Form, Move, fits, forms_of, hop_of, is_empty
 from pearl.lang.ast import Mode
 from pearl.lang.builtins import BuiltinError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
@@ -49,7 +49,7 @@ _PAIRS = 20_000  # pairs of single things that the last hop is tried on
 _TERMS = 4000  # programs that are kept of one length
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Case:
     """A question whose answer is known, and nothing else of it.
 
@@ -64,6 +64,11 @@ class Case:
     entities: tuple[str, ...]
     answer: Value
     agents: CachingAgents
+
+    @property
+    def text(self) -> str:
+        """The question."""
+        return HOLE.sub(lambda hole: self.entities[int(hole[1]) - 1], self.pattern)
 
 
 Values: TypeAlias = "tuple[Value | None, ...]"
@@ -140,17 +145,22 @@ def run_moves(moves: Sequence[Move], case: Case) -> Value | None:
         None where a hop has no answer, or an empty one.
     """
     answers: list[Value] = []
-    for number, move in enumerate(moves, 1):
-        if not fits(move, len(case.entities), number - 1):
-            return None
-        agents = case.agents.forms.get(move.form, ())
-        hops = (hop_of(move, agent, case.entities, number) for agent in agents)
-        tried = (run_hop(hop, answers, case.agents.ask) for hop in hops)
-        answer = next((one for one in tried if one is not None and not is_empty(one)), None)
+    for move in moves:
+        answer = run_move(move, answers, case)
         if answer is None:
             return None
         answers.append(answer)
     return answers[-1]
+
+
+def run_move(move: Move, answers: Sequence[Value], case: Case) -> Value | None:
+    """The answer of one hop after those before it; None where there is none, or an empty one."""
+    if not fits(move, len(case.entities), len(answers)):
+        return None
+    agents = case.agents.forms.get(move.form, ())
+    hops = (hop_of(move, agent, case.entities, len(answers) + 1) for agent in agents)
+    tried = (run_hop(hop, answers, case.agents.ask) for hop in hops)
+    return next((one for one in tried if one is not None and not is_empty(one)), None)
 
 
 Refusals: TypeAlias = "dict[tuple[Form, tuple[str, ...]], tuple[int, int]]"
@@ -217,7 +227,11 @@ class Bank:
                 values.append(value)
             fresh = _alive(values)
             self.refusals[key] = answered + fresh, refused + max(0, telling - fresh)
-            if fresh >= self.alive:
+            # What is always what it was asked of, the highest of one number, says nothing.
+            said_before = mode is Mode.PLAIN and any(
+                one.values == tuple(values) for one in arguments
+            )
+            if fresh >= self.alive and not said_before:
                 term = Term(tuple(values), form.phrasings[0], 0, mode, (), form, arguments, over)
                 yield from self._transformed(term)
 

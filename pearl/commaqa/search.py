@@ -12,12 +12,12 @@ import heapq
 import itertools
 import math
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from pearl.commaqa.agents import Agents, run_hop
+from pearl.commaqa.agents import run_hop
 from pearl.commaqa.decomposition import Hop, read_operation
 from pearl.commaqa.model import is_empty
 from pearl.lang.ast import Mode
@@ -34,6 +34,14 @@ class Candidate(NamedTuple):
 
     score: float
     hop: Hop | None
+
+
+class Answering(Protocol):
+    """Agents, or who keeps what they said."""
+
+    @property
+    def ask(self) -> Callable[[str, str], Value | None]:
+        """What an agent says to a question; None where it does not answer."""
 
 
 class Scorer(Protocol):
@@ -85,7 +93,12 @@ SearchMode: TypeAlias = Literal["greedy", "best-first"]
 
 
 async def search(
-    mode: SearchMode, question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
+    mode: SearchMode,
+    question: str,
+    agents: Answering,
+    scorer: Scorer,
+    budget: Budget = Budget(),
+    accepts: Callable[[Value], bool] = lambda _: True,
 ) -> SearchResult:
     """Search for a decomposition (CommaQA, section 4.3).
 
@@ -93,8 +106,16 @@ async def search(
     TMN-S asks a proposal only when none that waits is better, so that calls go where they count.
     One that has no answer, or whose agents find nothing, is given up; a filter that keeps nothing
     is not. Either ends with its budget, whatever is proposed.
+
+    Args:
+        mode: TMN-G or TMN-S.
+        question: its text.
+        agents: who are asked.
+        scorer: proposes hops.
+        budget: what may be spent.
+        accepts: whether an answer that decomposition came to is one; TMN-S goes on where it is not.
     """
-    walk = _Walk(question, agents, scorer, budget)
+    walk = _Walk(question, agents, scorer, budget, accepts)
     return await (_greedy if mode == "greedy" else _best_first)(walk)
 
 
@@ -131,7 +152,9 @@ async def _best_first(walk: _Walk) -> SearchResult:
     while waiting:
         cost, _, state, hop = heapq.heappop(waiting)
         if hop is None:
-            return walk.result(state.answers[-1], state)
+            if walk.accepts(state.answers[-1]):
+                return walk.result(state.answers[-1], state)
+            continue
         spent = walk.tried >= budget.hops or walk.calls >= budget.calls
         if spent or widths[state.hops] >= budget.width:
             continue  # What came to an end already may still be taken.
@@ -145,10 +168,15 @@ async def _best_first(walk: _Walk) -> SearchResult:
 
 
 def _at_once(
-    mode: SearchMode, question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
+    mode: SearchMode,
+    question: str,
+    agents: Answering,
+    scorer: Scorer,
+    budget: Budget = Budget(),
+    accepts: Callable[[Value], bool] = lambda _: True,
 ) -> SearchResult:
     try:
-        search(mode, question, agents, scorer, budget).send(None)
+        search(mode, question, agents, scorer, budget, accepts).send(None)
     except StopIteration as ended:
         result: SearchResult = ended.value
         return result
@@ -171,9 +199,10 @@ class _Walk:
     """One question's search: who is asked, and what was spent."""
 
     question: str
-    agents: Agents
+    agents: Answering
     scorer: Scorer
     budget: Budget
+    accepts: Callable[[Value], bool]
     calls: int = 0
     tried: int = 0
 
