@@ -266,6 +266,7 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log.| |No.| |It was I.| "
         "|She left.|",
         "|CHAPTER ONE|\n|The ship sailed.| |It sank.|",
+        "|Rash\t\t4\nHeadache\tat night|",
         "|It had\nsailed to Ulm\nand Kiel.|",
         "|- one|\n|- two.| |Three.|",
         "|LEASE|\n|1. The rent is due.| |So is gas.|\n|1.2 Mr. Orde pays.|\n|2) Ada does not|",
@@ -526,6 +527,12 @@ def test_how_many_is_answered_by_quotes_or_by_nothing():
     assert fee.words != "1.1"
     none = ask(text, "How many zebras are there?")
     assert (none.words, none.evidence) == (NOTHING, ())
+
+
+def test_a_short_row_of_a_table_is_quoted_beside_longer_sentences():
+    text = "Rash was seen in a number of cases, all of them mild.\n\nRash\t\t4\n\nFever\t\t9"
+    found = ask(text, "How many cases of rash were there?")
+    assert "Rash\t\t4" in [quote.text for quote in found.evidence]
 
 
 def test_what_parts_gave_is_quoted_best_first_and_the_question_is_no_answer():

@@ -272,8 +272,9 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         if scores[at] > 0:
             first.setdefault(texts[at], at)
     best = list(first.values())
-    # A few words answer little, but a document may hold nothing longer.
-    return ([at for at in best if len(texts[at].split()) >= WHOLE] or best)[:QUOTES]
+    # A few words answer little, but a table's row is whole, or a document may hold nothing longer.
+    whole = [at for at in best if len(texts[at].split()) >= WHOLE or "\t" in texts[at]]
+    return (whole or best)[:QUOTES]
 
 
 def _number(quotes: list[str], call: ExecuteStep) -> str:
