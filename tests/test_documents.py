@@ -32,13 +32,17 @@ LEASE = "The deposit is 1,900 pounds."
 
 
 def pdf_of(pages: Sequence[Sequence[str]]) -> bytes:
-    """A PDF with so many lines a page; an empty line leaves a gap, and a tab a wide one."""
+    """A PDF with so many lines a page; an empty line leaves a gap, and a tab a wide one.
+
+    What follows ``^`` stands a line higher, what follows ``_`` a line lower.
+    """
     font = b"<</Type/Font/Subtype/Type1/BaseFont/Times-Roman/Encoding/WinAnsiEncoding>>"
     bodies = [b"<</Type/Catalog/Pages 2 0 R>>", b"", font]
     for lines in pages:
         shown = b"".join(
             b"(" + line.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
-            .replace("\t", ")Tj 150 0 Td(").encode("cp1252")
+            .replace("\t", ")Tj 150 0 Td(").replace("^", ")Tj 0 13 Td(")
+            .replace("_", ")Tj 0 -13 Td(").encode("cp1252")
             + b")Tj %d 0 Td T*\n" % (-150 * line.count("\t")) for line in lines
         )  # fmt: skip
         drawn = b"BT /F 11 Tf 13 TL 60 780 Td\n" + shown + b"ET"
@@ -132,6 +136,24 @@ def test_cells_of_a_pdf_s_tables_are_kept_apart():
     assert [*filter(None, text.replace("\f", "").split("\n"))] == [
         *rows, f"{wide}\t9", "Two words, and 12 500 crowns.",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        # Its last cell alone; a cell of two lines beside centred ones, or ones that begin at its
+        # top; and no table, but the columns of a page below its head.
+        (["A\tB\tC", "1\t\t3", "\t2\t"], "A\tB\tC\n1\t\t3\n\t2"),
+        (["A\tB\tC", "", "x\t^of two__lines^\t7", "", "y\t\t4"],
+         "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
+        (["A\tB\tC", "x\tof two_lines\t^7", "", "y\t\t4"], "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
+        (["A\tB", f"{'_'.join(['left'] * 12)}\t{11 * '^'}{'_'.join(['right'] * 12)}"],
+         "\n".join(["A\tB", *["left"] * 12, *["right"] * 12])),
+    ],
+    ids=("one cell", "centred", "top", "columns"),
+)  # fmt: skip
+def test_a_row_of_a_pdf_s_table_keeps_its_cells_together(lines: list[str], text: str):
+    assert documents.pdf(pdf_of([lines])).strip("\n\f") == text
 
 
 def test_an_empty_cell_is_seen_where_a_table_is_quoted():

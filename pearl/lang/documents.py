@@ -100,8 +100,12 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
 _Cell = tuple[str, float, float]
 """Words that no wide gap parts, and their left and right edge in points."""
 
-_Line = tuple[list[_Cell], float]
-"""A line of a page, and its lower edge in points."""
+_Line = tuple[list[_Cell], float, float]
+"""A line of a page, or a row of a table whose cells have several, and the lower edges of the first
+and of the last of them in points."""
+
+_HIGHEST = 10
+"""Lines of a table's row; what is higher is a column of the page."""
 
 
 def read_documents(paths: Sequence[str]) -> Source:
@@ -165,7 +169,7 @@ def pdf(data: bytes) -> str:
     drops = [drop for drop in drops if drop > 1]
     # Where every speaker has a paragraph, most lines stand apart.
     usual = drops[len(drops) // 5] if drops else 0
-    pages = [_paragraphs(page, usual) for page in lines]
+    pages = [_paragraphs(_rows(page, usual), usual) for page in lines]
     # A paragraph goes on over the page's end where the next page begins in lower case.
     ends = ("\n\f" if after[:1].islower() else "\n\n\f" for after in (*pages[1:], ""))
     return "".join(map("".join, zip(pages, ends, strict=True))) if any(pages) else ""
@@ -182,7 +186,7 @@ def _lines(page: PdfTextPage) -> list[_Line]:
             if lines and abs(lines[-1][1] - bottom) <= 1:
                 lines[-1][0].extend(cells)  # Of one row.
             else:
-                lines.append((cells, bottom))
+                lines.append((cells, bottom, bottom))
         at += len(line) + 2
     return lines
 
@@ -212,6 +216,83 @@ def _cells(page: PdfTextPage, line: str, first: int) -> list[_Cell]:
     return cells
 
 
+def _rows(lines: Sequence[_Line], usual: float) -> list[_Line]:
+    """The lines of a page, those of one row of a table as one.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: as `_paragraphs` takes it.
+    """
+    rows: list[_Line] = []
+    columns: list[_Cell] = []
+    at = 0
+    while at < len(lines):
+        cells, upper, lower = lines[at]
+        below = bool(rows) and 0 < rows[-1][2] - upper <= 3 * usual
+        if not below or len(_over(cells[0], columns)) > 1:
+            columns = []
+        end, joined = _row(lines, at, columns, usual)
+        if end > at + 1:
+            bottoms = [bottom for _, bottom, _ in lines[at:end]]
+            cells, upper, lower = joined, max(bottoms), min(bottoms)
+        rows.append((cells, upper, lower))
+        if len(cells) > max(1, len(columns)):
+            columns = cells
+        at = end
+    return rows
+
+
+def _row(
+    lines: Sequence[_Line], at: int, columns: Sequence[_Cell], usual: float
+) -> tuple[int, list[_Cell]]:
+    """The row of a table whose cells have several lines: where it ends, and its cells.
+
+    Such cells are read one after the other, so that a line of the row stands no lower than the one
+    before it, and in a column to the right. Where none does, the row is the line itself.
+
+    Args:
+        lines: of the page.
+        at: where the row begins.
+        columns: the cells of the row above it that has the most; none where there is none.
+        usual: as `_paragraphs` takes it.
+    """
+    row: dict[int, list[_Cell]] = {}
+    taken: list[_Cell] = []
+    end, last, first = at + 1, -1, lines[at][1]
+    high = low = first
+    for number in range(at, len(lines)):
+        cells, bottom, _ = lines[number]
+        drop = lines[number - 1][1] - bottom if number > at else 0.0
+        found = [_over(cell, columns) for cell in cells]
+        places = [each[0] for each in found if len(each) == 1]
+        if len(places) < len(cells) or sorted(set(places)) != places:
+            break
+        if drop <= 1 and places[0] > last and drop > -_HIGHEST * usual:
+            high, low = max(high, bottom), min(low, bottom)
+            end = number + 1
+        elif places != [last] or not 1 < drop <= 1.3 * usual:
+            break
+        elif end > at + 1 and bottom >= min(low, 2 * first - high) - 1:
+            end = number + 1
+        for place, cell in zip(places, cells, strict=True):
+            row.setdefault(place, []).append(cell)
+        last = places[-1]
+        if end == number + 1:
+            taken = [_joined(parts) for _, parts in sorted(row.items())]
+    return end, taken
+
+
+def _joined(parts: Sequence[_Cell]) -> _Cell:
+    texts, lefts, rights = zip(*parts, strict=True)
+    return " ".join(texts), min(lefts), max(rights)
+
+
+def _over(cell: _Cell, columns: Sequence[_Cell]) -> list[int]:
+    """The columns above or below a cell."""
+    _, begin, end = cell
+    return [at for at, (_, left, right) in enumerate(columns) if begin < right and left < end]
+
+
 def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
     """The text of each line: a tab between its cells, and one more for each that is empty.
 
@@ -224,30 +305,30 @@ def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
         usual: as `_paragraphs` takes it.
     """
     tables: list[list[int]] = [[]]
-    for number, (cells, bottom) in enumerate(lines):
+    for number, (cells, bottom, _) in enumerate(lines):
         rows = tables[-1]
+        if rows and lines[number - 1][2] - bottom > 3 * usual:
+            rows = []
+            tables.append(rows)
         if len(cells) > 1:
-            if rows and lines[number - 1][1] - bottom > 3 * usual:
-                tables.append([])
-            tables[-1].append(number)
+            rows.append(number)
         # A line by itself is no cell's that begins as far left as the first.
-        elif rows and cells[0][1] < lines[rows[-1]][0][0][2]:
+        elif rows and cells[0][1] < max((lines[row][0] for row in rows), key=len)[0][2]:
             tables.append([])
-    empty = [[0] * len(cells) for cells, _ in lines]
+        elif rows:
+            rows.append(number)
+    empty = [[0] * len(cells) for cells, _, _ in lines]
     for rows in tables:
         columns = max((lines[number][0] for number in rows), key=len, default=[])
         for number in rows:
-            over = [
-                [at for at, (_, left, right) in enumerate(columns) if begin < right and left < end]
-                for _, begin, end in lines[number][0]
-            ]
+            over = [_over(cell, columns) for cell in lines[number][0]]
             places = [-1, *(at for found in over for at in found)]
             before = [after - at - 1 for at, after in pairwise(places)]
             if all(len(found) == 1 for found in over) and min(before) >= 0:
                 empty[number] = before
     return [
         "\t".join("\t" * tabs + text for tabs, (text, _, _) in zip(before, cells, strict=True))
-        for before, (cells, _) in zip(empty, lines, strict=True)
+        for before, (cells, _, _) in zip(empty, lines, strict=True)
     ]
 
 
@@ -260,7 +341,9 @@ def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
     """
     texts = _with_empty_cells(lines, usual)
     text = "".join(texts[:1])
-    for ((above, bottom), (cells, below)), line in zip(pairwise(lines), texts[1:], strict=True):
+    for ((above, _, bottom), (cells, below, _)), line in zip(
+        pairwise(lines), texts[1:], strict=True
+    ):
         drop, start, indent = bottom - below, cells[0][1], above[-1][1]
         if drop < 0:
             text += "\n" if line[0].islower() else "\n\n"  # Another column.
