@@ -80,6 +80,15 @@ def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_i
     assert all(threshold > before for threshold in during)
     assert len(during) == 3
     assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+    # What was frozen by whoever runs a batch stays so.
+    gc.freeze()
+    try:
+        write(question("q2"))
+        assert batch().code == 0
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_a_plan_is_written_where_a_row_has_none(serve: Any):

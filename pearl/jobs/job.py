@@ -268,13 +268,17 @@ def _collecting_seldom() -> Iterator[None]:
     if not 0 < before[0] < OBJECTS:
         yield
         return
-    gc.freeze()
+    # What a program froze before it forked, say, is not to be thawed.
+    frozen = gc.get_freeze_count()
+    if not frozen:
+        gc.freeze()
     gc.set_threshold(OBJECTS, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
 
 
 async def resume(
