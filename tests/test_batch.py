@@ -392,7 +392,8 @@ def test_the_journal_of_a_question_is_its_own(serve: Any):
     assert "/b  batch  ended" in head
     assert [line for line in lines if line.startswith(("question ", "document "))]
     assert not [line for line in lines if "{" in line]
-    assert "has no question zz" in one_line(call("runs", "show", "last/zz"), 2)
+    for command in (["runs", "show"], ["trace"], ["replay"]):
+        assert "has no question zz" in one_line(call(*command, "last/zz"), 2)
 
 
 def test_runs_are_listed_shown_and_compared(serve: Any):

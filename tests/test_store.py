@@ -669,6 +669,7 @@ class TestEarlierVersion:
         ]  # fmt: skip
         assert read("runs", "tag", ask, "mara", "old", "--json")["tags"] == ["mara", "old"]
         assert [one["run"] for one in read("runs", "--tag", "mara", "--json")] == [ask]
+        assert read("runs", "--tag", "x") == "No run is called x: pearl runs lists them all.\n"
         assert "[mara] [old] " in read("runs")
         assert read("runs", "tag", ask, "old", "mara", "--off") == f"{ask}: no tags\n"
         assert read("trace", ask).startswith("# trace of run ")

@@ -45,6 +45,8 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
         names = [run.name for run in listed]
         tags, counts = read_tags(engine, names), count_rows(engine, names)
     lines = [] if pairs else ["There are no runs yet: make one with pearl ask, run or batch."]
+    if tag and not pairs:
+        lines = [f"No run is called {printable(tag)}: pearl runs lists them all."]
     for run, total in pairs:
         about = " ".join(title_of(run).split())
         called = "".join(f"[{tag}] " for tag in tags[run.name])
@@ -123,7 +125,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         rows = [row for id, row in _rows(engine, record).items() if item in ("", id)]
         entries = [] if many else since_last_start(list(read_entries(engine, record, item)))
         if item and not entries:
-            raise InputError(f"The run {record.name} has no question {item}.")
+            raise _no_question(record, item)
     if options.as_json:
         data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
         emit_json({**_as_object(record, total, len(rows) if many else None), **data})
@@ -417,11 +419,16 @@ def trace_command(run: str, options: Options) -> None:
         )
 
 
+def _no_question(run: RunRow, item: str) -> InputError:
+    return InputError(f"The run {run.name} has no question {item}.")
+
+
 def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
     """The full name of a run, or of one question of it (``RUN/ID``), and its trace.
 
     Raises:
-        InputError: there is no such run, it has many questions, or it names the output.
+        InputError: there is no such run or question, it has many and none is named, or it names
+            the output.
     """
     from pearl.runtime.trace import export_trace, last_try
     from pearl.store.history import read_entries, read_rows, since_last_start
@@ -430,6 +437,8 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
     with open_run(run, store, output) as (engine, record):
         entries = last_try(since_last_start(list(read_entries(engine, record, item))))
         name = f"{record.name}/{item}" if item else record.name
+        if not entries and item:
+            raise _no_question(record, item)
         if not entries and record.has_rows:
             first = next((name for name, _ in read_rows(engine, record.name)), "ID")
             raise InputError(
