@@ -171,9 +171,13 @@ class QuestionIndex:
             InputError: some have no question or no gold answer: each is named.
         """
         questions = self.questions(self.ids)
-        lacking = [each.id for _, each in questions if not each.question or not each.gold]
-        advice = "cannot be scored: give it a question and its gold answer."
-        refuse([InputError(f"{self.path}: question {name} {advice}") for name in lacking])
+        lacking = []
+        for _, each in questions:
+            things = (("a question", each.question), ("its gold answer", each.gold))
+            if wanted := " and ".join(name for name, value in things if not value):
+                told = f"question {each.id} cannot be scored: give it {wanted}."
+                lacking.append(InputError(f"{self.path}: {told}"))
+        refuse(lacking)
 
     def document(self, question: Question) -> Source:
         """The document of a question.
