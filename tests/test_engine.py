@@ -183,9 +183,9 @@ async def test_stopping_wakes_whoever_waits_and_leaves_calls_under_way_alone():
     tasks = [asyncio.create_task(calls(request())) for _ in range(4)]
     tasks.append(asyncio.create_task(limiter.sleep(600)))
     await asyncio.sleep(0.01)
-    limiter.stop(ModelError("budget", "Enough."))
+    limiter.stop(ModelError("budget", "Enough.", tries=5))
     first, *others = await asyncio.gather(*tasks, return_exceptions=True)
-    with pytest.raises(HaltError, match="Enough"):
+    with pytest.raises(HaltError, match=r"^Enough\.$"):
         await limiter.enter()
     assert first.text == "fine"
     assert all(isinstance(one, HaltError) and one.reason == "budget" for one in others)
@@ -671,7 +671,7 @@ async def test_whoever_waits_leads_where_the_leader_is_cancelled(
 
 @clocked
 async def test_a_failure_is_shared_without_its_bill():
-    replies, error = ReplyCache(), ModelError("request", "No.", usage=Usage(9, 9))
+    replies, error = ReplyCache(), ModelError("request", "No.", usage=Usage(9, 9), tries=5)
 
     async def ask(_: Request) -> Reply:
         await asyncio.sleep(0.005)
@@ -682,6 +682,7 @@ async def test_a_failure_is_shared_without_its_bill():
     errors = await asyncio.gather(*tasks, return_exceptions=True)
     assert [one.reason for one in errors] == ["request"] * 3
     assert sorted(one.usage.prompt_tokens for one in errors) == [0, 0, 9]
+    assert sorted(map(str, errors)) == ["No.", "No.", "No. (5 tries)"]
     assert replies.dropped == 1
 
 

@@ -160,6 +160,8 @@ class ModelError(Exception):
         window: tokens that fit the model, where an endpoint that refuses a longer prompt says so.
         status: HTTP's, where an endpoint answered with an error; else 0.
         sent: whether the call may have reached whoever answers it.
+        tries: how often it was tried; the error's text says so, and ``message`` does not, which is
+            for other calls that fail of it.
 
     Beside these, ``complaint`` has an endpoint's words, with the names of fields, where it did not
     take a request as it was written; else it is empty.
@@ -178,8 +180,10 @@ class ModelError(Exception):
         window: int | None = None,
         status: int = 0,
         sent: bool = True,
+        tries: int = 1,
     ) -> None:
-        super().__init__(message)
+        super().__init__(f"{message} ({tries} tries)" if tries > 1 else message)
+        self.message = message
         self.reason = reason
         self.retry_after = retry_after
         self.usage = usage or Usage()

@@ -301,7 +301,7 @@ class Forms:
                 await asyncio.wait([flight])
                 if not flight.cancelled() and isinstance(error := flight.exception(), ModelError):
                     # What it met, everybody would meet one after another.
-                    raise ModelError(error.reason, str(error))
+                    raise ModelError(error.reason, error.message)
                 continue
             flight = self._flights[kind] = loop.create_future()
             try:

@@ -184,7 +184,7 @@ class ConcurrencyLimiter:
         self.stopped = self.stopped or error
         for waiter in (*self._waiting, *self._sleepers):
             if not waiter.done():
-                waiter.set_exception(HaltError(self.stopped.reason, str(self.stopped)))
+                waiter.set_exception(HaltError(self.stopped.reason, self.stopped.message))
         self._waiting.clear()
 
     async def sleep(self, seconds: float) -> None:
@@ -201,7 +201,7 @@ class ConcurrencyLimiter:
 
     def _check(self) -> None:
         if self.stopped is not None:
-            raise HaltError(self.stopped.reason, str(self.stopped))
+            raise HaltError(self.stopped.reason, self.stopped.message)
 
     def _admit(self) -> None:
         """Give slots to those who wait, now or once a pause is over."""

@@ -83,15 +83,14 @@ class Retry:
 
     def _final_error(self, error: ModelError, attempts: list[Attempt]) -> ModelError:
         """The error of a call that is not tried again: the last one's, and every try."""
-        message = str(error)
+        message, tries = error.message, len(attempts)
         if error.retry_after is not None and error.retry_after > self.longest_wait:
             message = (
                 f"The endpoint asks to wait {_duration(error.retry_after)}, longer than the "
                 f"{_duration(self.longest_wait)} that are waited for: run it again later, or raise "
                 "--max-wait."
             )
-        elif len(attempts) > 1:
-            message = f"{message} ({len(attempts)} tries)"
+            tries = 1
         return ModelError(
             error.reason,
             message,
@@ -100,6 +99,7 @@ class Retry:
             attempts=tuple(attempts),
             window=error.window,
             status=error.status,
+            tries=tries,
         )
 
 

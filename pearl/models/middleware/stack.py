@@ -131,7 +131,7 @@ class CircuitBreaker:
                 self._stop(error)
             elif self.limiters[at].dead:
                 tries = self.limiters[at].failed
-                message = f"{error} It has said nothing else for {tries} tries."
+                message = f"{error.message} It has said nothing else for {tries} tries."
                 self._stop(ModelError(error.reason, message, status=error.status))
             raise
         if not reply.kept:
