@@ -119,6 +119,17 @@ class TestAsk:
         assert call("lint", "p.plan").code == 0
         assert "Answer\na\nb\n" in call("run", "p.plan", story, "--model", "offline").out
         assert "PRL201" in call("run", "p.plan", story, "--library", "core").out
+        Path("q.plan").write_text('# library: core, nope\na = FIND_EVENT(CTX, "x")\n', "utf-8")
+        for command in (["lint", "q.plan"], ["run", "q.plan", story, "--model", "offline"]):
+            assert call(*command).err.count("q.plan names the library nope, which does not") == 1
+            assert "nope" not in call(*command, "--library", "core").err
+
+    def test_what_is_found_in_a_library_that_is_checked_itself_is_told_once(self) -> None:
+        Path("x.actions").write_text("F1(CTX, X, Y) : Find X in CTX.\n", "utf-8")
+        Path("x.plan").write_text('a = F1(CTX, "x", "y") : z\n', "utf-8")
+        for words in (["x.actions"], ["x.plan"], ["."], ["x.plan", "--fix"]):
+            result = call("lint", *words, "--library", "x.actions", "--no-cache")
+            assert (result.out + result.err).count("PRL503") == 1, words
 
     def test_no_option_that_the_document_bears_out(self, story: str) -> None:
         options = ["--option", "A red lorry.", "--option", "Zinc."]

@@ -12,7 +12,15 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.inputs import folder_of
-from pearl.cli.options import Options, choose, library_for, load_sound, own_libraries, shared
+from pearl.cli.options import (
+    Options,
+    choose,
+    library_for,
+    load_sound,
+    own_libraries,
+    shared,
+    warn_of_library,
+)
 from pearl.cli.output import check_output, emit, emit_json, on_screen
 from pearl.lang.documents import read_documents
 from pearl.lang.source import InputError, Source, read_source
@@ -173,6 +181,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
         raise InputError("Only one of the plan and the documents can be standard input.")
     model = choose(options.reader or options.model)
     source = read_source(plan, "plan")
+    warn_of_library(source, options.libraries)
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
     doc = read_documents(documents)
     errors = [error for error in check(parse(source), library) if error.severity is Severity.ERROR]

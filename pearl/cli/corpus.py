@@ -10,14 +10,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pearl.cli import NoAnswer
 from pearl.cli.inputs import Input, folder_of, selection_for
-from pearl.cli.options import load, load_for, load_quietly, own_libraries
+from pearl.cli.options import load, load_quietly, own_libraries, warn_of_library
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.library import Library, library_source
 from pearl.lang.parser import parse
@@ -48,6 +48,7 @@ class Checks:
         ignore: as after ``--ignore``.
         form: how findings are written; empty where they are only counted.
         cache: whether to keep what is found, where there are many texts.
+        paths: the files and folders of the texts.
     """
 
     libraries: tuple[str, ...]
@@ -55,6 +56,7 @@ class Checks:
     ignore: tuple[str, ...]
     form: str
     cache: bool = True
+    paths: tuple[str, ...] = ()
 
 
 class TextFindings(NamedTuple):
@@ -74,11 +76,12 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[TextFindings]:
     """
     first = list(islice(texts, FEW + 1))
     if len(first) <= FEW:
-        checker = _Checker(replace(checks, cache=False), load)
+        checker = _Checker(replace(checks, cache=False), partial(load, linted=checks.paths))
         for item in first:
             yield from checker.many([item])
         return
-    load_for(first[0].source, checks.libraries)
+    source = first[0].source
+    load(own_libraries(source, checks.libraries), folder_of(source), checks.paths)
     rest = chain(first, texts)
     del first
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
@@ -186,6 +189,8 @@ class _Checker:
         fresh: dict[bytes, list[Diagnostic]] = {}
         checked = []
         for item, key in zip(chunk, keys, strict=True):
+            if item.kind is TextKind.PLAN:
+                warn_of_library(item.source, self._checks.libraries)
             findings = cached.get(key)
             if findings is None:
                 project = self._project(item.source)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer, warn
-from pearl.cli.options import Options, load, load_for, shared
+from pearl.cli.options import Options, load, load_quietly, own_libraries, shared
 from pearl.cli.output import await_program, counting, emit, emit_json, on_terminal, show, tell
 from pearl.lang.source import InputError, Source, TextKind, write
 from pearl.lang.text import counted, printable
@@ -85,7 +85,9 @@ def lint_command(
             warn(*map(str, problems))
             raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
         inputs = (_write_fixed(before, after) for before, after in fixed)
-    checks = Checks(options.libraries, select, ignore, "" if statistics else form, not no_cache)
+    checks = Checks(
+        options.libraries, select, ignore, "" if statistics else form, not no_cache, paths
+    )
     counts = _Counts()
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
     with counting("plans", rows if rows > FEW else 0) as done:
@@ -123,8 +125,9 @@ def _fix_all(
     for item in inputs:
         source = item.source
         if item.kind is TextKind.PLAN:
-            chosen = selection(folder_of(source))
-            source = fix(source, load_for(source, libraries), chosen, unsafe=unsafe)
+            folder = folder_of(source)
+            library = load_quietly(own_libraries(source, libraries), folder)
+            source = fix(source, library, selection(folder), unsafe=unsafe)
         yield item, replace(item, source=source)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -382,7 +382,9 @@ def choose_metric(options: Options) -> Metric:
     return Graded(Path(options.rubric), options.grader) if options.rubric else options.metric
 
 
-def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
+def load(
+    libraries: tuple[str, ...], folder: Path | None = None, linted: Sequence[str] = ()
+) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
 
     What ``pearl lint`` finds in its files is printed on standard error, a line each.
@@ -390,9 +392,10 @@ def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     Args:
         libraries: as they were named.
         folder: whose project counts; by default the working folder's.
+        linted: files and folders whose findings are told anyway.
     """
     library = load_quietly(libraries, folder)
-    warn(*(line for _, line in _finding_lines(library, folder)))
+    warn(*(line for _, line in _finding_lines(library, folder, linted)))
     return library
 
 
@@ -419,15 +422,20 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
     return library
 
 
-def _finding_lines(library: Library, folder: Path | None) -> Iterator[tuple[str, str]]:
+def _finding_lines(
+    library: Library, folder: Path | None, linted: Sequence[str] = ()
+) -> Iterator[tuple[str, str]]:
     """What ``pearl lint`` finds in the files of a library: an error's code, and a line."""
     from pearl.cli.inputs import selection_for
     from pearl.lang.diagnostics import Severity
     from pearl.lang.library import library_source
     from pearl.lint.checker import check_library
 
+    paths = [Path(path).resolve() for path in linted]
     for name in library.names:
         if name in shipped_actions() or not Path(name).is_file():
+            continue
+        if any(Path(name).resolve().is_relative_to(path) for path in paths):
             continue
         if name.endswith(".plan"):
             yield "", f"{name} is read as an action library: call it .actions."
@@ -455,6 +463,20 @@ def own_libraries(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]
     head = None if libraries else _OF_PLAN.match(source.text)
     names = tuple(name.strip() for name in head[1].split(",")) if head else ()
     return names if names and shipped_actions().keys() >= set(names) else libraries
+
+
+def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
+    """Say where a plan's head names a library that does not ship, and no other was chosen."""
+    from pearl.cli.inputs import folder_of, read_config
+
+    head = None if libraries else _OF_PLAN.match(source.text)
+    names = [name.strip() for name in head[1].split(",")] if head else []
+    lost = [name for name in names if name not in shipped_actions()]
+    if lost and not read_config(folder_of(source)).library:
+        warn(
+            f"{source.name} names the library {', '.join(lost)[:80]}, which does not ship with "
+            "Pearl: the usual actions are used, as no --library is given."
+        )
 
 
 def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
