@@ -428,6 +428,7 @@ class TestFmt:
         return tmp_path / "loose.plan"
 
     def test_in_place(self, loose: Path) -> None:
+        assert call("fmt", loose.name) == (0, "", "formatted loose.plan\n")
         assert call("fmt", loose.name) == (0, "", "")
         assert loose.read_text() == self.TIGHT
         assert call("fmt", "--check", loose.name).code == 0

@@ -270,6 +270,8 @@ def fmt_command(
             printed = formatted
         elif not dry and formatted != text:
             write(name, formatted)
+            if not options.as_json:
+                click.echo(f"formatted {printable(name)}", err=True)
     if options.as_json:
         emit_json(
             {
