@@ -41,14 +41,14 @@ from pearl.evaluate.methods.single import orders_of
 from pearl.evaluate.preparation import Preparation
 from pearl.evaluate.results import read_evaluation
 from pearl.jobs.workers import Task
-from pearl.lang.library import load_library
+from pearl.lang.library import library_source, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.retrieval.index import build_index
 from pearl.runtime.context import UNLIMITED
 from pearl.strategies.pearl import load_demonstrations
-from pearl.strategies.registry import Limits
+from pearl.strategies.registry import Limits, find_strategy
 from tests.batches import killed_once
 from tests.mind import Scripted
 from tests.server import Server, failing
@@ -179,6 +179,17 @@ def test_every_name_is_found_and_no_other():
     for find in (find_dataset, find_method):
         with pytest.raises(InputError, match="use one of"):
             find("nothing")
+
+
+def test_a_name_that_is_close_is_told():
+    for find, name, close in (
+        (find_method, "zeroshot", "zero-shot"),
+        (find_dataset, "question", "questions"),
+        (find_strategy, "decmp", "decomp"),
+        (library_source, "qualty", "quality"),
+    ):
+        with pytest.raises(InputError, match=rf" {name} \(close: {close}\): use one of"):
+            find(name)
 
 
 def test_each_option_stands_at_each_place_once():

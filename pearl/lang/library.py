@@ -21,7 +21,7 @@ from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.printer import print_library
 from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
-from pearl.lang.text import pattern
+from pearl.lang.text import close_name, pattern
 from pearl.lang.values import digest
 
 # Any other indented line goes on with the definition.
@@ -323,7 +323,10 @@ def library_source(name: str) -> Source:
         return Source(name, print_library(offered))
     if not Path(name).suffix and name != "-" and not Path(name).exists():
         names = ", ".join(shipped)
-        raise InputError(f"no library is named {name}: use one of {names}, or a file's path.")
+        close = close_name(name, shipped)
+        raise InputError(
+            f"no library is named {name}{close}: use one of {names}, or a file's path."
+        )
     return read_source(name, "action library")
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, cast
 
@@ -54,6 +55,14 @@ def stem(word: str) -> str:
     from snowballstemmer.english_stemmer import EnglishStemmer
 
     return str(EnglishStemmer().stemWord(word)) or word
+
+
+def close_name(name: str, names: Iterable[str]) -> str:
+    """The name of some that a mistyped one comes closest to, in brackets; empty for none."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), list(names), 1)
+    return f" (close: {near[0]})" if near else ""
 
 
 def text_digest(text: str) -> str:

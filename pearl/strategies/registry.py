@@ -22,7 +22,7 @@ from pearl.lang.diagnostics import Severity
 from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import InputError, Source
-from pearl.lang.text import counted
+from pearl.lang.text import close_name, counted
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
@@ -499,8 +499,9 @@ def find_strategy(name: str) -> StrategySpec:
             return spec
     if own := extension("strategies", name):
         return own_strategy(own, name)
-    names = ", ".join(spec.name for spec in STRATEGIES)
-    raise InputError(f"There is no strategy {name}: use one of {names}.")
+    names = [spec.name for spec in STRATEGIES]
+    close = close_name(name, names)
+    raise InputError(f"There is no strategy {name}{close}: use one of {', '.join(names)}.")
 
 
 def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - whatever is offered

@@ -6,6 +6,7 @@ from random import Random
 from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, reading
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.source import InputError
+from pearl.lang.text import close_name
 
 DATASETS = (
     reading.QUALITY,
@@ -33,8 +34,9 @@ def find_dataset(name: str) -> Dataset:
     for dataset in DATASETS:
         if dataset.name == name:
             return dataset
-    names = ", ".join(dataset.name for dataset in DATASETS)
-    raise InputError(f"There is no data set {name}: use one of {names}.")
+    names = [dataset.name for dataset in DATASETS]
+    close = close_name(name, names)
+    raise InputError(f"There is no data set {name}{close}: use one of {', '.join(names)}.")
 
 
 def choose_examples(

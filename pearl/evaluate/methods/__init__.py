@@ -9,6 +9,7 @@ from pearl.evaluate.methods import single, strategies, tmn
 from pearl.evaluate.methods.base import Method
 from pearl.lang.extensions import extension
 from pearl.lang.source import InputError
+from pearl.lang.text import close_name
 from pearl.strategies.baselines import blind_plan, reasoning_plan
 from pearl.strategies.pearl import direct_plan
 from pearl.strategies.registry import OwnStrategy, own_strategy
@@ -176,5 +177,6 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
     if strategy := own.get(name) or extension("strategies", name):
         about = own_strategy(strategy, name).about
         return _PROSE(name, about, partial(strategies.by_name, name, LIBRARY))
-    names = ", ".join((*(method.name for method in METHODS), "pearl@N"))
-    raise InputError(f"There is no method {name}: use one of {names}.")
+    names = [*(method.name for method in METHODS), "pearl@N"]
+    close = close_name(name, [*names, *own])
+    raise InputError(f"There is no method {name}{close}: use one of {', '.join(names)}.")
