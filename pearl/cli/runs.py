@@ -242,11 +242,13 @@ def _rows(engine: Engine, run: RunRow) -> dict[str, dict[str, Any]]:
 
 
 def _summary(run: RunRow, rows: list[dict[str, Any]]) -> str:
+    from pearl.viewer.job import count_remarks
+
     done = sum(row["status"] == "answered" for row in rows)
     judged = [row["correct"] for row in rows if row.get("correct") is not None]
     right = f", {sum(judged)} of {len(judged)} right" if judged else ""
-    unfinished = run.unfinished(len(rows))
-    return f"{done} of {len(rows)} answered{right}" + (f"; {unfinished}" if unfinished else "")
+    more = "".join(f"; {part}" for part in (count_remarks(rows), run.unfinished(len(rows))) if part)
+    return f"{done} of {len(rows)} answered{right}{more}"
 
 
 def _totals(total: Totals) -> list[tuple[str, str]]:

@@ -88,17 +88,8 @@ class Item:
 
     @property
     def remarks(self) -> str:
-        """What to know of its answer: that nothing stands behind it, that there was no plan, that
-        it was picked by words alone."""
-        checks = {
-            "no evidence": ("grounded", False),
-            "no plan": ("fallback", True),
-            "picked by words": ("guessed", True),
-        }
-        result = self.row.get("result") or {}
-        # An evaluation's row has them as measures, which are numbers.
-        values = {**(result.get("measures") or {}), **result, **self.row}
-        return ", ".join(name for name, (key, value) in checks.items() if values.get(key) == value)
+        """What to know of its answer, as `remarks_on` says it."""
+        return ", ".join(remarks_on(self.row))
 
     @property
     def reason(self) -> str:
@@ -146,6 +137,29 @@ class Item:
         return str(self.row.get("words") or self.get("answer"))
 
 
+_REMARKS = {
+    "no evidence": ("grounded", False),
+    "no plan": ("fallback", True),
+    "picked by words": ("guessed", True),
+}
+"""What to know of an answer, and the key and the value that say it."""
+
+
+def remarks_on(row: Mapping[str, Any]) -> list[str]:
+    """What to know of a row's answer: that nothing stands behind it, that there was no plan, that
+    it was picked by words alone."""
+    result = row.get("result") or {}
+    # An evaluation's row has them as measures, which are numbers.
+    values = {**(result.get("measures") or {}), **result, **row}
+    return [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
+
+
+def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
+    """How many rows there is each thing to know of, in words; empty where there is none."""
+    counts = Counter(remark for row in rows for remark in remarks_on(row))
+    return ", ".join(f"{remark}: {count:,}" for remark, count in counts.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """What the rows of a method came to, or of a job that has none.
@@ -154,11 +168,13 @@ class Group:
         rows: how many there are, answered, judged, and right.
         counts: what their calls came to.
         seconds: the middle of their times; None where it is not known.
+        remarks: as `count_remarks` says them; empty too where the rows are not read.
     """
 
     rows: RowCounts
     counts: Totals
     seconds: float | None = None
+    remarks: str = ""
 
 
 def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
@@ -313,7 +329,8 @@ def _group(items: Sequence[Item]) -> Group:
     rows = RowCounts(len(items), answered, sum(map(bool, verdicts)), correct)
     times = sorted(item.seconds for item in items if item.seconds is not None)
     middle = times[len(times) // 2] if times else None
-    return Group(rows, sum((item.counts for item in items), Totals()), middle)
+    remarks = count_remarks(item.row for item in items)
+    return Group(rows, sum((item.counts for item in items), Totals()), middle, remarks)
 
 
 def _in_time(items: Iterable[Item]) -> Timeline | None:
