@@ -431,6 +431,12 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     Path("a.plan").write_text('a = FIND_EVENT("CTX.will", "the deposit")', encoding="utf-8")
     told = "CTX.will names none of the documents: lease.txt, a.letter.md.\n"
     assert told in call("run", "a.plan", *two).err
+    # Nothing is asked of the steps before it.
+    before = 'b = FIND_EVENT(CTX, "the deposit")\na = FIND_REASON("CTX.will", b)'
+    Path("a.plan").write_text(before, encoding="utf-8")
+    assert told in call("run", "a.plan", *two).err
+    assert "calls      0 made" in call("runs", "show", "last").out
+    Path("a.plan").write_text('a = FIND_EVENT("CTX.will", "the deposit")', encoding="utf-8")
     assert "there is one only, CTX" in call("run", "a.plan", two[0]).err
     Path("a.plan").write_text('a = FIND_EVENT("CTX.lese", "the deposit")', encoding="utf-8")
     assert "a.letter.md. Did you mean CTX.lease.txt?" in call("run", "a.plan", *two).err

@@ -5,19 +5,22 @@ Next steps → check → append → execute → journal, until the strategy retu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from pearl.lang.ast import DOCUMENT, Action, Parsed, Plan, Ref, Step, step_refs
+from pearl.lang.ast import DOCUMENT, Action, Literal, Parsed, Plan, Ref, Step, step_refs
+from pearl.lang.builtins import is_label
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
+from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
+from pearl.retrieval.retriever import LabelError, part
 from pearl.runtime.calls import SchemaError
 from pearl.runtime.context import ContextError, condense_long, fit_plan
 from pearl.runtime.evidence import evidence_key
@@ -190,6 +193,7 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         returns=move.returns or run.plan.returns,
     )
     printed = _checked(plan, library)
+    _check_labels(move.steps, library.with_declared(plan.declares), frame.document)
     ran, values = run.plan, dict(run.values)
     while True:
         limit = frame.context.limit
@@ -226,6 +230,19 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
             raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
         # Else the endpoint has said meanwhile how much fits it.
         ran = fitted
+
+
+def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> None:
+    """See that there is each part, or each of several documents, that steps are told to read."""
+    for step in steps:
+        action = library.get(step.action)
+        for arg, param in zip(step.args, action.params if action else (), strict=False):
+            if param.name == DOCUMENT and isinstance(arg, Literal) and is_label(arg.value):
+                try:
+                    part(document, as_text(arg.value))
+                except LabelError as error:
+                    failure = StepFailure(step.name, "value", str(error))
+                    raise RunError(f"Step {step.name} cannot run: {error}", (failure,)) from None
 
 
 def _checked(plan: Plan, library: Library) -> str:
