@@ -459,6 +459,17 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
         assert told["prompt_tokens"] < 4 * len(long)
 
 
+def test_an_estimate_counts_a_call_for_each_of_several_documents(serve: Any):
+    serve(saying("Yes."))
+    plan = "1. d = DOCUMENTS(CTX)\n2. a = FIND_EVENT(each d, 'it')\n3. b = FIND_REASON(CTX, a)\n"
+    for name in "xyz":
+        Path(f"{name}.txt").write_text(STORY, encoding="utf-8")
+    row = {"id": "q", "documents": ["x.txt", "y.txt", "z.txt"], "plan": plan.replace("'", '"')}
+    write(row)
+    assert call("estimate", "q.jsonl", "--json").json["calls"] == 4
+    assert batch("--json").json["calls"]["made"] == 4
+
+
 def test_an_estimate_takes_off_what_is_kept(serve: Any):
     server = serve(saying("Yes."))
 

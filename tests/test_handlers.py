@@ -144,7 +144,7 @@ def with_library(line: str, text: str, name: str = "my.actions") -> Result:
 FIND_A = "FIND_A(CTX, X) : Find X in CTX.\n"
 WRONG = {
     f"{FIND_A}no action at all\n": "my.actions:2:4: PRL118 The action no cannot be read",
-    f"{FIND_A}  traits: pur\n": "my.actions:2:11: PRL505 FIND_A: there is no trait pur. Use one",
+    f"{FIND_A}  traits: pur\n": "my.actions:2:11: PRL505 FIND_A: there is no trait pur. Use pure.",
 }
 
 

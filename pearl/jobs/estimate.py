@@ -340,7 +340,8 @@ def _share(
         direct = direct_plan(question.question)
         plan, _ = fit_plan(direct, 0, item.document, library, context)
         times = STEPS
-    steps, reads = (times * count for count in _calls(plan, library.with_declared(plan.declares)))
+    library, documents = library.with_declared(plan.declares), len(item.document.documents)
+    steps, reads = (times * count for count in _calls(plan, library, max(1, documents)))
     planned = not row["plan"] and not again
     unmade = whole = steps + bool(question.options)
     if row["plan"]:
@@ -377,10 +378,11 @@ def _reading(
     return read, max(0.0, reads - fresh) * cached, written
 
 
-def _calls(plan: Plan, library: Library) -> tuple[float, float]:
+def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, float]:
     """How many calls a plan makes, and how many whole documents these read.
 
-    A list of which only a run knows the length counts as one item.
+    A list of which only a run knows the length counts as one item. ``documents`` is how many the
+    document consists of.
     """
     calls = reads = 0.0
     lengths: dict[str, int] = {}
@@ -393,10 +395,11 @@ def _calls(plan: Plan, library: Library) -> tuple[float, float]:
             continue
         if step.action == "DOCUMENTS":
             labels.add(step.name)
+            lengths[step.name] = documents
         mapped = next((ref.name for ref in step_refs(step) if ref.maps), "")
         times = lengths.get(mapped, 1)
         if action and isinstance(action.body, SubPlan):
-            within = _calls(action.body.plan, library)
+            within = _calls(action.body.plan, library, documents)
             calls, reads = calls + times * within[0], reads + times * within[1]
         elif action is None or not isinstance(action.body, Builtin | Function | Solver):
             texts = (as_text(arg.value) for arg in step.args if isinstance(arg, Literal))

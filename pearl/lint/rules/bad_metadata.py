@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from pearl.lang.ast import DOCUMENT, Action, Builtin, Decomposed, Step, SubPlan, refs
 from pearl.lang.builtins import FUNCTIONS
 from pearl.lang.library import METADATA, TRAITS
-from pearl.lang.text import pattern
+from pearl.lang.text import counted, pattern
 from pearl.lint.rules.base import ERROR, Diagnostic, Findings, LibraryView, Rule, Span, closest
 
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
@@ -84,7 +84,7 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
     """What is wrong, the word that it is about, and what to do."""
     for trait in sorted(action.traits - TRAITS.keys()):
         near = closest(trait, TRAITS) or list(TRAITS)
-        yield f"there is no trait {trait}.", trait, f"Use one of {', '.join(near)}."
+        yield f"there is no trait {trait}.", trait, f"Use {' or '.join(near)}."
     if isinstance(action.body, Builtin) and action.body.function not in FUNCTIONS:
         name = action.body.function
         near = closest(name, FUNCTIONS) or list(FUNCTIONS)
@@ -96,7 +96,7 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
             help = f"It has these: {params}."
             yield f"{older.name} has no parameter {name}.", f"{older.name}(", help
         if not action.takes(len(older.args)):
-            wrong = f"it is given {len(older.args)} arguments in place of {older.name}."
+            wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
             yield wrong, f"{older.name}(", f"Write as many as {action.signature} takes."
     bodies = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
     if isinstance(action.body, SubPlan):
