@@ -851,7 +851,7 @@ def test_the_engine_works_around_it(tmp_path: Path):
         return (429, {"error": {"message": "busy"}}) if busy else echo(body)
 
     async def work(provider: Provider) -> list[Reply]:
-        one = model(provider, tmp_path, quiet=0.3)
+        one = model(provider, tmp_path, quiet=0.8)
         engine = start_engine(one, limits=EngineLimits(concurrency=10_000, first=10_000))
         found = await asyncio.gather(*(engine.ask(request(word)) for word in words(60)))
         await one.close()
