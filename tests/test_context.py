@@ -425,6 +425,24 @@ def test_what_many_items_gave_is_condensed_where_it_is_too_long(last: str, polic
     replays(journal, finished.text)
 
 
+def test_a_step_whose_arguments_turn_out_longer_than_was_allowed_for_reads_parts():
+    plan = """\
+1. a = FIND_CHARACTER(CTX, "x") : one
+2. b = FIND_RELATION(CTX, a, "y") : two
+"""
+    context = window(count(story().text) + 700)
+
+    def reply(call: ExecuteStep) -> str:
+        assert context.holds(render(call))
+        return "word " * (500 if call.step.name == "a" else 5)
+
+    finished, model, journal = run(plan, context, ask=Scripted(reply))
+    assert names(finished) == ["a", "parts", "b_parts", "b"]
+    paths = [request.path for request in model.asked]
+    assert (paths[0], len(paths)) == ("step/a", len(set(paths)))
+    replays(journal, finished.text)
+
+
 def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
     plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_RELATION(CTX, a, "y") : two'
     with pytest.raises(RunError, match="Step a has no output: Its prompt has") as caught:

@@ -470,6 +470,7 @@ def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
         ("[09:51:27] MO: Ships came for 12 crowns.", 12),
         ("So on 3 October the ships came, 8 by night.", 8),
         ("So le 7 juin the ships came, 8 by night.", 8),
+        ("So a 14 de febrero the ships came, 8 by night.", 8),
         ("So May came: 12 300 ships came.", 12300),
         ("So of 18 600 ships came 2.", 18600),
     ],

@@ -150,7 +150,7 @@ in *May 12 300 ships*; behind another word in capitals (*Room 12 300 guests*) it
 """
 
 _DAY = re.compile(
-    rf"\b{MONTH.pattern} \d{{1,2}}(?= \d{{3}}\b)|\b\d{{1,2}}(?:\.|er)? (?={MONTH.pattern})"
+    rf"\b{MONTH.pattern} \d{{1,2}}(?= \d{{3}}\b)|\b\d{{1,2}}(?:\.|er)? (?=(?:de )?{MONTH.pattern})"
     r"|\b\d{1,2}:\d{2}(?::\d{2})?\b"
 )
 """The day of a date, and the time of a clock, which count nothing."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from typing import Literal as OneOf
 
@@ -80,6 +81,9 @@ _SHARE = 8
 
 _WRAPPED = 16
 """Tokens around a value that an earlier step gave."""
+
+_NAMED = 64
+"""Tokens that say of a long value which step gave it."""
 
 SMALLEST = 512
 """Tokens below which nothing that an endpoint says is a window."""
@@ -320,7 +324,12 @@ class _Draft:
 
 
 def _draft(
-    step: Step, action: Action, place: int, context: Context, omitted: float = 0.0
+    step: Step,
+    action: Action,
+    place: int,
+    context: Context,
+    values: Mapping[str, Value],
+    omitted: float = 0.0,
 ) -> _Draft:
     """What is known of a step's call before the plan runs.
 
@@ -329,18 +338,23 @@ def _draft(
         action: what it calls.
         place: which argument is the document, or the findings that it merges.
         context: the window; a known one.
+        values: outputs that are known by now.
         omitted: above 0 for a step that reads a part.
     """
     arguments: list[tuple[str, Value]] = []
-    unknown = 0
+    extra = 0
     for at, arg in enumerate(step.args):
         if at != place:
             name = action.params[at].name if at < len(action.params) else f"S{at}"
             arguments.append((name, "".join(_known_text(arg))))
-            unknown += sum(ref.name != DOCUMENT for ref in refs(arg))
+            for ref in refs(arg):
+                if ref.name != DOCUMENT:
+                    known = not ref.maps and ref.name in values
+                    size = context.count(as_text(values[ref.name])) + _NAMED if known else 0
+                    extra += max(size, _allowed(context))
     document = _NOTHING if action.params[place].name == DOCUMENT else None
     call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    return _Draft(call, unknown * _allowed(context))
+    return _Draft(call, extra)
 
 
 def _allowed(context: Context) -> int:
@@ -369,7 +383,12 @@ def _known_text(arg: Arg) -> Iterator[str]:
 
 
 def fit_plan(
-    plan: Plan, start: int, document: Source, library: Library, context: Context
+    plan: Plan,
+    start: int,
+    document: Source,
+    library: Library,
+    context: Context,
+    values: Mapping[str, Value] = MappingProxyType({}),
 ) -> tuple[Plan, Decision | None]:
     """Split steps that the whole document does not fit, as the policy says.
 
@@ -379,6 +398,7 @@ def fit_plan(
         document: what ``CTX`` is.
         library: the actions, without the plan's own.
         context: the window, and the policy.
+        values: outputs that are known by now, where one turned out longer than was allowed for.
 
     Returns:
         The plan with steps that read parts, and merge them; None with a plan that may run as
@@ -397,7 +417,7 @@ def fit_plan(
         action = actions.get(step.action)
         place = reading_place(step, action)
         if action is not None and place is not None:
-            drafts[step.name] = _draft(step, action, place, context)
+            drafts[step.name] = _draft(step, action, place, context, values)
     fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
     long = [name for name, fit in fits.items() if not fit]
     if not long:
@@ -406,7 +426,7 @@ def fit_plan(
         raise ContextError(_too_long(total, drafts[long[0]].size(context), context), long[0])
     # With parts for one step there are parts for all: they open the same prompts.
     split = list(drafts) if context.policy == "chunk" else long
-    number, groups = _parts(plan, start, split, document, library, context)
+    number, groups = _parts(plan, start, split, document, library, context, values)
     decision = {
         "policy": context.policy,
         "document": total,
@@ -425,6 +445,7 @@ def _parts(
     document: Source,
     library: Library,
     context: Context,
+    values: Mapping[str, Value],
 ) -> tuple[int, list[int]]:
     """How many parts the document needs, and in how many groups findings are merged."""
     trial = split_context(split, 2, (2,)).apply(plan, library).plan
@@ -436,9 +457,11 @@ def _parts(
             continue
         for place, param in enumerate(action.params):
             if param.name == DOCUMENT and place < len(step.args):
-                reading = max(reading, _draft(step, action, place, context, 0.5).size(context))
+                draft = _draft(step, action, place, context, values, 0.5)
+                reading = max(reading, draft.size(context))
             elif param.name == FINDINGS:
-                merging = max(merging, _draft(step, action, place, context).size(context))
+                draft = _draft(step, action, place, context, values)
+                merging = max(merging, draft.size(context))
     number = enough_parts(document.text, context.room - reading, context.count)
     merged_at_once = (context.room - merging) // (context.free + _WRAPPED)
     if number is None or (merging and merged_at_once < 2):

@@ -195,10 +195,12 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
     printed = _checked(plan, library)
     _check_labels(move.steps, library.with_declared(plan.declares), frame.document)
     ran, values = run.plan, dict(run.values)
+    failed, sizes = set[str](), dict[str, Value]()
     while True:
-        limit = frame.context.limit
+        limit, before = frame.context.limit, failed
         try:
-            fitted, decision = fit_plan(plan, len(past), frame.document, library, frame.context)
+            args = plan, len(past), frame.document, library, frame.context
+            fitted, decision = fit_plan(*args, sizes)
         except ContextError as error:
             failure = StepFailure(error.step, "context", str(error))
             raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
@@ -225,11 +227,12 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
             plan, decision = condensed
             printed = _checked(plan, library)
             journal.decide("context", decision)
-        elif known or not failed:
+        elif not failed or (known and failed == before):
             first = failures[0]
             raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
-        # Else the endpoint has said meanwhile how much fits it.
-        ran = fitted
+        # Else the endpoint has said meanwhile how much fits it, or outputs are longer than was
+        # allowed for, which are counted as they are now.
+        ran, sizes = fitted, values
 
 
 def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> None:
