@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pearl
+from pearl.lang.values import digest
 from pearl.models.middleware import rate_limit
 from tests.runs import entries, runs
 from tests.server import Script, completion, failing, resetting
@@ -460,14 +461,17 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
 
 
 def test_an_estimate_counts_a_call_for_each_of_several_documents(serve: Any):
-    serve(saying("Yes."))
-    plan = "1. d = DOCUMENTS(CTX)\n2. a = FIND_EVENT(each d, 'it')\n3. b = FIND_REASON(CTX, a)\n"
+    serve(lambda body: f"Yes: {digest(body['messages'])}")
+    plan = """\
+1. d = DOCUMENTS(CTX)
+2. a = FIND_EVENT(each d, "it")
+3. b = FIND_REASON(CTX, each values a)
+"""
     for name in "xyz":
-        Path(f"{name}.txt").write_text(STORY, encoding="utf-8")
-    row = {"id": "q", "documents": ["x.txt", "y.txt", "z.txt"], "plan": plan.replace("'", '"')}
-    write(row)
-    assert call("estimate", "q.jsonl", "--json").json["calls"] == 4
-    assert batch("--json").json["calls"]["made"] == 4
+        Path(f"{name}.txt").write_text(f"{STORY}\n{name}\n", encoding="utf-8")
+    write({"id": "q", "documents": ["x.txt", "y.txt", "z.txt"], "plan": plan})
+    assert call("estimate", "q.jsonl", "--json").json["calls"] == 6
+    assert batch("--json").json["calls"]["made"] == 6
 
 
 def test_an_estimate_takes_off_what_is_kept(serve: Any):

@@ -449,6 +449,8 @@ def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
         run(plan, window(2000), ask=Scripted(lambda _: "word " * 900))
     first = caught.value.failures[0]
     assert (first.step, first.reason) == ("a", "context")
+    # No passages of the document make room in a prompt that has none of it.
+    assert "--context" not in first.cause
 
 
 @pytest.mark.parametrize(("context", "why"), [

@@ -396,8 +396,11 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
         if step.action == "DOCUMENTS":
             labels.add(step.name)
             lengths[step.name] = documents
-        mapped = next((ref.name for ref in step_refs(step) if ref.maps), "")
+        over = next((ref for ref in step_refs(step) if ref.maps), None)
+        mapped = over.name if over else ""
         times = lengths.get(mapped, 1)
+        if over and mapped in lengths and not over.mode.startswith("where"):
+            lengths[step.name] = times
         if action and isinstance(action.body, SubPlan):
             within = _calls(action.body.plan, library, documents)
             calls, reads = calls + times * within[0], reads + times * within[1]

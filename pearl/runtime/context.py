@@ -468,7 +468,8 @@ def _parts(
         raise ContextError(
             f"The window of {context.limit:,} tokens is too small to read the document in parts: "
             f"a step itself takes {reading:,}, and {context.free:,} are kept free for the reply. "
-            "Use --context retrieve or a model with a longer window.",
+            f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
+            "longer window.",
             split[0],
         )
     number = max(2, number)
@@ -625,7 +626,9 @@ def _too_long(total: int | None, size: int, context: Context) -> str:
     """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
     the document's, or None where it reads none."""
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
-    policy = policies.get(context.policy, "--context retrieve")
+    # Other passages help nothing where the step itself fills the window.
+    helps = total is not None and size < context.room
+    policy = policies.get(context.policy, "--context retrieve") if helps else ""
     use = f"Use {policy} or a" if policy else "Use a"
     window, reply = context.limit or 0, context.free
     sizes = f"Its prompt has {size:,} tokens, and {context.room:,} fit"
