@@ -382,8 +382,10 @@ def is_guess(model: Model, values: Iterable[object], option: Option | None) -> b
         values: those that rest on its replies.
         option: what the answer was mapped to, if anything.
     """
+    if not reads_by_words(model):
+        return False
     bare = any(isinstance(value, int | float) for value in values)
-    return reads_by_words(model) and (bare or (option is not None and not option.fits))
+    return bare or (option is not None and not option.fits)
 
 
 def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:

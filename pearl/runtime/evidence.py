@@ -146,7 +146,6 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     if not lines:
         return []
     spans = [paragraph.span for paragraph in DocumentRetriever(document).paragraphs]
-    paragraphs = [(span, document.at(span)) for span in spans]
     for entry in reversed(entries):
         path = _VALUE.fullmatch(entry.path)
         if path is None or entry.status != "done":
@@ -155,8 +154,10 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
         longest = max(map(len, texts), default=0)
         quotes = [
             Quote(paragraph[start:end], Span(span.start + start, span.start + end), step)
-            for span, paragraph in paragraphs
-            if len(paragraph) <= longest and any(paragraph in text for text in texts)
+            for span in spans
+            if span.end - span.start <= longest
+            for paragraph in [document.at(span)]
+            if any(paragraph in text for text in texts)
             for start, end in sentences(paragraph)
             for sentence in [_spaced(paragraph[start:end])]
             # A heading that is the answer says nothing of it.

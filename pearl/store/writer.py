@@ -205,9 +205,10 @@ class LoopWriter(Writer):
             self._loop = loop
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
         if change.waiting is not None and not self._due:
-            # What nobody waits for goes along with the next that somebody does.
+            # What nobody waits for goes along with the next that somebody does, and with what a
+            # round more of the loop brings: fewer transactions, and nobody waits where none comes.
             self._due = True
-            loop.call_soon(self._drain)
+            loop.call_soon(loop.call_soon, self._drain)
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         self._changes.append(self._heartbeat)
