@@ -169,6 +169,7 @@ async def open_session(
         yield Session(engine, journal, context, planning=planning)
         if opened:
             opened.end(run)
+            await opened.flush()
     finally:
         if opened:
             opened.close()

@@ -20,6 +20,7 @@ from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Pairs, Type, decode, split_evidence
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
+from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import ExecuteStep, MapAnswer
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence, evidence_key
@@ -238,21 +239,34 @@ def test_a_document_cannot_add_steps():
 
 
 def test_the_journal_has_each_reply_before_it_is_used(tmp_path: Path):
-    """When the second call starts, the first one's reply is on the disk already."""
+    """When a second call starts, or a person's function, the first reply is on the disk already."""
     place = tmp_path / "s.db"
     store = open_store(str(place))
     journal = store.journal(store.start("run", {}))
     seen: list[list[str]] = []
 
+    def look() -> None:
+        seen.append([entry.path for entry in entries(place)] if runs(place) else [])
+
     class Looking(Scripted):
         async def answer(self, request: Request) -> Reply:
-            seen.append([entry.path for entry in entries(place)] if runs(place) else [])
+            look()
             return await super().answer(request)
 
-    plan = 'a = FIND_CHARACTER(CTX, "Ada")\nb = FIND_REASON(CTX, a)'
-    run(plan, Looking({"step/a": "x", "step/b": "y"}), journal)
-    assert "step/a" not in seen[0]
-    assert "step/a" in seen[1]
+    @pearl.action
+    async def note(text: str) -> str:
+        """Note TEXT."""
+        look()
+        return text
+
+    model = Looking({"step/a": "x", "step/b": "y"})
+    caller = Caller(start_engine(model, store).ask, model.identity, journal)
+    library = load_library().with_declared([note.action])
+    plan = 'a = FIND_CHARACTER(CTX, "Ada")\nb = FIND_REASON(CTX, a)\nc = NOTE(b)'
+    given = GivenPlan(parse(plan).plan)
+    asyncio.run(run_strategy(given, "who?", Frame(DOCUMENT, library, caller)))
+    assert ["step/a" in paths for paths in seen] == [False, True, True]
+    assert ["step/b" in paths for paths in seen] == [False, False, True]
     store.close()
 
 

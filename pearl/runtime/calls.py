@@ -276,7 +276,6 @@ class Caller:
         fields = (path, reply.text, reply.key or key, len(reply.attempts) + 1)
         costs: dict[str, Any] = {"usage": reply.usage, "seconds": spent, "kept": reply.kept}
         self.journal.record(Entry("call", *fields, **costs, started=began, model=name))
-        await self.journal.flush()
         return reply
 
     def _record_failed(self, request: Request, attempts: Sequence[Attempt], model: str) -> None:

@@ -365,6 +365,9 @@ async def _run_call(
 ) -> Output:
     """The output of one call: for the whole step, or for one item of its list."""
     call, handlers = bind_call(step, action, values, item, frame.room), frame.handlers
+    if isinstance(action.body, Solver | Function):
+        # A call to a model is claimed in the store, after what it rests on; these may be no calls.
+        await frame.caller.journal.flush()
     match action.body:
         case Prompt():
             ref = mapped(step)

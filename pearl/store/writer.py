@@ -204,9 +204,8 @@ class LoopWriter(Writer):
         if loop is not self._loop:
             self._loop = loop
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
-        if change.waiting is not None and not self._due:
-            # What nobody waits for goes along with the next that somebody does, and with what a
-            # round more of the loop brings: fewer transactions, and nobody waits where none comes.
+        if not self._due:
+            # With what a round more of the loop brings: that makes fewer transactions.
             self._due = True
             loop.call_soon(loop.call_soon, self._drain)
 
