@@ -445,6 +445,8 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
     write(question("a", document={"text": long}))
     fitting = ("--context", policy, "--window", "1500")
     told = call("estimate", "q.jsonl", *fitting, "--json").json
+    unknown = call("estimate", "q.jsonl", *fitting[:2]).out
+    assert ["window     not known: a document of" in unknown, told["window_known"]] == [True, True]
     assert not server.asked
     done = batch(*fitting, "--json")
     # As `c` and `a` read it; what it may come to once findings are known is no more.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +339,21 @@ def test_replies_of_any_length_that_may_be_written_are_merged_within_the_window(
     assert "a_groups" in names(finished)
 
 
+def test_replies_longer_than_an_endpoint_was_asked_for_are_merged_in_smaller_groups():
+    """What the parts gave stays; only the merges are made anew."""
+
+    def reply(call: ExecuteStep) -> str:
+        assert context.holds(render(call))
+        return "word " * 170
+
+    context = Context("auto", 1400, 100, count)
+    model = Scripted(reply)
+    finished, _, _ = run('a = FIND_CHARACTER(CTX, "x") : one', context, story(330), model)
+    assert finished.text.startswith("word")
+    asked = Counter(request.path for request in model.asked)
+    assert {times for path, times in asked.items() if path.startswith("step/a_parts[")} == {1}
+
+
 def test_what_cannot_fit_is_said_before_a_plan_is_asked_for():
     model, journal = Reader(), Journal()
     caller = Caller(model.answer, "reader", journal)
@@ -444,17 +460,27 @@ def test_a_step_whose_arguments_turn_out_longer_than_was_allowed_for_reads_parts
 
 
 def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
+    def long(call: ExecuteStep) -> str:
+        return "word " * (7000 if call.step.name == "a" else 5)
+
     plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_RELATION(CTX, a, "y") : two'
-    with pytest.raises(RunError, match="Step a has no output: Its prompt has") as caught:
+    wrong = r"too small to merge .*: a merge itself takes \d+, each of what it merges up to 1,141"
+    with pytest.raises(RunError, match=wrong) as caught:
         run(plan, window(2000), ask=Scripted(lambda _: "word " * 900))
     first = caught.value.failures[0]
     assert (first.step, first.reason) == ("a", "context")
+    assert "Use --context retrieve or a" in first.cause
+    wrong = "Step b has no output: Its prompt has"
+    plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = RATE(a) : two'
+    with pytest.raises(RunError, match=wrong) as caught:
+        run(f"New actions:\n- RATE(X) : Rate X.\n\n{plan}", window(7000), ask=Scripted(long))
     # No passages of the document make room in a prompt that has none of it.
-    assert "--context" not in first.cause
+    assert "--context" not in caught.value.failures[0].cause
 
 
 @pytest.mark.parametrize(("context", "why"), [
-    (window(320), "too small to read the document in parts"),
+    (window(260), "too small to read the document in parts"),
+    (window(320), "too small to merge what the parts of the document gave"),
     (window(350, "retrieve"), "fit: the window has 350"),
 ])  # fmt: skip
 def test_a_window_too_small_for_a_part_or_a_passage_says_so(context: Context, why: str):

@@ -54,6 +54,9 @@ SAID = 150
 PLANNED = 200
 """Tokens of a plan."""
 
+FITS = 6000
+"""Tokens of a document that fits the window of every model that is likely to be asked."""
+
 PARALLEL = 32
 """Calls at a time, where nobody says."""
 
@@ -103,6 +106,7 @@ class Estimate:
         mean: seconds that a call of the reader takes; None where the store has none.
         looked_up: whether what is kept was taken off.
         why: what each question is told that ends before anything is sent, by its id.
+        longest: tokens of the longest document, where the model's window is not known; else 0.
     """
 
     questions: int
@@ -117,6 +121,7 @@ class Estimate:
     mean: float | None
     looked_up: bool
     why: tuple[str, ...]
+    longest: int
 
     @property
     def reading(self) -> Usage | None:
@@ -160,6 +165,12 @@ class Estimate:
         if not self.looked_up:
             calls += "; what is kept is not taken off, as tools or an embedding would be asked"
         yield "calls", calls
+        if self.longest > FITS:
+            yield (
+                "window",
+                f"not known: a document of {self.longest:,} tokens counts as one that fits; where "
+                "it does not, it is read in parts, in many more calls (--window says what fits)",
+            )
         if usage is None:
             unknown = "not known: batch a few questions, and pearl runs show last has theirs"
             yield "tokens", unknown
@@ -195,6 +206,7 @@ class Estimate:
             "documents": self.documents,
             "calls": round(share.calls),
             "at_most": share.unforeseen > 0,
+            "window_known": not self.longest,
             "kept": share.stored if self.looked_up else None,
             **(asdict(self.usage) if self.usage else unknown),
             "model": self.model,
@@ -244,7 +256,7 @@ def estimate(
     planning = planning_context(model, context)
     engine = Engine(look_up, model, (), constrain=constrain)
     session = Session(engine, Journal(), context, planning=planning)
-    share, why = asyncio.run(_count(index, setup, session if looked_up else None))
+    share, why, longest = asyncio.run(_count(index, setup, session if looked_up else None))
     write = WritePlan("?", prepared.library, prepared.demonstrations)
     write = narrowed(write, prepared.settings.shown)
     writing = _tokens(within_window(write, planning, Journal()), planning)
@@ -262,12 +274,13 @@ def estimate(
         mean_seconds(store, reader) if store is not None else None,
         looked_up,
         why,
+        longest,
     )
 
 
 async def _count(
     index: QuestionIndex, setup: Setup, session: Session | None
-) -> tuple[Share, tuple[str, ...]]:
+) -> tuple[Share, tuple[str, ...], int]:
     """Count all questions.
 
     Args:
@@ -276,13 +289,17 @@ async def _count(
         session: has the replies that are kept; None where none is to be looked up.
 
     Returns:
-        What they may take, and what those are told that end before anything is sent.
+        What they may take, what those are told that end before anything is sent, and the tokens of
+        the longest document where the window is not known.
     """
     shares: list[Share] = [Share()]
     why: list[str] = []
     sent: set[str] = set()
     read: set[str] = set()
+    longest, context = 0, setup.context
     for task in index.read(index.ids):
+        if context.limit is None:
+            longest = max(longest, size_of(task.payload.document, context.count))
         if session is None:
             shares.append(Share(_most(setup, task.payload.question), unforeseen=1))
             continue
@@ -294,7 +311,7 @@ async def _count(
             read.add(task.group)
         if share.refused:
             why.append(f"{task.id}: {row['error']['message']}")
-    return Share(*map(sum, zip(*shares, strict=True))), tuple(why)
+    return Share(*map(sum, zip(*shares, strict=True))), tuple(why), longest
 
 
 def _most(setup: Setup, question: Question) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from itertools import chain
 from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
@@ -463,11 +464,16 @@ def _parts(
                 draft = _draft(step, action, place, context, values)
                 merging = max(merging, draft.size(context))
     number = enough_parts(document.text, context.room - reading, context.count)
-    merged_at_once = (context.room - merging) // (context.free + _WRAPPED)
+    finding = _finding(plan, values, context)
+    merged_at_once = (context.room - merging) // finding
     if number is None or (merging and merged_at_once < 2):
+        what, sizes = "read the document in parts", f"a step itself takes {reading:,}"
+        if number is not None:
+            what = "merge what the parts of the document gave"
+            sizes = f"a merge itself takes {merging:,}, each of what it merges up to {finding:,}"
         raise ContextError(
-            f"The window of {context.limit:,} tokens is too small to read the document in parts: "
-            f"a step itself takes {reading:,}, and {context.free:,} are kept free for the reply. "
+            f"The window of {context.limit:,} tokens is too small to {what}: {sizes}, and "
+            f"{context.free:,} are kept free for the reply. "
             f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
             "longer window.",
             split[0],
@@ -487,6 +493,19 @@ def _parts(
         count = ceil(count / merged_at_once)
         groups.append(count)
     return number, groups
+
+
+def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
+    """Tokens that a merge is to have room for of each finding.
+
+    A whole reply; more where an endpoint gave longer ones than it was asked for, to steps that
+    were added to the plan to read its parts.
+    """
+    own = {step.name for step in plan.steps}
+    added = [value for name, value in values.items() if name not in own]
+    pairs = chain.from_iterable(value for value in added if isinstance(value, Pairs))
+    longest = max((context.count(item) for _, item in pairs if isinstance(item, str)), default=0)
+    return max(context.free, longest * 5 // 4) + _WRAPPED
 
 
 def condense_long(
