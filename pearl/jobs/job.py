@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 CONCURRENT_TASKS = 64
 """Tasks under way at a time where the number of calls is left to adapt."""
 
-OBJECTS = 20_000
+OBJECTS = 60_000
 """Objects that a job makes before Python looks for cycles among them."""
 
 
@@ -259,7 +259,7 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Within the block Python looks for cycles after every 20,000 objects, not after 700.
+    """Within the block Python looks for cycles after every 60,000 objects, not after 700.
 
     What a task makes dies with it, and looking through all that was imported takes a tenth of a
     job's processor time. Who has set a higher limit, or none, keeps it.
