@@ -26,12 +26,12 @@ from importlib.metadata import version
 
 from pearl.lang.ast import Action, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, widen
-from pearl.lang.numbers import NUMBER_WORDS
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import clearest, group
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
+from pearl.models.offline_numbers import stated_number
 from pearl.models.offline_planning import (
     Question,
     asks_for_what_is_not_so,
@@ -52,8 +52,8 @@ from pearl.prompts.calls import (
     WritePlan,
     letter,
 )
-from pearl.retrieval.terms import CLAUSE, MONTH, SentenceIndex, index_sentences, stems, words
 from pearl.retrieval.terms import QUESTION_STOP as STOP
+from pearl.retrieval.terms import SentenceIndex, index_sentences, stems, words
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
@@ -106,16 +106,6 @@ class Offline:
 
 NOTHING = "The document has no sentence that bears on this."
 
-NO_NUMBER = (
-    "No sentence says this number outright, and the offline reader does not count: use a language "
-    "model, or an action that gives text."
-)
-
-UNCLEAR = (
-    '"{}" can be read in more than one way, and the offline reader does not guess: use a language '
-    "model, or an action that gives text."
-)
-
 QUOTES = 4
 """How many sentences an answer quotes."""
 
@@ -131,43 +121,23 @@ HELD = 0.7
 _ORDERS = "find list check answer summarize describe identify explain state name topic event"
 """Words by which steps tell a reader what to do, and not what to look for."""
 
-# No "one": it stands for anybody and anything.
-_SPELLED = "|".join(word for word, value in NUMBER_WORDS.items() if value > 1)
-_NUMBER = re.compile(
-    r"(?<!\d[.,])\b(?:"
-    r"(?P<foreign>\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,\d{1,2}"
-    r"|\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?(?!-))"
-    r"|(?P<unclear>[1-9]\d{0,2}\.\d{3}|\d+\.\d+[.,]\d+(?:[.,]\d+)*)"
-    r")(?![.,]?\d)\b"
-    rf"|\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{_SPELLED})\b",
-    re.IGNORECASE,
-)
-"""Numbers, with the marks between thousands and before decimals that several languages use.
-
-``unclear`` is one that says different things in two of them, as *1.250* does, or a date.
-A plain space groups thousands but where it may part two numbers: behind a month's name it does, as
-in *May 12 300 ships*; behind another word in capitals (*Room 12 300 guests*) it is unclear.
-"""
-
-_DAY = re.compile(
-    rf"\b{MONTH.pattern} \d{{1,2}}(?= \d{{3}}\b)|\b\d{{1,2}}(?:\.|er)? (?=(?:de )?{MONTH.pattern})"
-    r"|\b\d{1,2}:\d{2}(?::\d{2})?\b"
-)
-"""The day of a date, and the time of a clock, which count nothing."""
-
-_TABLE = re.compile(r"\t|\|.*\|")
-"""What a table's rows have, whose numbers no words beside them tell apart."""
-
 _NEGATION = re.compile(
     r"\b(?:not|no(?!\.\s*\d)|never|none|nobody|nothing|nor|neither|without|cannot|nicht|keine?[mnrs]?|nie"
     r"|niemals|ohne|weder|pas|jamais|sans|aucune?)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_LABEL = re.compile(
-    rf"^(?:{CLAUSE}|\d{{1,3}}[^\S\n]+(?=[^\W\da-z_]))"
-    r"|\b(?i:article|chapter|clause|figure|page|paragraph|section|table)s? [\d.]+"
+
+
+_DOUBT = re.compile(
+    r"\b(?:if|unless|whether|only|den(?:y|ies|ied|ying)|doubt\w*|alleg\w+|claim(?:s|ed|ing)?"
+    r"|refus\w+|might|may|could|would|should|perhaps|maybe|possibly|almost"
+    r"|wenn|falls|sofern|ob|nur|leugnet\w*|bestreite[nt]|bestritt\w*|vielleicht|könnten?|würden?"
+    r"|sauf|seule?(?:ment|s)?|uniquement|ne|n(?=['’])|nia|nie(?:nt|r)?|peut-être|pourrait"
+    r"|solo|sólo|solamente|salvo|niega\w*|negó|quizás?|podría"
+    r"|se|qualora|soltanto|nega|negò|forse|potrebbe)\b|(?:^|[,;:] )s(?:i\b|['’])",
+    re.IGNORECASE,
 )
-"""Numbers that name a place in the document, and count nothing."""
+"""Words that make a sentence a condition, a report, a doubt or an exception."""
 
 
 def carry_out(call: ExecuteStep) -> str:
@@ -199,21 +169,20 @@ def carry_out(call: ExecuteStep) -> str:
         lines = [texts[at] for at in best]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
-        # Whether one sentence holds most words of the statement that is to be checked, and none
-        # that holds as many says the opposite.
-        claimed = {stem for _, value in call.arguments for stem in words(as_text(value))}
-        most = max((len(claimed & own) for own in read.stems), default=0)
+        # Whether a sentence states all that is to be checked, and none says the opposite.
         claim = "\n".join(as_text(value) for _, value in call.arguments)
-        rests = [text for text, own in zip(texts, read.stems, strict=True)
-                 if len(claimed & own) == most]  # fmt: skip
-        true = bool(claimed) and most >= HELD * len(claimed)
-        true = true and not any(_denies(text, claim) for text in rests)
+        claimed = set(words(claim))
+        rests = [text for text, own in zip(texts, read.stems, strict=True) if claimed <= own]
+        stating = [text for text in rests if _states(text, claim)]
+        true = bool(claimed and stating) and not any(_denies(text, claim) for text in rests)
         text = text or NOTHING
+    stated, note = set[str]().union(*map(words, call.texts)), set(words(call.step.note))
     match call.action.returns:
         case "bool":
             return f"{'yes' if true else 'no'}{below}"
         case "number":
-            return f"{_number(lines, call) if call.document else len(lines)}{below}"
+            number = stated_number(lines, stated, note, HELD) if call.document else len(lines)
+            return f"{number}{below}"
         case "list":
             return f"{json.dumps(lines, ensure_ascii=False)}{below}"
         case "pairs":
@@ -221,6 +190,13 @@ def carry_out(call: ExecuteStep) -> str:
             return f"{json.dumps({'pairs': pairs}, ensure_ascii=False)}{below}"
         case _:
             return text
+
+
+def _states(sentence: str, claim: str) -> bool:
+    """Whether a sentence says something outright: it asks nothing, and has no word that makes it a
+    condition, a report or an exception, but for those of the claim."""
+    doubts = {word.lower() for word in _DOUBT.findall(sentence)}
+    return "?" not in sentence and doubts <= {word.lower() for word in _DOUBT.findall(claim)}
 
 
 def _denies(sentence: str, claim: str) -> bool:
@@ -275,56 +251,6 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     # A few words answer little, but a table's row is whole, or a document may hold nothing longer.
     whole = [at for at in best if len(texts[at].split()) >= WHOLE or "\t" in texts[at]]
     return (whole or best)[:QUOTES]
-
-
-def _number(quotes: list[str], call: ExecuteStep) -> str:
-    """The number that counts something the step asks for, or else the first one of a sentence
-    that bears out what its arguments say.
-
-    Raises:
-        ModelError: there is none, or it can be read in two ways; any other number would be about
-            something else.
-    """
-    stated = set[str]().union(*map(words, call.texts))
-    wanted_words = stated.union(words(call.step.note))
-    first = ""
-    for quote in sorted(quotes, key=lambda quote: -len(wanted_words.intersection(words(quote)))):
-        text = _DAY.sub(",", _LABEL.sub("", quote))
-        for match in () if _TABLE.search(quote) else _NUMBER.finditer(text):
-            number = _digits(match)
-            # What the step itself says is no answer to it.
-            if number in stated:
-                continue
-            if len(stated.intersection(words(quote))) >= HELD * len(stated) > 0:
-                first = first or number
-            after = text[match.end() :].split(maxsplit=2)[:2]
-            # "In 1904 the ships", "in 1904 forty ships": the year counts none.
-            counts = after and words(after[0]) and not _NUMBER.match(after[0])
-            if counts and wanted_words.intersection(words(" ".join(after))):
-                return _clear(number)
-    if not first:
-        raise ModelError("refusal", NO_NUMBER)
-    return _clear(first)
-
-
-def _digits(match: re.Match[str]) -> str:
-    """A number with a point before its decimals; as it is written, where that is unclear."""
-    if match["foreign"]:
-        *_, before = ["", *match.string[: match.start()].split()]
-        if match[0].count(" ") == 1 and before[:1].isupper() and words(before):
-            return match[0]
-        number = re.sub("[ '’]", "", match[0])
-        pointed = "," in number or number.count(".") > 1
-        return number.replace(".", "").replace(",", ".") if pointed else number
-    word = match[0].lower()
-    return str(NUMBER_WORDS.get(word, word))
-
-
-def _clear(number: str) -> str:
-    """The number, where it can be read in one way only; else a `ModelError`."""
-    if (match := _NUMBER.fullmatch(number)) and (match["unclear"] or " " in number):
-        raise ModelError("refusal", UNCLEAR.format(number))
-    return number
 
 
 def choose(call: MapAnswer) -> str:
