@@ -430,6 +430,19 @@ def test_a_passage_of_a_transcript_is_shown_with_who_speaks():
     told = call("ask", "t.txt", "What limit was suspended?", "--model", "offline").out
     assert f"\nline 1: [09:05] BO: … {said}\n" in told
     assert "\nline 2: [09:06] CHAIR: Who told you of the limit?\n" in told
+    form = "Inspector: Ruth Adler. Next inspection of the harbour cranes on 3 September.\n"
+    Path("f.txt").write_text(form, encoding="utf-8")
+    told = call("ask", "f.txt", "Who is the inspector?", "--model", "offline").out
+    assert "line 1: Inspector: Ruth Adler.\n" in told
+    assert "…" not in told
+
+
+def test_a_clause_is_found_by_its_number():
+    text = "".join(f"{at}.2 The provider bears the cost of clause {at}.\n\n" for at in range(2, 30))
+    told = pearl.ask_sync(Source("x", text), "What does clause 12.2 say?", model=Offline())
+    assert told.text.startswith("12.2 ")
+    none = pearl.ask_sync(Source("x", text), "What does clause 31.2 say?", model=Offline())
+    assert "31.2" in none.lacks
 
 
 def test_a_number_is_the_best_sentences():

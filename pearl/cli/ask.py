@@ -269,14 +269,19 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
 
 
-_SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?[A-Z][^\n:.?!]{0,40}: |\[[\d:.]+\] ")
+_SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?(?P<name>[A-Z][^\n:.?!]{0,40}: )|\[[\d:.]+\] ")
 """The head of a transcript's line: when something was said, and by whom."""
 
 
 def _speaker(text: str, at: int) -> str:
-    """Who speaks at a place in a transcript's line, and when; empty where no head comes before."""
+    """Who speaks at a place in a transcript's line, and when; empty where no head comes before.
+
+    Who speaks once, and at no time, may be no speaker: *Inspector: Ruth Adler* has none.
+    """
     head = _SPEAKER.match(text, text.rfind("\n", 0, at) + 1, at)
-    return f"{head[0]}… " if head else ""
+    if head is None or (head[0] == head["name"] and text.count(head[0]) < 2):
+        return ""
+    return f"{head[0]}… "
 
 
 def _title(text: str) -> None:

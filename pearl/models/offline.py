@@ -112,6 +112,9 @@ QUOTES = 4
 WHOLE = 5
 """Words from which a sentence says something by itself."""
 
+_PAIR = re.compile(r"\t|: \S")
+"""What stands between a thing and what is said of it, in few words."""
+
 REPEATED = 0.6
 """What a sentence's score is worth when an earlier step has quoted it."""
 
@@ -248,8 +251,9 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         if scores[at] > 0:
             first.setdefault(texts[at], at)
     best = list(first.values())
-    # A few words answer little, but a table's row is whole, or a document may hold nothing longer.
-    whole = [at for at in best if len(texts[at].split()) >= WHOLE or "\t" in texts[at]]
+    # A few words answer little, but a table's row is whole, as is what stands behind a colon; or a
+    # document may hold nothing longer.
+    whole = [at for at in best if len(texts[at].split()) >= WHOLE or _PAIR.search(texts[at])]
     return (whole or best)[:QUOTES]
 
 

@@ -301,9 +301,13 @@ QUESTION_STOP = FUNCTION_WORDS | frozenset(
 """Words that say nothing of what a question asks for."""
 
 
+_CONTENT = re.compile(rf"\d+(?:[.,]\d+)+|{_WORD.pattern}")
+"""Words, and numbers as they are written: *12.2* is a clause."""
+
+
 def words(text: str) -> list[str]:
     """A text's content words as stems, in order, without what is elided before them."""
-    tokens = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+    tokens = [word.lower().replace("’", "'") for word in _CONTENT.findall(text)]
     plain = [word.removesuffix("'s") for word in tokens]
     plain = [_unelided(word) or word for word in plain]
     return stems([word for word in plain if word not in QUESTION_STOP and len(word) > 1])
@@ -312,16 +316,19 @@ def words(text: str) -> list[str]:
 _ASKING = re.compile(
     r"\b(?:how (?:many|much|often|long|old|far)"
     r"|warum|wann|wer|wen|wem|wessen|wie(?: (?:viele?|oft|lange|alt|weit))?|was|welche[mnrs]?|wo"
-    r"|pourquoi|quand|qui|quoi|quel(?:le)?s?|où|comment|combien)\b",
+    r"|pourquoi|quand|qui|quoi|quel(?:le)?s?|où|comment|combien|est-ce que|y a-t-il|ils?|une?"
+    r"|chi|che|cosa|quando|dove|quant[oaie]|perché|quale|quali|come"
+    r"|quién(?:es)?|qué|cuándo|dónde|cuánt[oa]s?|cuál(?:es)?|cómo)\b",
     re.IGNORECASE,
 )
-"""What asks, in English, German and French, and stands in no answer; QUESTION_STOP has more."""
+"""What asks, in English, German, French, Italian and Spanish, and stands in no answer;
+QUESTION_STOP has more."""
 
 
 def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     """The content words of a question, as they stand there, that no passage has."""
     held = {stem for passage in passages for stem in words(passage)}
-    left = _WORD.findall(_ASKING.sub("", question))
+    left = _CONTENT.findall(_ASKING.sub("", question))
     asked = (word for word in left if not held.issuperset(words(word)))
     return tuple(dict.fromkeys(asked))
 
