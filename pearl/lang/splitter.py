@@ -263,6 +263,12 @@ def inner_step(text: str, start: int, end: int) -> int:
     return -1 if typed or (paired and head.lower() != "return") else at
 
 
+def _follows(number: str, before: str) -> bool:
+    """Whether a line's number is the next one after another line's."""
+    digits = [re.sub(r"\D", "", each)[:9] for each in (before, number)]
+    return all(digits) and int(digits[0]) + 1 == int(digits[1])
+
+
 def _settle_inside(text: str, lines: list[Line]) -> None:
     names = set()
     for line in lines:
@@ -446,7 +452,8 @@ class _Splitter:
             return Kind.QUESTION
         if INSIDE.search(raw, at):
             return Kind.INSIDE
-        if self.open is None and UPPER_CALL.search(raw, at) and (number or ATTEMPT.match(raw, at)):
+        apart = self.open is None or _follows(number, self.open.number)
+        if apart and UPPER_CALL.search(raw, at) and (number or ATTEMPT.match(raw, at)):
             return Kind.BROKEN
         return None
 

@@ -15,11 +15,14 @@ Use instead
 
 Fix
     Safe for ``ctx`` (``CTX``); unsafe: writes the name that it nearly is, or else
-    quotes the word. A number without a step, and a word that resembles names,
-    are left.
+    quotes the word. A step's number (``#3``, ``step_3``), and a word that
+    resembles names or has one at its beginning or end, are left.
 """
 
+import re
+
 from pearl.lang.ast import DOCUMENT, Ref
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
     ERROR,
     Diagnostic,
@@ -34,6 +37,8 @@ from pearl.lint.rules.base import (
 
 # A plan of many steps: the nearest names are listed.
 _MOST = 30
+
+_NUMBERED = pattern(r"#?\d+|#.*|(?:step|line|output|result)_?\d+", re.IGNORECASE)
 
 
 def check(view: PlanView) -> Findings:
@@ -58,20 +63,21 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     if not close and not returned and _stands_for_document(view, ref, index):
         close = [DOCUMENT]
     near = close[0] if len(close) == 1 else ""
-    # A number of a step is no word.
-    numbered = ref.name.startswith("#")
+    # A number of a step is no word, and what a name is part of may be that name.
+    numbered = _NUMBERED.fullmatch(ref.name) is not None
+    parts = [] if close or returned else [name for name in defined if _within(ref.name, name)]
     fix = None
     if near:
         sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
         text = f"{ref.mode} {near}".lstrip()
         fix = Fix(f"write {text}", (Edit(ref.span, text),), Safety.SAFE if sure else Safety.UNSAFE)
-    elif not (returned or ref.mode or numbered or close):
+    elif not (returned or ref.mode or numbered or close or parts):
         fix = Fix("quote the word", (Edit(ref.span, f'"{ref.name}"'),), Safety.UNSAFE)
     where = "in the plan" if returned else f"before step {view.number(index)}"
     # Who writes ctx means no word.
     is_word = not (returned or numbered) and near != DOCUMENT
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
-    shown = f"Closest: {', '.join(close)}. " if close else ""
+    shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""
     return RULE(
         ref.span,
         f"{ref.name} is not defined {where}.",
@@ -79,6 +85,12 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         data={"name": ref.name, "candidates": defined},
         fix=fix,
     )
+
+
+def _within(written: str, name: str) -> bool:
+    """Whether one of two names has the other at its beginning or end."""
+    short, long = sorted((written.casefold(), name.casefold()), key=len)
+    return len(short) > 3 and (long.startswith(short) or long.endswith(short))
 
 
 def _stands_for_document(view: PlanView, ref: Ref, index: int) -> bool:
