@@ -98,6 +98,11 @@ def test_a_line_that_ends_too_early_is_told_with_its_own_form():
     [found] = check_library(Source("l", "A(X) : a X\n  replaces: OLD(CTX, Y)\n"))
     assert (found.code, found.help) == ("PRL118", "Write replaces: OLD(CTX, X) = (CTX, X).")
     assert "What replaces says of the action A cannot be read" in found.message
+    [found] = check_library(Source("l", "A(X) : a X\nAlias: B\n"))
+    told = "Closest: aliases. Write aliases: NAME, NAME, indented below the action."
+    assert (found.code, found.help) == ("PRL118", told)
+    [found] = check_library(Source("l", "A(X : Tell X\n"))
+    assert found.help.startswith("Its parameters end with a parenthesis")
 
 
 @pytest.mark.parametrize(
@@ -116,12 +121,15 @@ def test_a_line_that_ends_too_early_is_told_with_its_own_form():
         ("  plan:\n    1. x = FLAT(X, X)", "gives FLAT 2 arguments"),
         ("  plan:\n    1. x = FLAT(y)", "uses y, which is no earlier step"),
         ("A2(X, X) : all X", "two parameters are called X"),
+        ("  aliases: A", "aliases names the action itself"),
+        ("  replaces: A(X) = (X)", "replaces names the action itself"),
+        ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
     ],
 )
 def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     [found] = check_library(Source("l", f"A(X) : a X\n{line}\nB(X, Y) : see X, Y\n"))
     assert (found.code, words in found.message) == ("PRL505", True), found.message
-    good = "A(X) : a X\n  aliases: C\n  traits: pure\n  plan:\n    1. x = FLAT(X)\n    2. y = A(x)"
+    good = "A(X) : a X\n  aliases: C\n  traits: pure\n  plan:\n    1. x = FLAT(X)\n    2. y = A(each x)"
     assert check_library(Source("l", good)) == []
 
 

@@ -126,7 +126,8 @@ _ORDERS = "find list check answer summarize describe identify explain state name
 
 _NEGATION = re.compile(
     r"\b(?:not|no(?!\.\s*\d)|never|none|nobody|nothing|nor|neither|without|cannot|nicht|keine?[mnrs]?|nie"
-    r"|niemals|ohne|weder|pas|jamais|sans|aucune?)\b|n['’]t\b",
+    r"|niemals|ohne|weder|pas|jamais|sans|aucune?"
+    r"|non|né|mai|nessun[oa]?|niente|nulla|nunca|jamás|tampoco|nadie|ningun[oa]?|ningún)\b|n['’]t\b",
     re.IGNORECASE,
 )
 

@@ -316,9 +316,11 @@ def words(text: str) -> list[str]:
 _ASKING = re.compile(
     r"\b(?:how (?:many|much|often|long|old|far)"
     r"|warum|wann|wer|wen|wem|wessen|wie(?: (?:viele?|oft|lange|alt|weit))?|was|welche[mnrs]?|wo"
-    r"|pourquoi|quand|qui|quoi|quel(?:le)?s?|où|comment|combien|est-ce que|y a-t-il|ils?|une?"
+    r"|pourquoi|quand|qui|quoi|quel(?:le)?s?|où|comment|combien|est-ce que|y a-t-il"
+    r"|ils?|une?|et|est|sont"
     r"|chi|che|cosa|quando|dove|quant[oaie]|perché|quale|quali|come"
-    r"|quién(?:es)?|qué|cuándo|dónde|cuánt[oa]s?|cuál(?:es)?|cómo)\b",
+    r"|quién(?:es)?|qué|cuándo|dónde|cuánt[oa]s?|cuál(?:es)?|cómo)\b"
+    r"|\b(?:article|chapter|clause|page|paragraph|section)s?(?= \d)",
     re.IGNORECASE,
 )
 """What asks, in English, German, French, Italian and Spanish, and stands in no answer;

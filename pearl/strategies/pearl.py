@@ -41,6 +41,9 @@ CORRECTIONS = 7
 STEPLESS = 3
 """Replies in a row without a step after which a model is asked for no more: it writes no plans."""
 
+REPEATED = 3
+"""Rejected replies in a row that are one and the same after which no more are asked for."""
+
 CONTINUED = 2
 """How often a plan is gone on with whose reply was cut; after that a shorter one is asked for."""
 
@@ -97,7 +100,8 @@ async def write_plan(
     codes: frozenset[str] = frozenset()
     calls = list(earlier)
     decide = caller.journal.decide
-    stepless = continued = 0
+    stepless = continued = repeated = 0
+    rejected = ""
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
         try:
@@ -142,8 +146,14 @@ async def write_plan(
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         has_step = parsed.plan.steps or any(line.kind == "step" for line in parsed.broken)
         stepless = 0 if has_step else stepless + 1
+        repeated, rejected = (repeated + 1 if source.text == rejected else 1), source.text
+        stopped = ""
         if stepless == STEPLESS:
-            decide(f"plan/{attempt}/stopped", f"{STEPLESS} replies in a row have no step.")
+            stopped = f"{STEPLESS} replies in a row have no step."
+        elif repeated == REPEATED:
+            stopped = f"{REPEATED} replies in a row are the same."
+        if stopped:
+            decide(f"plan/{attempt}/stopped", stopped)
             break
         call = CorrectPlan(write, reply.text, complaint)
         codes = frozenset(error.code for error in errors)

@@ -27,7 +27,7 @@ Fix
 import re
 from collections.abc import Iterator
 
-from pearl.lang.ast import DOCUMENT, Action, Builtin, Decomposed, Step, SubPlan, refs
+from pearl.lang.ast import DOCUMENT, Action, Builtin, Decomposed, Step, SubPlan, refs, step_refs
 from pearl.lang.builtins import FUNCTIONS
 from pearl.lang.library import METADATA, TRAITS
 from pearl.lang.text import counted, pattern
@@ -89,6 +89,10 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         name = action.body.function
         near = closest(name, FUNCTIONS) or list(FUNCTIONS)
         yield f"there is no builtin {name}.", name, f"Use one of {', '.join(near)}."
+    own = {"aliases": action.aliases, "replaces": [older.name for older in action.replaces]}
+    for key, names_said in own.items():
+        if action.name in names_said:
+            yield f"{key} names the action itself.", action.name, "Name another, or leave it out."
     for older in action.replaces:
         params = ", ".join(older.params) or "none"
         used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
@@ -105,6 +109,10 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         library = view.library.with_declared(plan.declares)
         names = {DOCUMENT, *(param.name for param in action.params)}
         shown = isinstance(action.body, Decomposed)
+        again = [step for step in plan.steps if step.action == action.name]
+        # Over a list it may end.
+        if not shown and not all(any(ref.maps for ref in step_refs(step)) for step in again):
+            yield "its plan calls the action itself, and would never end.", "plan:", "Call another."
         for step in plan.steps:
             yield from _step(step, library.get(step.action), names, shown=shown)
             names.add(step.name)

@@ -24,7 +24,7 @@ Fix
 """
 
 from pearl.lang.library import METADATA
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, closest, shorten
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -35,8 +35,15 @@ def explain(broken: Broken) -> Diagnostic | None:
     wrong = f"The action {broken.name or shorten(broken.text)}"
     help = "Write NAME(CTX, X) -> type : definition."
     key = broken.source.text[: broken.span.start].rpartition("\n")[2].strip().rstrip(" \t:")
-    if key in METADATA:
+    said = broken.text.lstrip()[len(broken.name) :].lstrip().startswith(":")
+    near = closest(broken.name, METADATA) if said else []
+    if near:
+        wrong = f"What {broken.name} says of the action above it"
+        help = f"Closest: {near[0]}. Write {METADATA[near[0]]}, indented below the action."
+    elif key in METADATA:
         wrong, help = f"What {key} says of the action {broken.name}", f"Write {METADATA[key]}."
+    elif broken.text.count("(") > broken.text.count(")"):
+        help = "Its parameters end with a parenthesis: NAME(CTX, X) -> type : definition."
     elif "TYPE" in broken.accepts:
         help = "A type is one of any, text, number, bool, list, pairs."
     at, data = broken.at if token else broken.span, {"action": broken.name}
