@@ -243,15 +243,15 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     return indices.pop() if len(indices) == 1 else None
 
 
-def holds(answer: str, gold: str) -> bool:
-    """Whether an open answer holds the gold one: its words, in their order; case does not count.
+def holds(answer: str, *golds: str) -> bool:
+    """Whether an open answer holds a gold one: its words, in their order; case does not count.
 
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5 are.
     """
-    words, gold_words = (
-        " ".join(map(_plain, _WORD.findall(text.casefold()))) for text in (answer, gold)
+    words, *right = (
+        f" {' '.join(map(_plain, _WORD.findall(text.casefold())))} " for text in (answer, *golds)
     )
-    return f" {gold_words} " in f" {words} "
+    return any(gold in words for gold in right)
 
 
 _WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|\d+\.\d+|\w+")

@@ -205,10 +205,12 @@ def test_a_failed_question_counts_as_wrong(serve: Any):
 
 def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
     serve(saying("The Fund  closed it."))
-    write(question("right", gold="the fund"), question("wrong", gold="Fun"), question("open"))
+    several = question("one of them", gold=["the bank", "the fund"]), question("none", gold=[])
+    write(question("right", gold="the fund"), question("wrong", gold="Fun"), *several)
     told = batch("--json").json
-    assert (told["right"], told["judged"]) == (1, 2)
-    assert [row["correct"] for row in answers().values()] == [True, False, None]
+    assert (told["right"], told["judged"]) == (2, 3)
+    assert [row["correct"] for row in answers().values()] == [True, False, True, None]
+    assert answers()["one of them"]["gold"] == "the bank or the fund"
 
 
 @pytest.mark.parametrize(
@@ -598,6 +600,8 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"options": ["y"]}, "2 to 26"),
         ({"options": ["y", "n"], "gold": "maybe"}, "gold is no option's letter"),
         ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
+        ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
+        ({"options": ["y", "n"], "gold": ["y", "n"]}, "gold has several of the options"),
     ],
 )
 def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, Any], said: str):

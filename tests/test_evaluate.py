@@ -162,6 +162,8 @@ def test_a_person_s_own_questions(tmp_path: Path):
     assert (example.id, example.gold, example.document.text) == ("7", "Mara", STORY)
     for answer, score in (("It was mara.", 1.0), ("Maras", 0.0), ("Tom", 0.0)):
         assert own.score(example, answer) == score
+    [example] = own.read(write_own(tmp_path, gold=["Ada", "Mara"]))
+    assert [own.score(example, answer) for answer in ("Ada", "mara", "Tom")] == [1.0, 1.0, 0.0]
     [example] = own.read(write_own(tmp_path, options=["Tom", "Mara"]))
     assert (example.gold, own.score(example, "B"), own.score(example, "A")) == ("B", 1.0, 0.0)
     file = Path(write_own(tmp_path, gold=None))

@@ -153,7 +153,7 @@ class Trials:
             id=example.id,
             split=example.split,
             score=score,
-            gold=example.gold,
+            gold=" or ".join((example.gold, *example.accepted)),
             answer=outcome.answer,
             orders=outcome.orders,
             labels=dict(example.labels),
@@ -195,8 +195,9 @@ class Trials:
             return outcome, 0.0, {**outcome.measures}
         measures = dataset.measures(example, outcome.answer)
         if metric := self.shared.metric:
-            question = (example.question, example.options, example.gold)
-            score = await metric.score(*question, outcome.answer, session)
+            golds = (example.gold, *example.accepted)
+            asked, answer = (example.question, example.options), outcome.answer
+            score = max([await metric.score(*asked, gold, answer, session) for gold in golds])
         else:
             score = dataset.score(example, outcome.answer)
         return outcome, score, {**measures, **outcome.measures}
@@ -230,7 +231,8 @@ def trial_tasks(
             else:
                 data_digest = digest([repr(data)])
         labels = {kind: list(names) for kind, names in example.labels.items()}
-        parts = [example.question, example.options, example.gold, example.split, labels, document]
+        golds = (example.gold, *example.accepted)
+        parts = [example.question, example.options, *golds, example.split, labels, document]
         for name in methods:
             key = digest([dataset, *parts, data_digest, digests[name]])
             yield Task(f"{name}/{example.id}", position, key, document, Trial(name, example))

@@ -65,6 +65,7 @@ class Question:
             are no options; empty where it is not known.
         plan: a plan to run; empty where one is to be written.
         documents: the paths, where the row names several.
+        accepted: right answers beside the gold one, where the row gives several.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Question:
     gold: str = ""
     plan: str = ""
     documents: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -204,7 +206,7 @@ class QuestionIndex:
                 del held[next(iter(held))]
             fields = [question.question, question.options, question.gold, question.plan]
             # Where what is asked is the same, the row of an earlier go still holds.
-            key = digest([*fields, document.digest])
+            key = digest([*fields, *question.accepted, document.digest])
             payload = QuestionTask(question, document)
             yield Task(place.id, place.position, key, place.document, payload)
 
@@ -419,17 +421,7 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         inline = isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH)
     if not isinstance(document, str) or not document.strip():
         raise InputError(f"{name} has no document: give a path, or the text itself.")
-    gold = "" if row.get("gold") is None else row["gold"]
-    if isinstance(gold, int | float) and not isinstance(gold, bool):
-        gold = str(gold)
-    if not isinstance(gold, str):
-        raise InputError(f"{name}: gold is to be the right option's letter, a text or a number.")
-    if gold and options:
-        letters = [letter(at) for at in range(len(options))]
-        option = gold.strip().upper()
-        if option not in letters and gold not in options:
-            raise InputError(f"{name}: gold is no option's letter and no option's text.")
-        gold = option if option in letters else letters[options.index(gold)]
+    gold, *accepted = _right_answers(row.get("gold"), options, name)
     return Question(
         id=row_id(row, name, "question"),
         question=" ".join((row.get("question") or "").split()),
@@ -439,4 +431,26 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         gold=gold,
         plan=row.get("plan") or "",
         documents=tuple(paths),
+        accepted=tuple(accepted),
     )
+
+
+def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  # noqa: ANN401
+    """What a row says is right: an option's letter, or texts of which each is; or an empty one."""
+    given = gold if isinstance(gold, list) else [gold]
+    right = [str(each) if type(each) in (int, float) else each for each in given]
+    right = [each for each in right if each not in (None, "")] or [""]
+    if not all(isinstance(each, str) for each in right):
+        raise InputError(
+            f"{name}: gold is to be the right option's letter, a text or a number, or a list of "
+            "such of which each is right."
+        )
+    if not (options and right[0]):
+        return right
+    letters = [letter(at) for at in range(len(options))]
+    if len(right) > 1:
+        raise InputError(f"{name}: gold has several of the options: give the one that is right.")
+    option = right[0].strip().upper()
+    if option not in letters and right[0] not in options:
+        raise InputError(f"{name}: gold is no option's letter and no option's text.")
+    return [option if option in letters else letters[options.index(right[0])]]

@@ -198,10 +198,11 @@ async def _judge(
         return f"It led to no answer: {error}"
     if metric:
         response = reply.option.letter if reply.option else reply.words or reply.text
-        compared = (question.question, question.options, question.gold, response)
-        correct = await metric.score(*compared, session) == 1
+        asked, golds = (question.question, question.options), (question.gold, *question.accepted)
+        scores = [await metric.score(*asked, gold, response, session) for gold in golds]
+        correct = max(scores) == 1
     elif question.options:
         correct = reply.option is not None and reply.option.letter == question.gold
     else:
-        correct = holds(reply.words or reply.text, question.gold)
+        correct = holds(reply.words or reply.text, question.gold, *question.accepted)
     return "" if correct else "The answer it led to is not the right one."

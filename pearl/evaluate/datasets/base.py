@@ -31,6 +31,7 @@ class Example:
         labels: kinds it belongs to, by what they tell apart.
         data: what else a method needs to answer it, as a world whose agents
             can be asked.
+        accepted: right answers beside the gold one.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Example:
     split: str = ""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     data: Any = None
+    accepted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,14 +118,15 @@ def read_own(path: str, folder: str = "") -> Iterator[Example]:
     for place, question in index.questions(index.ids):
         if document is None or document[0] != place.document:
             document = (place.document, index.document(question))
-        yield Example(question.id, question.question, document[1], question.options, question.gold)
+        asked = (question.id, question.question, document[1], question.options, question.gold)
+        yield Example(*asked, accepted=question.accepted)
 
 
 def score_own(example: Example, answer: str) -> float:
-    """1 for the right option's letter, or for an answer that holds the gold one; else 0."""
+    """1 for the right option's letter, or for an answer that holds a gold one; else 0."""
     if example.options:
         return float(answer == example.gold)
-    return float(holds(answer, example.gold))
+    return float(holds(answer, example.gold, *example.accepted))
 
 
 OWN = Dataset(
