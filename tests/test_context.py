@@ -478,8 +478,24 @@ def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
     assert "--context" not in caught.value.failures[0].cause
 
 
+@pytest.mark.parametrize("policy", ["auto", "retrieve"])
+def test_what_a_plan_itself_says_at_too_great_a_length_is_told_before_the_first_call(policy: str):
+    model = Reader()
+    plan = f"""\
+New actions:
+- RATE(X, Y) : Rate X by Y.
+
+1. a = FIND_CHARACTER(CTX, "lamp") : one
+2. b = RATE(a, "{"long " * 2000}") : two
+"""
+    with pytest.raises(RunError, match=r"Step b cannot run: Its prompt has 2,\d{3} tokens"):
+        run(plan, window(2000, policy), ask=model)
+    assert model.asked == []
+
+
 @pytest.mark.parametrize(("context", "why"), [
-    (window(260), "too small to read the document in parts"),
+    (window(260), "Its prompt has 1.* fit: the window has 260"),
+    (window(291), "too small to read the document in parts"),
     (window(320), "too small to merge what the parts of the document gave"),
     (window(350, "retrieve"), "fit: the window has 350"),
 ])  # fmt: skip

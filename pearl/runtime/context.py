@@ -22,6 +22,7 @@ from pearl.lang.ast import (
     Arg,
     Literal,
     Plan,
+    Prompt,
     Ref,
     Step,
     Template,
@@ -327,7 +328,7 @@ class _Draft:
 def _draft(
     step: Step,
     action: Action,
-    place: int,
+    place: int | None,
     context: Context,
     values: Mapping[str, Value],
     omitted: float = 0.0,
@@ -337,7 +338,7 @@ def _draft(
     Args:
         step: the step, as a plan has it.
         action: what it calls.
-        place: which argument is the document, or the findings that it merges.
+        place: which argument is the document, or the findings that it merges, if one is.
         context: the window; a known one.
         values: outputs that are known by now.
         omitted: above 0 for a step that reads a part.
@@ -353,7 +354,8 @@ def _draft(
                     known = not ref.maps and ref.name in values
                     size = context.count(as_text(values[ref.name])) + _NAMED if known else 0
                     extra += max(size, _allowed(context))
-    document = _NOTHING if action.params[place].name == DOCUMENT else None
+    reads = place is not None and action.params[place].name == DOCUMENT
+    document = _NOTHING if reads else None
     call = ExecuteStep(document, action, step, tuple(arguments), omitted)
     return _Draft(call, extra)
 
@@ -406,19 +408,27 @@ def fit_plan(
         it is.
 
     Raises:
-        ContextError: the policy is ``full`` and a step does not fit, or parts
-            would not help.
+        ContextError: the policy is ``full`` and a step does not fit, or parts would not help; or
+            what the plan itself says in a step is too long.
     """
-    if context.limit is None or context.policy == "retrieve":
+    if context.limit is None:
         return plan, None
-    total = size_of(document, context.count)
     actions = library.with_declared(plan.declares)
     drafts: dict[str, _Draft] = {}
     for step in plan.steps[start:]:
         action = actions.get(step.action)
+        if action is None or not isinstance(action.body, Prompt):
+            continue
         place = reading_place(step, action)
-        if action is not None and place is not None:
-            drafts[step.name] = _draft(step, action, place, context, values)
+        draft = _draft(step, action, place, context, values)
+        if not _fits(draft.call, 0, context):
+            itself = size_without_document(draft.call, context)
+            raise ContextError(_too_long(None, itself, context), step.name)
+        if place is not None:
+            drafts[step.name] = draft
+    if context.policy == "retrieve":
+        return plan, None
+    total = size_of(document, context.count)
     fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
     long = [name for name, fit in fits.items() if not fit]
     if not long:
