@@ -216,6 +216,7 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     if chosen is None:
         excerpt = " ".join(reply.text.split())[:80]
         raise RunError(f"The model named no option: it said {excerpt!r}. Run it again.")
+    caller.journal.decide("option/text", options[chosen])
     return Option(letter(chosen), options[chosen], fits)
 
 

@@ -623,6 +623,8 @@ def test_nothing_that_anybody_wrote_runs(hostile: None, in_chromium: Callable[..
         run, job = (Opened(browser, file).page for file in ("run.html", "job.html"))
         # It is all there to be read, to the letter.
         assert run.inner_text("h1") == asked
+        # What the chosen letter stands for, too.
+        assert run.inner_text(".choice").split(": ", 1)[1].rstrip(".") in (BAD, IMAGE)
         assert run.inner_text(".document .text").count(f"{BAD} said Tom.") == 1
         assert run.locator("mark").count() >= 2
         assert name in run.inner_text(".facts")

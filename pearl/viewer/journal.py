@@ -31,7 +31,17 @@ _TRY = re.compile(r"(try/\d+)/(.+)", re.DOTALL)
 _REPLY = re.compile(r"plan/(\d+)")
 _NOTE = re.compile(r"plan/(\d+)/(aside|rejected)")
 _PLACED = frozenset(
-    {"answer", "option", "failed", "judgement", "notice", "plan/passes", "plan/fallback", "context"}
+    {
+        "answer",
+        "option",
+        "option/text",
+        "failed",
+        "judgement",
+        "notice",
+        "plan/passes",
+        "plan/fallback",
+        "context",
+    }
 )
 """Decisions that have places of their own on a page."""
 
