@@ -320,6 +320,14 @@ def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
     assert len(endpoint.asked) == 1
 
 
+def test_forms_are_proved_once_each_at_an_endpoint_that_fails_at_everything(serve: Serve):
+    endpoint = serve(lambda _: failing(500), PEARL_TRIES="2")
+    assert call("plan", QUESTION, "--constrain", "auto").code == 1
+    proofs = [asked.body for asked in endpoint.asked if proof_in(asked.body)]
+    assert len(proofs) <= len(GRAMMARS)
+    assert len(endpoint.asked) == len(proofs) + 2
+
+
 def test_a_key_is_what_it_was_where_nothing_is_held():
     messages = ({"role": "user", "content": "hello"},)
     assert call_key("m", messages).startswith("13b05ded6fe0")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from pearl.models.base import PASSING, Ask, Attempt, ModelError, Reply, Request
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError
+from pearl.prompts.calls import ProveForm
 
 TRIES = 5
 """How often a call is tried in all."""
@@ -56,7 +57,10 @@ class Retry:
                 except ModelError as error:
                     spent = time.monotonic() - started
                     attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
-                    wait = self._wait(error, attempts)
+                    # A form that breaks the endpoint would do so again, and a broken endpoint is
+                    # found out by the call itself.
+                    proving = isinstance(request.call, ProveForm) and error.reason == "server"
+                    wait = None if proving else self._wait(error, attempts)
                     if wait is None:
                         raise self._final_error(error, attempts) from None
                     if error.retry_after is None:
