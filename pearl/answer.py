@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from html import escape
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
@@ -125,7 +126,7 @@ async def open_session(
     model: Model,
     head: dict[str, Any],
     kind: str,
-    store: str | None = None,
+    store: str | Path | None = None,
     *,
     context: Context = UNLIMITED,
     cache: bool = True,
@@ -156,7 +157,7 @@ async def open_session(
         # The database's library takes long to load.
         from pearl.store.store import open_store
 
-        opened = open_store(store)
+        opened = open_store(str(store))
     try:
         if opened:
             run = opened.start(kind, head, own=not cache)

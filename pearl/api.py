@@ -29,9 +29,9 @@ from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import NAMED, InputError, LinesError, Source
 from pearl.lang.text import counted
-from pearl.lint.checker import DEFAULT, Selection
+from pearl.lint.checker import DEFAULT, Selection, library_findings
 from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model
@@ -101,7 +101,7 @@ async def write_plan(
     library: Actions = None,
     demonstrations: Sequence[Demonstration] | str | None = None,
     model: Model | str | None = None,
-    store: str | None = None,
+    store: str | Path | None = None,
     cache: bool = True,
     watch: Watch | None = None,
     began: Began | None = None,
@@ -157,7 +157,7 @@ async def ask(
     demonstrations: Sequence[Demonstration] | str | None = None,
     model: Model | str | None = None,
     context: Context | None = None,
-    store: str | None = None,
+    store: str | Path | None = None,
     cache: bool = True,
     watch: Watch | None = None,
     began: Began | None = None,
@@ -228,7 +228,7 @@ async def run(
     library: Actions = None,
     model: Model | str | None = None,
     context: Context | None = None,
-    store: str | None = None,
+    store: str | Path | None = None,
     cache: bool = True,
     watch: Watch | None = None,
     began: Began | None = None,
@@ -272,14 +272,22 @@ async def run(
 
 
 def as_library(library: Actions) -> Library | None:
-    """A library that is given itself, or by what `load_library` takes."""
+    """A library that is given itself, or by what `load_library` takes.
+
+    Raises:
+        InputError: it cannot be loaded, or loses actions or has some that would fail; each is told.
+    """
     if library is None or isinstance(library, Library):
         return library
     items = [library] if isinstance(library, str) or callable(library) else library
     for item in items:
         if not isinstance(item, str | OwnAction):
             raise InputError(f"{item!r} is no name, and nothing that pearl.action made an action.")
-    return load_library(*(item.action if isinstance(item, OwnAction) else item for item in items))
+    names = (item.action if isinstance(item, OwnAction) else item for item in items)
+    loaded = load_library(*names)
+    if errors := [line for is_error, line in library_findings(loaded) if is_error]:
+        raise LinesError(errors[:NAMED], len(errors[NAMED:]))
+    return loaded
 
 
 def as_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:

@@ -110,7 +110,7 @@ class Pearl:
     model: Model | str | None = None
     library: Actions = None
     # An address may hold a password.
-    store: str | None = field(default=None, repr=False)
+    store: str | Path | None = field(default=None, repr=False)
     demonstrations: Sequence[Demonstration] | str | None = None
     context: Context | None = None
     cache: bool = True
@@ -468,7 +468,7 @@ class Pearl:
         with TemporaryDirectory() as folder:
             yield JobSettings(
                 model,
-                self.store or str(Path(folder, "store.db")),
+                str(self.store or Path(folder, "store.db")),
                 limits=self._limits(),
                 cache=self.cache,
                 restart=self.restart,

@@ -1,6 +1,7 @@
 """Actions that solvers, plans of their own, or decomposers carry out."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -8,12 +9,13 @@ from typing import Any
 
 import pytest
 
+import pearl
 from pearl.lang.ast import Prompt, SubPlan
 from pearl.lang.builtins import Given
 from pearl.lang.library import Library, builtins, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library
-from pearl.lang.source import Source
+from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
 from pearl.prompts.calls import ExecuteStep
@@ -163,6 +165,8 @@ def test_no_model_is_asked_with_a_library_that_has_errors(text: str):
         done = with_library(line, text)
         assert (done.code, done.out, len(done.told)) == (2, "", 1)
         assert WRONG[text] in done.err
+    with pytest.raises(InputError, match=re.escape(WRONG[text])):
+        pearl.ask_sync("d.txt", "Why?", library="my.actions", model="offline")
     assert not Path(".pearl").exists()
     for line in LOOKING:
         done = with_library(line, text)

@@ -42,7 +42,7 @@ def test_what_is_done_is_in_the_store_for_the_next_object_and_for_the_commands(
 ):
     server = serve(reading)
     questions = write_questions(tmp_path, {}, {"question": "Why does she go?"}, {"gold": "A"})
-    one = pearl.Pearl(model="some-model", store="work.db")
+    one = pearl.Pearl(model="some-model", store=Path("work.db"))
     first = one.batch_sync(questions, output="a.jsonl")
     assert [row["status"] for row in first.rows] == ["answered"] * 3
     assert [row["correct"] for row in first.rows] == [True, True, False]

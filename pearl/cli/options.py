@@ -399,11 +399,6 @@ def load(
     return library
 
 
-HARMLESS = ("PRL501", "PRL502")
-"""Errors beside which a library is loaded: of two actions of a name the last counts, and a missing
-definition is no definition. The paper's own list of 407 actions has one of each."""
-
-
 def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     """As `load`, for what goes to a model.
 
@@ -412,8 +407,8 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
     """
     library = load_quietly(libraries, folder)
     errors = []
-    for code, line in _finding_lines(library, folder):
-        if code and code not in HARMLESS:
+    for is_error, line in _finding_lines(library, folder):
+        if is_error:
             errors.append(line)
         else:
             warn(line)
@@ -424,27 +419,12 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
 
 def _finding_lines(
     library: Library, folder: Path | None, linted: Sequence[str] = ()
-) -> Iterator[tuple[str, str]]:
-    """What ``pearl lint`` finds in the files of a library: an error's code, and a line."""
+) -> Iterator[tuple[bool, str]]:
+    """What ``pearl lint`` finds in the files of a library, as the project chooses its rules."""
     from pearl.cli.inputs import selection_for
-    from pearl.lang.diagnostics import Severity
-    from pearl.lang.library import library_source
-    from pearl.lint.checker import check_library
+    from pearl.lint.checker import library_findings
 
-    paths = [Path(path).resolve() for path in linted]
-    for name in library.names:
-        if name in shipped_actions() or not Path(name).is_file():
-            continue
-        if any(Path(name).resolve().is_relative_to(path) for path in paths):
-            continue
-        if name.endswith(".plan"):
-            yield "", f"{name} is read as an action library: call it .actions."
-        source = library_source(name)
-        for finding in check_library(source, selection_for((), (), folder), library):
-            line, column = source.position(finding.span.start)
-            text = f"{name}:{line}:{column}: {finding.code} {finding.message} {finding.help}"
-            code = finding.code if finding.severity is Severity.ERROR else ""
-            yield code, text.rstrip()
+    return library_findings(library, selection_for((), (), folder), [*map(Path, linted)])
 
 
 def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:

@@ -5,12 +5,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from pearl.lang.ast import Broken, Parsed
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
-from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.library import Library, library_source, load_library, parse_library
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source, Span, shipped_actions
 from pearl.lang.text import pattern
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
@@ -99,6 +100,37 @@ def check_library(
     for look in selection.library:
         findings.extend(look(view))
     return sorted(findings, key=_place)
+
+
+HARMLESS = ("PRL501", "PRL502")
+"""Errors beside which a library is loaded: of two actions of a name the last counts, and a missing
+definition is no definition. The paper's own list of 407 actions has one of each."""
+
+
+def library_findings(
+    library: Library, selection: Selection = DEFAULT, told: Sequence[Path] = ()
+) -> Iterator[tuple[bool, str]]:
+    """What the rules say about the files of a library, but for those that ship: whether it loses
+    an action or makes it fail when it is called, and a line.
+
+    Args:
+        library: as it was loaded from files.
+        selection: which rules speak.
+        told: files and folders whose findings are told anyway.
+    """
+    for name in library.names:
+        if name in shipped_actions() or not Path(name).is_file():
+            continue
+        if any(Path(name).resolve().is_relative_to(path.resolve()) for path in told):
+            continue
+        if name.endswith(".plan"):
+            yield False, f"{name} is read as an action library: call it .actions."
+        source = library_source(name)
+        for finding in check_library(source, selection, library):
+            line, column = source.position(finding.span.start)
+            text = f"{name}:{line}:{column}: {finding.code} {finding.message} {finding.help}"
+            is_error = finding.severity is Severity.ERROR and finding.code not in HARMLESS
+            yield is_error, text.rstrip()
 
 
 def fix(

@@ -468,7 +468,7 @@ async def condense_in_run(
     model: Model,
     *,
     seeds: Mapping[str, Action],
-    store: str | None = None,
+    store: str | Path | None = None,
     cache: bool = True,
     began: Began | None = None,
     watch: Watch | None = None,
