@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pearl.answer import Began, context_for, open_session
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, refs
