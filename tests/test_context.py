@@ -26,15 +26,10 @@ from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import LabelError, choose_passages, enough_parts, part, spans
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.context import (
-    POLICIES,
-    Context,
-    fit_call,
-    most_without_document,
-    size_without_document,
-)
+from pearl.runtime.context import POLICIES, Context
 from pearl.runtime.evidence import evidence
 from pearl.runtime.executor import Frame
+from pearl.runtime.fitting import fit_call, most_without_document, size_without_document
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace

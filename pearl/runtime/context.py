@@ -1,73 +1,26 @@
-"""What is done about a document that is longer than the model's window.
+"""How much a prompt may hold: a model's window, as far as it is known, and what is learned of it.
 
-Plans and prompts are made to fit the window, as a policy says, or there is a reason why they
-cannot be: `fit_plan` before steps run, `fit_call` and `fit_fill` once a prompt is known
-(docs/context.md).
+What is done where something is longer stands in `pearl.runtime.fitting`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from itertools import chain
-from math import ceil
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias, get_args
 from typing import Literal as OneOf
 
-from pearl.lang.ast import (
-    DOCUMENT,
-    Action,
-    Arg,
-    Literal,
-    Plan,
-    Prompt,
-    Ref,
-    Step,
-    Template,
-    refs,
-    step_refs,
-)
-from pearl.lang.builtins import Given
-from pearl.lang.builtins import groups as group_items
-from pearl.lang.library import Library
-from pearl.lang.source import InputError, Source
-from pearl.lang.values import Pairs, Value, as_text
+from pearl.lang.source import InputError
 from pearl.models.base import Ask, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
-from pearl.passes.split_context import (
-    CONDENSE,
-    FINDINGS,
-    condense,
-    reading_place,
-    split_context,
-)
-from pearl.prompts.calls import (
-    ExecuteStep,
-    FillSchema,
-    LabelQuestion,
-    MapAnswer,
-    Message,
-    ProveForm,
-)
-from pearl.prompts.render import render
-from pearl.retrieval.retriever import (
-    Excerpt,
-    choose_paragraphs,
-    choose_passages,
-    enough_parts,
-    passage_terms,
-)
+from pearl.prompts.calls import LabelQuestion, MapAnswer, Message, ProveForm
 
 if TYPE_CHECKING:
     from pearl.runtime.calls import Journal
 
 Policy: TypeAlias = OneOf["auto", "full", "chunk", "retrieve"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
-
-Decision: TypeAlias = dict[str, Any]
-"""What was decided on which sizes, as JSON data for a journal."""
 
 REPLY = 1024
 """Tokens kept free for a reply where the window is not known."""
@@ -78,28 +31,14 @@ LONGEST = 4096
 CHOICE = 1024
 """Tokens that a reply may have which is to name one of several things, or to be a word."""
 
-_SHARE = 8
+SHARE = 8
 """One in so many of a window's tokens is kept free for a reply."""
-
-_WRAPPED = 16
-"""Tokens around a value that an earlier step gave."""
-
-_NAMED = 64
-"""Tokens that say of a long value which step gave it."""
 
 SMALLEST = 512
 """Tokens below which nothing that an endpoint says is a window."""
 
 _MARGIN = 32
 """Tokens that an endpoint puts around messages, and that texts may take more when joined."""
-
-_TEMPLATE = 3000
-"""More bytes than a step's prompt has beside its texts."""
-
-_LONG = 12
-"""Words from which an argument is what an earlier step told, and no name of a thing."""
-
-_NOTHING = Source("", "")
 
 
 @dataclass(slots=True)
@@ -236,7 +175,7 @@ class Context:
     def free(self) -> int:
         """Tokens of the window that are kept free for the reply."""
         limit = self.limit
-        usual = min(LONGEST, max(limit // _SHARE, SMALLEST // 2)) if limit else REPLY
+        usual = min(LONGEST, max(limit // SHARE, SMALLEST // 2)) if limit else REPLY
         return self.reply or usual
 
     @property
@@ -272,401 +211,3 @@ class ContextError(Exception):
     def __init__(self, message: str, step: str = "") -> None:
         super().__init__(message)
         self.step = step
-
-
-# --- sizes ---
-
-
-@lru_cache(maxsize=64)
-def size_of(document: Source, count: Callable[[str], int]) -> int:
-    """Tokens of a document, which is counted once."""
-    return count(document.text)
-
-
-def size_without_document(call: ExecuteStep | FillSchema, context: Context) -> int:
-    """Tokens of a prompt beside the document."""
-    bare = call if call.document is None else replace(call, document=_NOTHING)
-    return context.size(render(bare))
-
-
-def most_without_document(call: ExecuteStep) -> int:
-    """An upper bound of `size_without_document` that costs next to nothing.
-
-    A token has at least one byte.
-    """
-    texts = [call.action.signature, call.action.doc, call.step.note]
-    for name, value in call.arguments:
-        texts += [name, name, as_text(value)]
-    for name, value, made_by in call.outputs:
-        texts += [name, name, name, made_by, as_text(value)]
-    return _TEMPLATE + sum(len(text.encode("utf-8", "replace")) + 16 for text in texts)
-
-
-def _fits(call: ExecuteStep, total: int, context: Context) -> bool:
-    """Whether a prompt fits, with so many tokens of what is not in the call."""
-    room = context.room - total
-    return most_without_document(call) <= room or size_without_document(call, context) <= room
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A step's call as far as it shows before earlier steps have run.
-
-    Args:
-        call: the call, without its document and without their outputs.
-        extra: tokens allowed for those outputs.
-    """
-
-    call: ExecuteStep
-    extra: int
-
-    def size(self, context: Context) -> int:
-        """Tokens of the prompt beside the document."""
-        return size_without_document(self.call, context) + self.extra
-
-
-def _draft(
-    step: Step,
-    action: Action,
-    place: int | None,
-    context: Context,
-    values: Mapping[str, Value],
-    omitted: float = 0.0,
-) -> _Draft:
-    """What is known of a step's call before the plan runs.
-
-    Args:
-        step: the step, as a plan has it.
-        action: what it calls.
-        place: which argument is the document, or the findings that it merges, if one is.
-        context: the window; a known one.
-        values: outputs that are known by now.
-        omitted: above 0 for a step that reads a part.
-    """
-    arguments: list[tuple[str, Value]] = []
-    extra = 0
-    for at, arg in enumerate(step.args):
-        if at != place:
-            name = action.params[at].name if at < len(action.params) else f"S{at}"
-            arguments.append((name, "".join(_known_text(arg))))
-            for ref in refs(arg):
-                if ref.name != DOCUMENT:
-                    known = not ref.maps and ref.name in values
-                    size = context.count(as_text(values[ref.name])) + _NAMED if known else 0
-                    extra += max(size, _allowed(context))
-    reads = place is not None and action.params[place].name == DOCUMENT
-    document = _NOTHING if reads else None
-    call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    return _Draft(call, extra)
-
-
-def _allowed(context: Context) -> int:
-    """Tokens that a prompt has room for of each earlier output.
-
-    A whole reply, and of a large window more, as a list may come of several.
-    """
-    return max(context.free + _WRAPPED, (context.limit or 0) // (2 * _SHARE))
-
-
-def _known_text(arg: Arg) -> Iterator[str]:
-    match arg:
-        case Literal():
-            yield as_text(arg.value)
-        case Template():
-            yield from (part for part in arg.parts if isinstance(part, str))
-        case Ref():
-            return
-        case _:
-            for item in arg.items:
-                yield from _known_text(item)
-                yield "\n"
-
-
-# --- plans ---
-
-
-def fit_plan(
-    plan: Plan,
-    start: int,
-    document: Source,
-    library: Library,
-    context: Context,
-    values: Mapping[str, Value] = MappingProxyType({}),
-) -> tuple[Plan, Decision | None]:
-    """Split steps that the whole document does not fit, as the policy says.
-
-    Args:
-        plan: a checked plan.
-        start: the number of its steps that have run; they stay as they are.
-        document: what ``CTX`` is.
-        library: the actions, without the plan's own.
-        context: the window, and the policy.
-        values: outputs that are known by now, where one turned out longer than was allowed for.
-
-    Returns:
-        The plan with steps that read parts, and merge them; None with a plan that may run as
-        it is.
-
-    Raises:
-        ContextError: the policy is ``full`` and a step does not fit, or parts would not help; or
-            what the plan itself says in a step is too long.
-    """
-    if context.limit is None:
-        return plan, None
-    actions = library.with_declared(plan.declares)
-    drafts: dict[str, _Draft] = {}
-    for step in plan.steps[start:]:
-        action = actions.get(step.action)
-        if action is None or not isinstance(action.body, Prompt):
-            continue
-        place = reading_place(step, action)
-        draft = _draft(step, action, place, context, values)
-        if not _fits(draft.call, 0, context):
-            itself = size_without_document(draft.call, context)
-            raise ContextError(_too_long(None, itself, context), step.name)
-        if place is not None:
-            drafts[step.name] = draft
-    if context.policy == "retrieve":
-        return plan, None
-    total = size_of(document, context.count)
-    fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
-    long = [name for name, fit in fits.items() if not fit]
-    if not long:
-        return plan, None
-    if context.policy == "full":
-        raise ContextError(_too_long(total, drafts[long[0]].size(context), context), long[0])
-    # With parts for one step there are parts for all: they open the same prompts.
-    split = list(drafts) if context.policy == "chunk" else long
-    number, groups = _parts(plan, start, split, document, library, context, values)
-    decision = {
-        "policy": context.policy,
-        "document": total,
-        "window": context.limit,
-        "reply": context.free,
-        "parts": number,
-        "steps": split,
-    }
-    return split_context(split, number, groups).apply(plan, library).plan, decision
-
-
-def _parts(
-    plan: Plan,
-    start: int,
-    split: Sequence[str],
-    document: Source,
-    library: Library,
-    context: Context,
-    values: Mapping[str, Value],
-) -> tuple[int, list[int]]:
-    """How many parts the document needs, and in how many groups findings are merged."""
-    trial = split_context(split, 2, (2,)).apply(plan, library).plan
-    actions = library.with_declared(trial.declares)
-    reading, merging = 0, 0
-    for step in trial.steps[start:]:
-        action = actions.get(step.action)
-        if action is None or action.is_builtin:
-            continue
-        for place, param in enumerate(action.params):
-            if param.name == DOCUMENT and place < len(step.args):
-                draft = _draft(step, action, place, context, values, 0.5)
-                reading = max(reading, draft.size(context))
-            elif param.name == FINDINGS:
-                draft = _draft(step, action, place, context, values)
-                merging = max(merging, draft.size(context))
-    number = enough_parts(document.text, context.room - reading, context.count)
-    finding = _finding(plan, values, context)
-    merged_at_once = (context.room - merging) // finding
-    if number is None or (merging and merged_at_once < 2):
-        what, sizes = "read the document in parts", f"a step itself takes {reading:,}"
-        if number is not None:
-            what = "merge what the parts of the document gave"
-            sizes = f"a merge itself takes {merging:,}, each of what it merges up to {finding:,}"
-        raise ContextError(
-            f"The window of {context.limit:,} tokens is too small to {what}: {sizes}, and "
-            f"{context.free:,} are kept free for the reply. "
-            f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
-            "longer window.",
-            split[0],
-        )
-    number = max(2, number)
-    # Parts that steps which ran have cut already serve where there are enough of them.
-    earlier = [
-        step.args[1].value
-        for step in plan.steps[:start]
-        if step.action == "PARTS" and isinstance(step.args[1], Literal)
-    ]
-    enough = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
-    number = min(enough, default=number)
-    groups: list[int] = []
-    count = number if merging else 0
-    while count > merged_at_once:
-        count = ceil(count / merged_at_once)
-        groups.append(count)
-    return number, groups
-
-
-def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
-    """Tokens that a merge is to have room for of each finding.
-
-    A whole reply; more where an endpoint gave longer ones than it was asked for, to steps that
-    were added to the plan to read its parts.
-    """
-    own = {step.name for step in plan.steps}
-    added = [value for name, value in values.items() if name not in own]
-    pairs = chain.from_iterable(value for value in added if isinstance(value, Pairs))
-    longest = max((context.count(item) for _, item in pairs if isinstance(item, str)), default=0)
-    return max(context.free, longest * 5 // 4) + _WRAPPED
-
-
-def condense_long(
-    plan: Plan, start: int, step: Step, values: Mapping[str, Value], context: Context
-) -> tuple[Plan, Decision] | None:
-    """Have lists and pairs condensed that made a step's prompt too long.
-
-    Args:
-        plan: the plan as it was before parts were planned.
-        start: the number of its steps that stay as they are.
-        step: the one whose prompt did not fit, as it stood once parts were planned.
-        values: what the plan's steps gave.
-        context: the window.
-
-    Returns:
-        The plan with steps that condense them first, group by group until no more is left than
-        a prompt has room for, and in how many groups; None where that helps nothing: none is too
-        long, or no two reports fit the prompt that condenses them.
-    """
-    if context.limit is None or context.policy == "full":
-        return None
-    call = ExecuteStep(None, CONDENSE, Step("", CONDENSE.name, (), CONDENSE.doc), ((FINDINGS, ""),))
-    room = context.room - size_without_document(call, context) - _WRAPPED
-    report = context.free + _WRAPPED
-    # What was condensed once and is still too long is not condensed again.
-    grouped = [own.args[0] for own in plan.steps if own.action == "GROUPS"]
-    made = {arg.name for arg in grouped if isinstance(arg, Ref)}
-    decision: Decision = {}
-    for name in dict.fromkeys(ref.name for ref in step_refs(step) if not ref.maps):
-        value = values.get(name)
-        known = name in {own.name for own in plan.steps} and name not in made
-        if not known or not isinstance(value, list | Pairs):
-            continue
-        if context.count(as_text(value)) <= _allowed(context) or room < 2 * report:
-            continue
-        items = len(value if isinstance(value, list) else value.items)
-        groups = [
-            next((at for at in range(1, items) if _groups_fit(value, at, room, context)), items)
-        ]
-        while groups[-1] * report > _allowed(context) and groups[-1] > 1:
-            groups.append(ceil(groups[-1] / (room // report)))
-        condensed = condense(plan, name, groups, start)
-        if condensed != plan:
-            plan, decision[name] = condensed, groups
-    return (plan, {"condensed": decision, "window": context.limit}) if decision else None
-
-
-def _groups_fit(value: Value, number: int, room: int, context: Context) -> bool:
-    """Whether each of so many groups of a list or pairs is small enough for a prompt."""
-    grouped = group_items([Given(Literal(""), value), Given(Literal(number), number)])
-    assert isinstance(grouped, Pairs)
-    return all(context.count(as_text(group)) <= room for _, group in grouped.items)
-
-
-# --- prompts ---
-
-
-def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision | None]:
-    """Make sure that a step's prompt fits, once its arguments are known.
-
-    Returns:
-        The call, and, where it was given passages in place of the document, or of the part of it
-        that it reads, what was left out.
-
-    Raises:
-        ContextError: it does not fit.
-    """
-    if context.limit is None:
-        return call, None
-    document = call.document
-    total = size_of(document, context.count) if document else 0
-    if _fits(call, total, context):
-        return call, None
-    chosen = None
-    if document is not None and context.policy == "retrieve":
-        # A step looks for its arguments' terms most, for its action's least.
-        query: dict[str, float] = {}
-        weighted = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
-        weighted += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
-        weighted += ((0.3, as_text(value)) for _, value, _ in call.outputs)
-        for weight, text in weighted:
-            query |= {term: max(weight, query.get(term, 0.0)) for term in passage_terms(text)}
-        room = context.room - size_without_document(replace(call, omitted=0.5), context)
-        chosen = choose_passages(document.text, query, room, context.count)
-    if document is None or chosen is None:
-        size = size_without_document(call, context)
-        raise ContextError(_too_long(total if document else None, size, context))
-    passages, decision = _left_out(document, chosen, call.omitted)
-    decision["found"] = chosen.bearing
-    return replace(call, document=passages, omitted=decision["omitted"]), decision
-
-
-def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision | None]:
-    """Make sure that a prompt that demands a form fits the window.
-
-    Under every policy but ``full`` a document that is too long is cut to the paragraphs that bear
-    on what is given, in its order, each with its headings: parts could not be merged, as the reply
-    has to have its form.
-
-    Returns:
-        The call, and, where it was given paragraphs in place of the document, what was left out.
-
-    Raises:
-        ContextError: it does not fit.
-    """
-    if context.limit is None:
-        return call, None
-    size = size_without_document(call, context)
-    document = call.document
-    total = size_of(document, context.count) if document else None
-    if (total or 0) <= context.room - size:
-        return call, None
-    if document and context.policy != "full":
-        words = "\n".join(as_text(value) for _, value in call.given)
-        chosen = choose_paragraphs(document, words, context.room - size, context.count)
-        if chosen is not None:
-            passages, decision = _left_out(document, chosen)
-            return replace(call, document=passages), decision
-    # What else would help is only said where it does: parts and passages are one here.
-    policy: Policy = "full" if document and context.policy == "full" else "retrieve"
-    raise ContextError(_too_long(total, size, replace(context, policy=policy)))
-
-
-def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
-    """What is read in place of a document of which a share was omitted already."""
-    share = (1 - omitted) * chosen.characters / len(document.text)
-    decision = {
-        "passages": chosen.passages,
-        "of": chosen.of,
-        "characters": chosen.characters,
-        "omitted": max(round(1 - share, 4), 0.0001),
-    }
-    return Source(f"{document.name} (passages)", chosen.text), decision
-
-
-def _too_long(total: int | None, size: int, context: Context) -> str:
-    """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
-    the document's, or None where it reads none."""
-    policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
-    # Other passages help nothing where the step itself fills the window.
-    helps = total is not None and size < context.room
-    policy = policies.get(context.policy, "--context retrieve") if helps else ""
-    use = f"Use {policy} or a" if policy else "Use a"
-    window, reply = context.limit or 0, context.free
-    sizes = f"Its prompt has {size:,} tokens, and {context.room:,} fit"
-    itself = ""
-    if total is not None:
-        room = max(context.room - size, 0)
-        sizes = f"It is to read {total:,} tokens of the document, and {room:,} fit"
-        itself = f" the step itself takes {size:,} and"
-    return (
-        f"{sizes}: the window has {window:,}, of which{itself} {reply:,} are kept free for the "
-        f"reply. {use} model with a longer window."
-    )

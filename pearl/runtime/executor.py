@@ -65,8 +65,9 @@ from pearl.runtime.binding import (
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
-from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_call
+from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.evidence import evidence_key, quoted
+from pearl.runtime.fitting import fit_call
 from pearl.runtime.functions import carry_out
 
 

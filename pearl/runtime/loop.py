@@ -22,9 +22,10 @@ from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
 from pearl.retrieval.retriever import LabelError, part
 from pearl.runtime.calls import SchemaError
-from pearl.runtime.context import ContextError, condense_long, fit_plan
+from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, StepFailure, execute
+from pearl.runtime.fitting import condense_long, fit_plan
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 """Rules whose findings keep a plan from running."""

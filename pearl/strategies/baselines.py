@@ -48,8 +48,9 @@ from pearl.prompts.calls import Demonstration, FillSchema, WritePlan, letter
 from pearl.prompts.render import load_schema
 from pearl.runtime.binding import mapped
 from pearl.runtime.calls import Caller, fill
-from pearl.runtime.context import UNLIMITED, Context, fit_fill
+from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import Handlers
+from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Run, Steps
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import ANSWER, direct_plan, narrowed, whole, write_plan

@@ -27,9 +27,10 @@ from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Paragraph
 from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
-from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_fill
+from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.executor import Handlers
+from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
 

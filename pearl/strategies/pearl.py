@@ -31,8 +31,9 @@ from pearl.passes import rewrite
 from pearl.prompts.calls import Call, ContinuePlan, CorrectPlan, Demonstration, WritePlan
 from pearl.prompts.render import render
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
+from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.executor import StepFailure
+from pearl.runtime.fitting import fit_plan
 from pearl.runtime.loop import Run, RunError, Steps
 
 CORRECTIONS = 7
