@@ -575,6 +575,7 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
         "evidence": [
             {
                 "text": quote.text,
+                "speaker": quote.speaker,
                 "span": list(quote.span) if quote.span else None,
                 "document": place.document or None if place else None,
                 "page": place.page if place else None,

@@ -102,7 +102,7 @@ class TestAsk:
         assert data["option"] is None
         assert data["evidence"]
         for quote in data["evidence"]:
-            assert set(quote) == {"text", "span", "document", "page", "line", "step"}
+            assert set(quote) == {"text", "span", "document", "page", "line", "step", "speaker"}
             assert STORY[slice(*quote["span"])] == quote["text"]
         assert not parse(data["plan"]).broken
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pytest
 from hypothesis import given, settings
@@ -88,6 +89,16 @@ def answers() -> str:
         for row in rows
     ]
     return "".join(f"{one.text}{one.evidence}{one.plan}{one.option}" for one in made)
+
+
+def test_a_store_gives_no_reply_of_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = str(tmp_path / "s.db")
+    kept = [ask("Ada left because of Bo.", store=store).kept for _ in range(2)]
+    assert kept[0] == 0 < kept[1]
+    copytree(ROOT / "pearl", tmp_path / "pearl", ignore=ignore_patterns("static", "__pycache__"))
+    (tmp_path / "pearl/retrieval/terms.py").write_text("CHANGED = 1", encoding="utf-8")
+    monkeypatch.setattr(reading, "files", lambda name: tmp_path / name)
+    assert ask("Ada left because of Bo.", store=store).kept == 0
 
 
 def test_two_processes_give_one_answer():
@@ -270,6 +281,8 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|It had\nsailed to Ulm\nand Kiel.|",
         "|- one|\n|- two.| |Three.|",
         "|LEASE|\n|1. The rent is due.| |So is gas.|\n|1.2 Mr. Orde pays.|\n|2) Ada does not|",
+        "|4.2. Ada pays.| |It is due.|\n|4.3. Bo pays.|\n\n|§ 7. Cy pays.|\n\n|Art. 5. Di pays.|",
+        "|Section 4. Ada pays.|\n\n|IV. Bo pays.|\n\n|B.2. Cy pays.|\n\n|In section 4.| |Di left.|",
         "|The oven cooled in\n3.5 hours.|\n|## Fees (a year)|\n|Ada pays.|",
         "|Ада уехала.| |Она не вернулась.|",
         "|他走了。||她没有回来。|",
@@ -428,7 +441,14 @@ def test_a_passage_of_a_transcript_is_shown_with_who_speaks():
     said = "I was told that the limit was suspended."
     text = f"[09:05] BO: Eleven knots. {said}\n[09:06] CHAIR: Who told you of the limit?\n{said}\n"
     Path("t.txt").write_text(text, encoding="utf-8")
-    told = call("ask", "t.txt", "What limit was suspended?", "--model", "offline").out
+    asked = ("ask", "t.txt", "What limit was suspended?", "--model", "offline")
+    told = call(*asked).out
+    assert call("runs", "show", "last", "--html", "run.html").code == 0
+    page = Path("run.html").read_text(encoding="utf-8")
+    assert f'<blockquote><span class="dim">[09:05] BO: …</span> {said}</blockquote>' in page
+    quotes = call(*asked, "--json").json["evidence"]
+    assert {one["text"]: one["speaker"] for one in quotes}[said] == "[09:05] BO:"
+    assert "" in {one["speaker"] for one in quotes}
     assert f"\nline 1: [09:05] BO: … {said}\n" in told
     assert "\nline 2: [09:06] CHAIR: Who told you of the limit?\n" in told
     form = "Inspector: Ruth Adler. Next inspection of the harbour cranes on 3 September.\n"
@@ -488,6 +508,9 @@ def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
     [
         ("3.2 Ships came for 12 crowns.", 12),
         ("See section 4: ships came for 12 crowns.", 12),
+        ("4.2. Ships came for 12 crowns.", 12),
+        ("§ 7. Ships came for 12 crowns.", 12),
+        ("Artikel 5. Ships came for 12 crowns.", 12),
         ("In 1904 forty ships came.", 40),
         ("In 1904 the ships came, seven ships.", 7),
         ("Two of us were there, as we are when it is June in Ulm. Ships came in, 8 by night.", 8),
@@ -544,6 +567,9 @@ def test_a_number_that_can_be_read_in_two_ways_is_none(text: str, number: str):
         ("Which zebras sell boats?", ("zebras",)),
         ("Wie viele boats? Warum Zebras?", ("Zebras",)),
         ("Pourquoi sell boats?", ()),
+        ("Lesquels sell boats? Qu'est-ce que Zebras?", ("Zebras",)),
+        ("Dov'è Zebras? Perchè sell boats? Qual boats?", ("Zebras",)),
+        ("Wieviele boats? Wohin Zebras? Weshalb sell boats?", ("Zebras",)),
     ],
 )
 def test_passages_that_lack_words_of_the_question_are_not_said_to_be_its_answer(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -253,7 +252,7 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     for quote in quotes:
         if quote.span:
             place = click.style(f"{document.cited(quote.span.start)}:", dim=True)
-            speaker = printable(_speaker(document.text, quote.span.start))
+            speaker = f"{printable(quote.speaker)} … " if quote.speaker else ""
             located.append(f"{place} {speaker}{printable(passage_line(quote.text))}")
         else:
             missing.append(f"the model quotes: {printable(quote.text)}")
@@ -267,21 +266,6 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     click.echo(on_screen(printable_lines(answer.plan).rstrip(), whole))
     if answer.run:
         click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
-
-
-_SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?(?P<name>[A-Z][^\n:.?!]{0,40}: )|\[[\d:.]+\] ")
-"""The head of a transcript's line: when something was said, and by whom."""
-
-
-def _speaker(text: str, at: int) -> str:
-    """Who speaks at a place in a transcript's line, and when; empty where no head comes before.
-
-    Who speaks once, and at no time, may be no speaker: *Inspector: Ruth Adler* has none.
-    """
-    head = _SPEAKER.match(text, text.rfind("\n", 0, at) + 1, at)
-    if head is None or (head[0] == head["name"] and text.count(head[0]) < 2):
-        return ""
-    return f"{head[0]}… "
 
 
 def _title(text: str) -> None:

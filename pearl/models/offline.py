@@ -23,12 +23,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from importlib.resources import files
 
 from pearl.lang.ast import Action, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, widen
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import clearest, group
 from pearl.lang.source import Source
+from pearl.lang.text import text_digest
 from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline_numbers import stated_number
@@ -67,6 +69,13 @@ NEEDED = (
 )
 
 
+CODE = (
+    *("models/offline.py", "models/offline_numbers.py", "models/offline_planning.py"),
+    *("retrieval/terms.py", "lang/text.py", "lang/numbers.py", "lang/similarity.py"),
+)
+"""What decides what the reader says: replies that other code gave are not taken from a store."""
+
+
 class Offline:
     """A model that is none (see the module).
 
@@ -78,8 +87,9 @@ class Offline:
 
     def __init__(self, *, chosen: bool = False) -> None:
         self.notice = "" if chosen else NOTICE
-        # Another version may read otherwise.
-        self.identity = f"offline {version('pearl')}"
+        # Another version may read otherwise, and so does other code of one version.
+        code = "".join((files("pearl") / name).read_text(encoding="utf-8") for name in CODE)
+        self.identity = f"offline {version('pearl')} {text_digest(code)[:12]}"
 
     async def answer(self, request: Request) -> Reply:
         match request.call:

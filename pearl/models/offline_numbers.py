@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pearl.lang.numbers import NUMBER_WORDS, UNITS, find_last, plain
 from pearl.models.base import ModelError
-from pearl.retrieval.terms import CLAUSE, MONTH, words
+from pearl.retrieval.terms import CLAUSE, CLAUSE_NAME, MONTH, words
 
 NO_NUMBER = (
     "No sentence says this number outright, and the offline reader does not count: use a language "
@@ -102,7 +102,7 @@ _TABLE = re.compile(r"\t|\|.*\|")
 
 _LABEL = re.compile(
     rf"^(?:{CLAUSE}|\d{{1,3}}[^\S\n]+(?=[^\W\da-z_]))"
-    r"|\b(?i:article|chapter|clause|figure|page|paragraph|section|table)s? [\d.]+"
+    rf"|(?<!\w)(?:{CLAUSE_NAME}|(?i:figure|page|paragraph|table)s?)\s?\d[\d.]*"
 )
 """Numbers that name a place in the document, and count nothing."""
 

@@ -135,6 +135,12 @@ def _folded(word: str) -> str:
 CLAUSE = r"(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)])[^\S\n]+(?=[^\W\da-z_])"
 """What stands before a numbered clause, a list's item or a heading: *3.2*, *3.* or *3)*."""
 
+CLAUSE_NAME = (
+    r"§+|(?i:art(?:\.|icles?|ikeln?|ículos?|icol[oi])|(?:chapter|clause|section)s?|sec\.|abschnitt"
+    r"|klausel|cláusula|clausola|sección|sezione)"
+)
+"""What stands before a clause's number, in English, German, French, Spanish and Italian."""
+
 _PARAGRAPH = re.compile(rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{CLAUSE}))")
 _HEADING = re.compile(
     r"[^\S\n]*+(?:#{1,6}[^\S\n][^\n]*+|[^\n\t]{0,59}[^\n\s.!?,;:…\"”’)—-])[^\S\n]*\n"
@@ -147,7 +153,13 @@ _ABBREVIATED = re.compile(
     r"\b(?:Mr|Mrs|Ms|Mme|Mlle|Dr|St|Prof|Rev|Hon|Capt|Col|Gen|Maj|Sgt|Lt|Gov|Sen|Rep|Jr|Sr|Mt|Ft"
     r"|vs|cf|viz|ca|[A-HJ-Z])$"
 )
-_NUMBERED = re.compile(r"\b(?:[Nn]os?|pp?|[Ff]igs?|[Vv]ol|[Cc]h)$")
+_NUMBERED = re.compile(r"\b(?:[Nn]os?|pp?|[Ff]igs?|[Vv]ol|[Cc]h|[Aa]rts?|[Ss]ecs?)$")
+_CLAUSE_NUMBER = re.compile(
+    rf"\s*(?:(?:{CLAUSE_NAME})\s?)?(?:[A-Z]\.)?(?:\d+|\d{{1,3}}(?:\.\d{{1,3}})+)[a-z]?\s*"
+    r"|\s*[IVX]{1,5}"
+)
+"""The number of a clause, before the full stop that ends it: *4*, *4.2*, *§ 4*, *Article 4*, *IV*.
+"""
 MONTH = re.compile(
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember"
@@ -224,7 +236,7 @@ def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
     if text[at] != ".":
         return False
     word = text[max(start, at - 8) : at]
-    if text[start:at].strip().isdigit():
+    if _CLAUSE_NUMBER.fullmatch(text, start, at):
         return True  # The number of a clause belongs to it.
     if re.search(r"(?<![\w.,])\d{1,2}$", word) and MONTH.match(text, stop.start("next")):
         return True  # The day of a date, as in "31. März".
@@ -315,10 +327,13 @@ def words(text: str) -> list[str]:
 
 _ASKING = re.compile(
     r"\b(?:how (?:many|much|often|long|old|far)"
-    r"|warum|wann|wer|wen|wem|wessen|wie(?: (?:viele?|oft|lange|alt|weit))?|was|welche[mnrs]?|wo"
-    r"|pourquoi|quand|qui|quoi|quel(?:le)?s?|où|comment|combien|est-ce que|y a-t-il"
+    r"|warum|wieso|weshalb|wann|wer|wen|wem|wessen|wie(?:viele?| (?:viele?|oft|lange|alt|weit))?"
+    r"|was|welche[mnrs]?|wo(?:her|hin|mit|für|durch|von|zu|bei|gegen|nach|r(?:an|auf|aus|in|über|um))?"
+    r"|pourquoi|quand|qui|quoi|(?:les?|la|aux?|des?|du)?quel(?:le)?s?|où|comment|combien"
+    r"|qu['’]est-ce (?:que|qui)|est-ce que|y a-t-il"
     r"|ils?|une?|et|est|sont"
-    r"|chi|che|cosa|quando|dove|quant[oaie]|perché|quale|quali|come"
+    r"|chi|che|cosa|quando|dove|quant[oaie]|perch[éè]|qual[ei]?|come"
+    r"|(?:com|cos|dov|quand|quant)['’](?:è|era)"
     r"|quién(?:es)?|qué|cuándo|dónde|cuánt[oa]s?|cuál(?:es)?|cómo)\b"
     r"|\b(?:article|chapter|clause|page|paragraph|section)s?(?= \d)",
     re.IGNORECASE,

@@ -33,11 +33,29 @@ class Quote:
         text: the passage, to the letter of the document where it was found.
         span: where it stands, or None where the document does not have it.
         step: the step whose output quotes it.
+        speaker: of a transcript, who speaks and when, as its line begins; empty where the passage
+            itself begins so.
     """
 
     text: str
     span: Span | None
     step: str
+    speaker: str = ""
+
+
+_SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?(?P<name>[A-Z][^\n:.?!]{0,40}: )|\[[\d:.]+\] ")
+"""The head of a transcript's line: when something was said, and by whom."""
+
+
+def _found(document: Source, span: Span, step: str) -> Quote:
+    """The quote that stands at a place.
+
+    Who speaks once, and at no time, may be no speaker: *Inspector: Ruth Adler* has none.
+    """
+    text = document.text
+    head = _SPEAKER.match(text, text.rfind("\n", 0, span.start) + 1, span.start)
+    spoken = head and (head[0] != head["name"] or text.count(head[0]) > 1)
+    return Quote(document.at(span), span, step, head[0].strip() if head and spoken else "")
 
 
 def evidence_key(step: str) -> str:
@@ -123,7 +141,7 @@ def _located(text: str, step: str, document: Source, read: Span | None = None) -
         for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
             if match := within.find(candidate):
                 span = Span(start + match.start, start + match.end)
-                return Quote(document.at(span), span, step)
+                return _found(document, span, step)
     return Quote(text, None, step)
 
 
@@ -153,7 +171,7 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
         step, texts = path["within"] or path["step"], list(_texts(entry.value))
         longest = max(map(len, texts), default=0)
         quotes = [
-            Quote(paragraph[start:end], Span(span.start + start, span.start + end), step)
+            _found(document, Span(span.start + start, span.start + end), step)
             for span in spans
             if span.end - span.start <= longest
             for paragraph in [document.at(span)]

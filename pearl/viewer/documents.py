@@ -202,6 +202,7 @@ class Passage:
         place: its page or line, and which of several documents; empty likewise.
         steps: the steps whose outputs quote it.
         answers: whether the answer rests on it.
+        speaker: of a transcript, who speaks and when.
     """
 
     number: int
@@ -210,6 +211,7 @@ class Passage:
     place: str
     steps: tuple[str, ...]
     answers: bool
+    speaker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,7 @@ def find_passages(
             str(text.cited(quote.span.start)) if quote.span else "",
             tuple(steps),
             answers,
+            quote.speaker,
         )
         for number, (quote, answers, steps) in enumerate(merged.values(), first)
     ]
