@@ -446,9 +446,11 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
 
 def test_a_planner_is_told_the_names_of_several_documents(two: tuple[str, str], serve: Serve):
     bare = READS_ONE.replace('"', "", 2)
-    server = serve([bare, READS_ONE, f"> {PAID}"])
+    server = serve([bare, READS_ONE.replace(NAMED, "CTX.will"), READS_ONE, f"> {PAID}"])
     answer = call("ask", *two, "What became of the deposit?", "--model", "m")
-    first, again, step = server.asked
+    first, again, other, step = server.asked
+    told = "There is no document will.\n  Defined: CTX.lease.txt, CTX.a.letter.md."
+    assert told in other.text
     assert (
         "CTX is 2 documents. They are:\n<documents>\nCTX.lease.txt\nCTX.a.letter.md\n" in first.text
     )
@@ -457,7 +459,7 @@ def test_a_planner_is_told_the_names_of_several_documents(two: tuple[str, str], 
     assert "not the whole document" not in step.text
     assert (answer.code, f"a.letter.md, line 3: {PAID}" in answer.out) == (0, True)
     call("ask", two[0], "What became of the deposit?", "--model", "m")
-    alone = server.asked[3].text
+    alone = server.asked[4].text
     for word in ("documents>", "DOCUMENTS(CTX)", "CTX.lease", "in quotes"):
         assert (word in first.text, word in alone) == (True, False)
 

@@ -8,13 +8,14 @@ corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain, count
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
+from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
+from pearl.lang.builtins import read_name
 from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, builtins, load_library
@@ -23,8 +24,9 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, Span, plan_folders, read_source, shipped_plans
 from pearl.lang.text import counted
+from pearl.lang.values import as_text
 from pearl.lint.checker import check
-from pearl.lint.rules import truncated_line
+from pearl.lint.rules import truncated_line, undefined_variable
 from pearl.models.base import ModelError
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
@@ -120,7 +122,7 @@ async def write_plan(
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
         if aside:
             decide(f"plan/{attempt}/aside", aside)
-        findings = tuple(check(parsed, write.library))
+        findings = (*check(parsed, write.library), *_unknown_documents(parsed, write.documents))
         begun = source.text[: source.text.rfind("\n") + 1]
         if not reply.complete and continued < CONTINUED and parse(begun).plan.steps:
             continued += 1
@@ -159,6 +161,19 @@ async def write_plan(
         call = CorrectPlan(write, reply.text, complaint)
         codes = frozenset(error.code for error in errors)
     return Planned(None, attempt, source, findings, len(write.demonstrations))
+
+
+def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnostic]:
+    """Where a plan names a document that is none of several; of one document, none is named."""
+    bare = [PurePath(name).stem for name in names]
+    literals = (arg for step in parsed.plan.steps for arg in step.args if isinstance(arg, Literal))
+    for arg in literals if names else ():
+        name = read_name(as_text(arg.value))
+        if name and name not in names and bare.count(name) != 1:
+            there = ", ".join(f"{DOCUMENT}.{one}" for one in names)
+            yield undefined_variable.RULE(
+                arg.span, f"There is no document {name}.", help=f"Defined: {there}."
+            )
 
 
 def _joined(call: Call, reply: str) -> str:
