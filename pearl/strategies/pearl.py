@@ -7,12 +7,13 @@ corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand h
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain, count
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
@@ -165,7 +166,7 @@ async def write_plan(
 
 def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnostic]:
     """Where a plan names a document that is none of several; of one document, none is named."""
-    bare = [PurePath(name).stem for name in names]
+    bare = [os.path.splitext(name)[0] for name in names]
     literals = (arg for step in parsed.plan.steps for arg in step.args if isinstance(arg, Literal))
     for arg in literals if names else ():
         name = read_name(as_text(arg.value))
