@@ -148,15 +148,15 @@ def test_what_is_not_taken_is_not_asked_for_again(serve: Serve, words: tuple[int
     assert endpoint.forms == [*GRAMMARS, "", ""]
 
 
-@pytest.mark.parametrize("status", [404, 503])
-def test_a_failure_says_nothing_of_a_form(serve: Serve, status: int):
+@pytest.mark.parametrize(("status", "proofs"), [(404, len(GRAMMARS)), (503, 1)])
+def test_a_failure_says_nothing_of_a_form(serve: Serve, status: int, proofs: int):
     serve(
         endpoint := Endpoint(
             GRAMMARS, free=PLAN, refuses=GRAMMARS, words=(status, "Try again later.")
         )
     )
     assert planned().attempts == 1
-    assert endpoint.forms == [*GRAMMARS, ""]
+    assert endpoint.forms == [*GRAMMARS[:proofs], ""]
     endpoint.refuses = ()
     planned()
     assert endpoint.forms[-2:] == ["grammar", "grammar"]
@@ -320,12 +320,19 @@ def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
     assert len(endpoint.asked) == 1
 
 
-def test_forms_are_proved_once_each_at_an_endpoint_that_fails_at_everything(serve: Serve):
+def test_one_form_is_proved_once_at_an_endpoint_that_fails_at_everything(serve: Serve):
     endpoint = serve(lambda _: failing(500), PEARL_TRIES="2")
     assert call("plan", QUESTION, "--constrain", "auto").code == 1
-    proofs = [asked.body for asked in endpoint.asked if proof_in(asked.body)]
-    assert len(proofs) <= len(GRAMMARS)
-    assert len(endpoint.asked) == len(proofs) + 2
+    assert [form_in(asked.body) for asked in endpoint.asked] == ["grammar", "", ""]
+
+
+def test_a_form_that_breaks_an_endpoint_is_passed_over_once_it_is_well_without(serve: Serve):
+    takes, breaks = ("structured_outputs",), ("grammar",)
+    serve(endpoint := Endpoint(takes, free=PLAN, refuses=breaks, words=(500, "broken")))
+    model = pearl.choose_model()
+    for at in range(3):
+        pearl.write_plan_sync(f"{QUESTION} {at}", library=FEW, model=model)
+    assert endpoint.forms == ["grammar", "", "grammar", "", *takes, *takes]
 
 
 def test_a_key_is_what_it_was_where_nothing_is_held():

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -275,6 +276,8 @@ class Forms:
         self._candidates: dict[Kind, Sequence[str]] = {"grammar": grammars, "schema": schemas}
         self._known: dict[Kind, str] = dict(forms or {})
         self._flights: dict[Kind, asyncio.Future[None]] = {}
+        self._broke: Counter[str] = Counter()
+        """How often the endpoint failed at a form."""
 
     @property
     def any(self) -> bool:
@@ -290,7 +293,7 @@ class Forms:
             anew: whether to ask again where it is remembered that none is taken.
 
         Raises:
-            ModelError: the endpoint cannot be asked anything.
+            ModelError: the endpoint cannot be asked anything, or failed just now.
         """
         loop = asyncio.get_running_loop()
         if anew and self._endpoint and self._known.get(kind) == "":
@@ -307,7 +310,7 @@ class Forms:
             try:
                 remembered = self._remembered().get(kind)
                 if remembered is None or (anew and not remembered):
-                    remembered = await self._proven(kind, prove)
+                    remembered = await self._proven(kind, prove, every=anew)
                     self._remember(kind, remembered)
                 self._known[kind] = remembered or ""
             except ModelError as error:
@@ -338,13 +341,26 @@ class Forms:
         self._known[kind] = ""
         self._remember(kind, None)
 
-    async def _proven(self, kind: Kind, prove: Prove) -> str | None:
-        """The form that is taken; empty for none, None where that cannot be told now."""
+    async def _proven(self, kind: Kind, prove: Prove, *, every: bool) -> str | None:
+        """The form that is taken; empty for none, None where that cannot be told now.
+
+        A failure of the endpoint ends it, unless ``every`` form is to be tried at once. A form at
+        which it failed twice may be what breaks it, and is passed over.
+        """
         none: str | None = ""
         for form in self._candidates[kind]:
             # A reply that was kept would prove nothing, so each word is a new one.
             word = f"heliotrope-{secrets.token_hex(4)}"
-            reply = await prove(ProveForm(form, word))
+            reply = None
+            try:
+                if every or self._broke[form] < 2:
+                    reply = await prove(ProveForm(form, word))
+            except ModelError as error:
+                if error.reason != "server":
+                    raise
+                self._broke[form] += 1
+                if not every:
+                    raise
             if reply is None:
                 none = None
                 continue

@@ -216,7 +216,13 @@ class Caller:
             room = await asyncio.to_thread(forms.room, render(held(call)))
         constraints = constraints_of(call, room)
         for constraint in constraints:
-            form = await forms.form_of(constraint.kind, self._prove, anew=self.always)
+            try:
+                form = await forms.form_of(constraint.kind, self._prove, anew=self.always)
+            except ModelError as error:
+                if error.reason != "server":
+                    raise
+                # No further form is tried before the endpoint has answered the call itself.
+                return None
             if form:
                 return replace(constraint, form=form)
         if not constraints:
@@ -237,8 +243,8 @@ class Caller:
         except ModelError as error:
             if error.reason in ("reply", "refusal", "context") or error.status in (400, 422):
                 return ""
-            if error.reason in REFUSING:
-                # Of the form it says nothing: a server may have failed, or know no such model.
+            if error.reason == "request":
+                # Of the form it says nothing: there may be no such model.
                 return None
             raise
 

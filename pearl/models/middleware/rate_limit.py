@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pearl.models.base import Ask, ModelError, Reply, Request, Usage
-from pearl.prompts.calls import ProveForm
 
 BURST = 1.0
 """Seconds' worth that may go at once after a quiet time: no minute exceeds its limit by more."""
@@ -273,9 +272,7 @@ class Throttle:
         try:
             reply = await self.ask(request)
         except ModelError as error:
-            # A form that is not taken may break an endpoint that is well otherwise.
-            proving = isinstance(request.call, ProveForm) and error.reason == "server"
-            self.limiter.leave(entered, error, judge=not proving)
+            self.limiter.leave(entered, error)
             raise
         except BaseException:
             self.limiter.leave(entered, judge=False)
