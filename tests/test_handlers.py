@@ -119,6 +119,7 @@ def test_a_line_that_ends_too_early_is_told_with_its_own_form():
         ("  body: builtin nope", "there is no builtin nope"),
         ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
         ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
+        ("  body: solver retriev", "Pearl has no solver retriev."),
         ("  plan:\n    1. x = NOWHERE(X)", "calls NOWHERE, which does not exist"),
         ("  plan:\n    1. x = FLAT(X, X)", "gives FLAT 2 arguments"),
         ("  plan:\n    1. x = FLAT(y)", "uses y, which is no earlier step"),

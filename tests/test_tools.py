@@ -770,6 +770,13 @@ def test_a_path_takes_what_is_there_and_one():
     assert mistakes == (f"it.endpoint: {{q}} {told}", f"it.endpoint: {{r}} {told}")
 
 
+def test_an_unknown_kind_is_all_that_is_wrong():
+    kinds = "use http or calculator or search or mcp or python"
+    for kind, close in (("serch", " Closest: search."), ("shell", "")):
+        path = declare(f"[it]\nkind = '{kind}'\nindex = 'x'\n[it.limits]\ndays = 1\n")
+        assert read_tools(path).mistakes == (f"it.kind: {kinds}.{close}",)
+
+
 def test_all_mistakes_are_found_at_once():
     text = f"[it]\n{GOOD}method = 1\nfoo = 2\n[other]\nkind = 'calculator'\nx = 1\n[fine]\n{GOOD}"
     file = read_tools(declare(text))

@@ -116,6 +116,10 @@ class Solver:
     name: str
 
 
+RETRIEVE = "retrieve"
+"""The solver by which an action asks for passages; whoever starts a run names others."""
+
+
 @dataclass(frozen=True, slots=True)
 class SubPlan:
     """An action that is a plan of its own over its parameters (DecomP, section 3: hierarchy)."""

@@ -16,7 +16,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pearl.lang.ast import Parsed
+from pearl.lang.ast import RETRIEVE, Parsed
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
 from pearl.lang.extensions import extension, failure_text, source_digest
@@ -304,9 +304,6 @@ def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepare
 
     return Prepared(StrategySpec("", "", start, needs_model=False), library)
 
-
-RETRIEVE = "retrieve"
-"""The name by which an action asks for passages: ``body: solver retrieve``."""
 
 PASSAGES = 3
 """Passages that are given where a step does not say how many."""

@@ -139,6 +139,9 @@ def read_tools(path: str) -> ToolsFile:
 def _read_tool(table: Table, folder: Path) -> Declaration:
     """A tool; it cannot be used where the table has a mistake."""
     kind = table.choice("kind", "http", "calculator", "search", "mcp", "python")
+    if table.data.get("kind", kind) != kind:
+        # Which fields it may have is not known.
+        return Declaration(Tool(table.place, "", ()), None)
     parameters: tuple[Parameter, ...] = (_EXPRESSION,)
     how: Http | Search | Server | Entry | None = None
     match kind:

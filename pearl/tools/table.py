@@ -57,7 +57,9 @@ class Table:
 
     def choice(self, key: str, *words: str) -> str:
         """A field that is one of these words; the first where it is not there."""
-        return str(self.value(key, words[0], f"use {' or '.join(words)}", words.__contains__))
+        close = get_close_matches(str(self.data.get(key)), words, 1)
+        form = f"use {' or '.join(words)}{f'. Closest: {close[0]}' if close else ''}"
+        return str(self.value(key, words[0], form, words.__contains__))
 
     def number(self, key: str, default: float, most: float) -> Any:  # noqa: ANN401
         """A number above 0; a whole one where the default is."""

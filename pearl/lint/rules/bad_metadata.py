@@ -2,10 +2,11 @@
 
 What it does
     Reports, below an action of a library: a key that there is none of (``alias:``), and one in a
-    form that it does not have; a trait or a builtin that does not exist; a name in ``replaces``
-    that the older action has no parameter for, or as many arguments as the new one does not
-    take; a step of a ``plan`` that calls no action, takes too many or too few arguments, or uses
-    what no earlier step and no parameter is; and a parameter that the action has twice.
+    form that it does not have; a trait or a builtin that does not exist; a solver's name that is
+    nearly ``retrieve``, the one that Pearl has; a name in ``replaces`` that the older action has
+    no parameter for, or as many arguments as the new one does not take; a step of a ``plan`` that
+    calls no action, takes too many or too few arguments, or uses what no earlier step and no
+    parameter is; and a parameter that the action has twice.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -27,11 +28,31 @@ Fix
 import re
 from collections.abc import Iterator
 
-from pearl.lang.ast import DOCUMENT, Action, Builtin, Decomposed, Step, SubPlan, refs, step_refs
+from pearl.lang.ast import (
+    DOCUMENT,
+    RETRIEVE,
+    Action,
+    Builtin,
+    Decomposed,
+    Solver,
+    Step,
+    SubPlan,
+    refs,
+    step_refs,
+)
 from pearl.lang.builtins import FUNCTIONS
 from pearl.lang.library import METADATA, TRAITS
 from pearl.lang.text import counted, pattern
-from pearl.lint.rules.base import ERROR, Diagnostic, Findings, LibraryView, Rule, Span, closest
+from pearl.lint.rules.base import (
+    ERROR,
+    Diagnostic,
+    Findings,
+    LibraryView,
+    Rule,
+    Span,
+    closest,
+    nearest,
+)
 
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
@@ -89,6 +110,10 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         name = action.body.function
         near = closest(name, FUNCTIONS) or list(FUNCTIONS)
         yield f"there is no builtin {name}.", name, f"Use one of {', '.join(near)}."
+    if isinstance(action.body, Solver) and action.body.name != RETRIEVE:
+        name = action.body.name
+        if nearest(name, [RETRIEVE], word=True):
+            yield f"Pearl has no solver {name}.", name, f"Closest: {RETRIEVE}."
     own = {"aliases": action.aliases, "replaces": [older.name for older in action.replaces]}
     for key, names_said in own.items():
         if action.name in names_said:
