@@ -307,7 +307,12 @@ def test_the_journal_says_in_which_form(serve: Serve, tmp_path: Path):
 def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ):
-    endpoint = serve(lambda _: failing(429))
+    async def late(request: Any) -> Any:
+        # All five ask before the first is answered.
+        await asyncio.sleep(0.3)
+        return await failing(429)(request)
+
+    endpoint = serve(lambda _: late)
     model = pearl.choose_model()
     caller = Caller(model.answer, model.identity, Journal(), forms=model.forms)
 
