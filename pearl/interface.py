@@ -247,7 +247,9 @@ class Pearl:
             examples=examples,
             tools=as_tools(tools),
         )
-        index = read_index(str(questions), str(documents), CONCURRENT_TASKS)
+        index = read_index(
+            str(questions), str(documents), CONCURRENT_TASKS, plan_problem=setup.plan_problem
+        )
         job = batch_job(index, str(output), setup)
         with self._settings(model) as settings:
             done = await self._do(job, settings)

@@ -88,7 +88,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "blank.txt is empty", ["ask", "blank.txt", ASK]),
     (2, "binary.txt is a binary file", ["ask", "binary.txt", ASK]),
     (2, "lease.pdf is a PDF, and no text", ["lint", "lease.pdf"]),
-    (2, "lease.docx is a Word, EPUB or other packed file", ["ask", "lease.docx", ASK]),
+    (2, "lease.docx is a Word, EPUB or other packed file", ["lint", "lease.docx"]),
     (2, "latin.txt is not UTF-8", ["ask", "latin.txt", ASK]),
     (2, "utf16.txt is UTF-16", ["lint", "utf16.txt"]),
     (2, "bare16.txt is a binary file", ["ask", "bare16.txt", ASK]),

@@ -235,9 +235,14 @@ def test_equal_numbers_are_one(serve: Any, answer: str, gold: Any, right: bool):
 def test_plans_with_errors_are_all_named_and_nothing_is_sent(serve: Any):
     server = serve(saying("Yes."))
     wrong = (question(name, plan=f"1. a = FIND_NO_{name}(CTX) : x") for name in "bc")
-    write(question("a"), *wrong)
+    away = question("b", plan="1. a = FIND_NO_d(CTX) : x", document="gone.txt")
+    write(question("a"), *wrong, away, {"id": "e"})
     done = batch()
     assert done.code == 2
+    assert "q.jsonl:4 has the id of line 2" in done.err
+    assert "q.jsonl:4: gone.txt does not exist" in done.err
+    assert "q.jsonl:4 (b): The plan has 1 error: FIND_NO_d does not exist" in done.err
+    assert "q.jsonl:5 has no document" in done.err
     assert "q.jsonl:2 (b): The plan has 1 error: FIND_NO_b does not exist" in done.err
     assert "q.jsonl:3 (c): The plan has 1 error: FIND_NO_c does not exist" in done.err
     assert not server.asked

@@ -182,7 +182,13 @@ def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
     [
         ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
         ("cut.pdf", pdf_of([["x"]])[:90], "cut.pdf cannot be read as a PDF (Failed to load"),
-        ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (File is not a zip file)"),
+        ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),
+        (
+            "half.docx",
+            WORD[:30],
+            "half.docx cannot be read as a Word file (it is damaged): save it",
+        ),
+        ("odd.epub", WORD[:30], "odd.epub cannot be read as an EPUB (it is damaged): save it"),
         ("laughs.docx", docx_of("&a7;", before=DOCTYPE), "laughs.docx cannot be read as a Word"),
         ("file.docx", docx_of(paragraph("&file;"), before=DOCTYPE), "file.docx "),
         ("deep.html", b"<html>" + b"<b>" * 9_000, "deep.html cannot be read as a page of HTML"),

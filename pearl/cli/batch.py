@@ -150,7 +150,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     settings = replace(settings, model=model)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
-    index = read_index(questions, options.documents, ahead)
+    index = read_index(questions, options.documents, ahead, plan_problem=setup.plan_problem)
     warn(*index.notes)
     progress = do(batch_job(index, output, setup), settings, quiet=options.as_json)
     if setup.prepared.notice:

@@ -19,13 +19,13 @@ from pearl.answer import (
     open_tools,
 )
 from pearl.jobs.job import Job
-from pearl.jobs.questions import Question, QuestionIndex, QuestionTask, refuse
+from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, check_writable
+from pearl.lang.source import check_writable
 from pearl.lang.values import digest
 from pearl.models.base import Model, Usage
 from pearl.models.embeddings import choose_embedding
@@ -62,6 +62,23 @@ class Setup:
     plans: Library | None = None
     examples: int = 0
     tools: str | tuple[Action, ...] = ""
+
+    def plan_problem(self, text: str) -> str:
+        """Why a question's own plan cannot run; empty where it can."""
+        try:
+            self.prepare_plan(text)
+        except RunError as error:
+            return str(error)
+        return ""
+
+    def prepare_plan(self, text: str) -> Prepared:
+        """A question's own plan, in place of the strategy.
+
+        Raises:
+            RunError: it has errors.
+        """
+        library = self.plans or self.prepared.library
+        return _prepare_plan(text, library, self.prepared.settings.passes)
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer.
@@ -145,7 +162,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     session.journal.decide("run", head)
     try:
         if question.plan:
-            prepared = _prepare_plan(question.plan, library, prepared.settings.passes)
+            prepared = setup.prepare_plan(question.plan)
         async with open_tools(setup.tools) as tools:
             box = cached_tools(tools, session, question.id) if tools else None
             args = (question.question, document, question.options, session, None, box)
@@ -200,12 +217,10 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
         setup: how to answer.
 
     Raises:
-        InputError: a question or a document is where answers are to go, or rows have plans with
-            errors: the first are named, the others counted.
+        InputError: a question or a document is where answers are to go.
     """
     if output:
         check_writable(output, (index.path, *index.files))
-    _check_plans(index, setup)
     strategy = setup.prepared.spec.name
     return Job(
         "batch",
@@ -233,15 +248,3 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
 @lru_cache(maxsize=1024)  # Plans are checked before the first call, and run after it.
 def _prepare_plan(text: str, library: Library, passes: tuple[str, ...]) -> Prepared:
     return prepare_plan(parse(text), library, passes)
-
-
-def _check_plans(index: QuestionIndex, setup: Setup) -> None:
-    library = setup.plans or setup.prepared.library
-    wrong: list[InputError] = []
-    for place, question in index.questions([place.id for place in index.places]):
-        try:
-            if question.plan:
-                _prepare_plan(question.plan, library, setup.prepared.settings.passes)
-        except RunError as error:
-            wrong.append(InputError(f"{place.name} ({place.id}): {error}"))
-    refuse(wrong)

@@ -8,7 +8,7 @@ with its ``questions``, as QuALITY publishes them.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
@@ -212,7 +212,11 @@ class QuestionIndex:
 
 
 def read_index(
-    path: str, folder: str = "", ahead: int = 0, without: Collection[str] = ()
+    path: str,
+    folder: str = "",
+    ahead: int = 0,
+    without: Collection[str] = (),
+    plan_problem: Callable[[str], str] = lambda _: "",
 ) -> QuestionIndex:
     """Check a file of questions and every document it names.
 
@@ -221,9 +225,11 @@ def read_index(
         folder: where documents are; by default where the file is.
         ahead: as `QuestionIndex` takes it.
         without: questions that are passed over, as `comparable` has them.
+        plan_problem: what is wrong with a row's plan; empty where nothing is.
 
     Raises:
-        InputError: rows or documents cannot be used; the first are named, the others counted.
+        InputError: rows, their documents or their plans cannot be used; the first are named, the
+            others counted.
     """
     if path == "-":
         raise InputError(
@@ -249,14 +255,18 @@ def read_index(
 
     def place(name: str, row: dict[str, Any], number: int, offset: int, at: int) -> Place | None:
         question = parse_question(row, name)
+        told: list[str] = []
         if question.id in lines:
-            first = lines[question.id]
-            raise InputError(f"{name} has the id of line {first}: give each its own.")
-        lines[question.id] = number
+            told.append(f"{name} has the id of line {lines[question.id]}: give each its own.")
+        lines.setdefault(question.id, number)
         if question.plan == "" and not question.question:
-            raise InputError(f"{name} has neither a question nor a plan: give one.")
+            told.append(f"{name} has neither a question nor a plan: give one.")
         if not question.text and (reason := problem(question.paths)):
-            raise InputError(f"{name}: {reason}")
+            told.append(f"{name}: {reason}")
+        if question.plan and (reason := plan_problem(question.plan)):
+            told.append(f"{name} ({question.id}): {reason}")
+        if told:
+            raise InputError(" ".join(told))
         if comparable(question.question) in without:
             return None
         document = f"{INLINE}{number}" if question.text else question.document

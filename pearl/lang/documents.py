@@ -444,14 +444,18 @@ _KINDS = {
 
 
 def _kind(path: str, data: bytes) -> _Kind | None:
-    """What a file is, by its content; None for text, and for what is not read."""
+    """What a file is, by its content, or by its name where that is damaged; None for text, and
+    for what is not read."""
     if data.startswith(b"%PDF-"):
         return _KINDS["pdf"]
     if data.startswith(b"PK\x03\x04"):
         # The names of what is packed stand at the end.
         if b"META-INF/container.xml" in data:
             return _KINDS["epub"]
-        return _KINDS["docx"] if b"word/document.xml" in data else None
+        if b"word/document.xml" in data:
+            return _KINDS["docx"]
+        ending = path.lower().rpartition(".")[2]
+        return _KINDS[ending] if ending in ("docx", "epub") else None
     page = path.lower().endswith((".html", ".htm", ".xhtml")) or _HTML.match(data[:2000])
     return _KINDS["html"] if page else None
 
@@ -463,6 +467,9 @@ def _refuse(event: str, _: object) -> None:
 
 def _main(kind: str) -> None:
     """Convert standard input to standard output, within limits."""
+    import zlib
+    from zipfile import BadZipFile
+
     try:
         import resource
     except ImportError:
@@ -472,6 +479,8 @@ def _main(kind: str) -> None:
     sys.addaudithook(_refuse)
     try:
         text = _KINDS[kind].convert(sys.stdin.buffer.read())
+    except (BadZipFile, EOFError, zlib.error):
+        sys.exit("it is damaged")
     except (Exception, RecursionError) as error:  # noqa: BLE001 - whatever a converter raises
         sys.exit(" ".join(str(error).split()) or type(error).__name__)
     sys.stdout.write(text)
