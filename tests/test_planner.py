@@ -130,7 +130,7 @@ def test_a_rejected_plan_is_corrected_with_its_own_findings_only():
     assert "Wrong:" not in complaint
     again = third.messages[3]["content"]
     assert "[PRL202] step 2: nothing is not defined" in again
-    assert "An example of PRL201, whose actions may not be yours. Wrong:" in again
+    assert "An example of PRL201. Wrong:" in again
     assert len(third.messages) == 4
     assert answer.text == "output of a"
 

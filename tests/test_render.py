@@ -9,7 +9,7 @@ import click
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.lang.library import load_library
+from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check
@@ -52,10 +52,20 @@ def test_nothing_found_is_nothing_said():
 
 def test_a_rule_that_speaks_twice_adds_its_example():
     given = report("1. ro = FIND_CHARACTER(CTX, Ro) : who\n")
-    assert "Wrong:" not in prompt.render([given])
-    told = prompt.render([given], {"PRL202", "PRL101"})
-    assert "An example of PRL202, whose actions may not be yours. Wrong:" in told
+    core = load_library()
+    assert "Wrong:" not in prompt.render([given], core)
+    told = prompt.render([given], core, {"PRL202", "PRL101"})
+    assert 'An example of PRL202. Wrong:\n  1. tie = FIND_RELATION(CTX, "Ross", mother)' in told
     assert "PRL101" not in told
+    text = (
+        "REST(CTX) : x\n  traits: unlisted\nADD(X, Y, Z) : x\nTIE(CTX, X, Y) : How X and Y stand\n"
+    )
+    own, none = (Library(("l",), {one.name: one for one in parse_library(each).actions})
+                 for each in (text, text.partition("TIE")[0]))  # fmt: skip
+    told = prompt.render([given], own, {"PRL202"})
+    assert 'Wrong:\n  1. tie = TIE(CTX, "Ross", mother)' in told
+    assert 'Right:\n  1. tie = TIE(CTX, "Ross", "mother")' in told
+    assert "Wrong:" not in prompt.render([given], none, {"PRL202"})
 
 
 def test_github_escapes_what_would_end_the_command():

@@ -146,7 +146,7 @@ async def write_plan(
         from pearl.lint.render import prompt
         from pearl.lint.render.report import Report
 
-        complaint = prompt.render([Report(source, errors)], codes)
+        complaint = prompt.render([Report(source, errors)], write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         has_step = parsed.plan.steps or any(line.kind == "step" for line in parsed.broken)
         stepless = 0 if has_step else stepless + 1

@@ -5,14 +5,18 @@ text, so that a cache hits. A rule that speaks twice in a row adds its worked
 example (docs/design.md, section 5).
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from pearl.lang.ast import DOCUMENT, Param
 from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lang.text import shorten
+from pearl.lint.checker import check
 from pearl.lint.render.report import Renderer, Report
-from pearl.lint.rules import RULES, unknown_action
+from pearl.lint.rules import RULES, Rule, unknown_action
 
 HEADING = "The checker rejected your plan. Return the whole corrected plan only."
 STEP_HEADING = (
@@ -22,24 +26,44 @@ STEP_HEADING = (
 _LONGEST = 200
 
 
-def render(reports: Sequence[Report], repeated: Collection[str] = ()) -> str:
+def render(reports: Sequence[Report], library: Library, repeated: Collection[str] = ()) -> str:
     """What the model is told; empty where there is no error.
 
     Args:
         reports: findings in one plan; more than one report is put together.
+        library: the actions that the plan may call, and that examples call.
         repeated: codes that were reported for the plan before this one too.
     """
     text = RENDERER(reports)
     codes = {error.code for report in reports for error in _errors(report)}
     lines: list[str] = []
     for rule in sorted(RULES, key=lambda rule: rule.code):
-        if rule.code in codes.intersection(repeated) and (wrong := rule.section("Example")):
-            lines += [
-                f"An example of {rule.code}, whose actions may not be yours. Wrong:",
-                *_indent(wrong),
-            ]
-            lines += ["Right:", *_indent(rule.section("Use instead"))]
+        if rule.code in codes.intersection(repeated) and (example := _example(rule, library)):
+            wrong, right = map(_indent, example)
+            lines += [f"An example of {rule.code}. Wrong:", *wrong, "Right:", *right]
     return text + "".join(f"{line}\n" for line in lines)
+
+
+def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
+    """A rule's worked example, wrong and right, with actions of a library; None where it has none
+    that fit."""
+    wrong, right = rule.section("Example"), rule.section("Use instead")
+    plan = parse(right).plan
+    named = library.with_declared(plan.declares)
+    listed = [
+        action
+        for action in library.actions.values()
+        if "unlisted" not in action.traits and action.params[:1] == (Param(DOCUMENT),)
+    ]
+    for step in plan.steps:
+        if not named.get(step.action):
+            fitting = (action.name for action in listed if action.takes(len(step.args)))
+            own = next(fitting, step.action)
+            wrong, right = (re.sub(rf"\b{step.action}\b", own, text) for text in (wrong, right))
+    codes = {found.code for found in check(parse(wrong), library)}
+    as_meant = codes & {rule.code, unknown_action.RULE.code} == {rule.code}
+    errors = _errors(Report(Source("example", right), check(parse(right), library)))
+    return (wrong, right) if as_meant and not errors else None
 
 
 def _part(report: Report) -> str:
