@@ -165,6 +165,11 @@ def test_an_empty_cell_is_seen_where_a_table_is_quoted():
     )
     assert shown in call(*asked).out
     assert "2023\t\t7 2024" in call(*asked, "--json").json["answer"]
+    assert call("runs", "show", "last", "--html", "t.html").code == 0
+    page = Path("t.html").read_text(encoding="utf-8")
+    row = "<tr><td>2023</td><td></td><td>7</td></tr>\n<tr><td>2024</td><td>5 022</td></tr>"
+    # In the answer, in its evidence, and not run on in one line.
+    assert page.count(row) == 2
 
 
 def test_lines_of_a_pdf_become_paragraphs_over_pages_too():

@@ -18,7 +18,6 @@ from pearl.jobs.questions import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.documents import LARGEST, SEVERAL, files_of, read_documents
 from pearl.lang.source import START, InputError, Source, Span
-from pearl.lang.text import passage_line
 from pearl.lang.values import Value
 from pearl.runtime.evidence import Quote, evidence
 
@@ -197,7 +196,7 @@ class Passage:
 
     Args:
         number: counted from 1; the answer's own come first.
-        text: the passage, on one line.
+        text: the passage, on one line; of a table, its rows.
         span: where it stands; None where the document does not have it.
         place: its page or line, and which of several documents; empty likewise.
         steps: the steps whose outputs quote it.
@@ -262,7 +261,7 @@ def find_passages(
     return [
         Passage(
             number,
-            passage_line(quote.text),
+            quote.text if "\t" in quote.text else " ".join(quote.text.split()),
             quote.span,
             str(text.cited(quote.span.start)) if quote.span else "",
             tuple(steps),

@@ -6,11 +6,12 @@ import base64
 import hashlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
@@ -25,6 +26,9 @@ from pearl.models.tokens import dollars
 from pearl.report.document import NONE, number, percent
 from pearl.runtime.evidence import without_quotes
 from pearl.store.history import RunRow
+
+if TYPE_CHECKING:
+    from pearl.viewer.documents import Passage
 
 _T = TypeVar("_T")
 
@@ -152,7 +156,8 @@ def _environment() -> Environment:
         # Of millionths of a dollar; a dash where no price is known.
         money=lambda millionths: NONE if millionths is None else dollars(millionths),
         plain=lambda value: value if isinstance(value, str) else canonical_json(value),
-        own_words=without_quotes,
+        own_words=_own_words,
+        blocks=_blocks,
         call=print_call,
         read_plan=lambda text: parse(text, "plan").plan,
         picture=image,
@@ -160,6 +165,21 @@ def _environment() -> Environment:
         outputs=outputs,
     )
     return environment
+
+
+def _own_words(answer: str, passages: Iterable[Passage]) -> str:
+    """An answer's own words; a line that is a passage of a table has its rows as they stand
+    there."""
+    tables = {" ".join(one.text.split()): one.text for one in passages if "\t" in one.text}
+    lines = without_quotes(answer).splitlines()
+    return "\n".join(tables.get(" ".join(line.split()), line) for line in lines)
+
+
+def _blocks(text: str) -> Iterator[tuple[list[list[str]], str]]:
+    """A text as tables, which are rows of cells parted by tabs, and what stands between them."""
+    for tabular, group in groupby(text.splitlines(), lambda line: "\t" in line):
+        lines = [*group]
+        yield ([line.split("\t") for line in lines], "") if tabular else ([], "\n".join(lines))
 
 
 def _harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
