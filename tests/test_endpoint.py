@@ -26,7 +26,7 @@ from pearl.models.openai import Endpoint, Form, OpenAI, Writer
 from pearl.models.openai_client import HANDED_OVER
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ExecuteStep, MapAnswer, Message
-from pearl.prompts.render import render, stable_part
+from pearl.prompts.render import document_block, render
 from tests.server import (
     KEY,
     Serve,
@@ -87,7 +87,9 @@ def step(document: Source = TOWN, written: str = 'x = FIND_EVENT(CTX, "a fire")'
     """A step's call on a document, as the executor makes it."""
     parsed = pearl.parse(f"{written} : Find it").plan.steps[0]
     call = ExecuteStep(document, pearl.load_library().actions[parsed.action], parsed, ())
-    return Request(call, render(call), "step/x", "key", stable_part(document), document.digest)
+    return Request(
+        call, render(call), "step/x", "key", len(document_block(document)), document.digest
+    )
 
 
 def answered(*requests: Request, model: Model | None = None) -> list[Reply]:

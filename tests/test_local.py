@@ -36,7 +36,7 @@ from pearl.models.local import Local, Weights, load
 from pearl.models.routing import choose_model
 from pearl.models.tokens import FREE, load_prices
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, Message, NextStep, WritePlan
-from pearl.prompts.render import load_schema, render, stable_part
+from pearl.prompts.render import document_block, load_schema, render
 from pearl.runtime.calls import Caller, Journal, fill
 from pearl.strategies.pearl import write_plan
 from tests.conftest import ROOT
@@ -90,7 +90,7 @@ def step(document: str, about: str, key: str = "0") -> Request:
     found = load_library("core").get("COMPREHEND")
     assert found
     done = ExecuteStep(source, found, Step("why", "COMPREHEND", (), "Explain"), (("X", about),))
-    return Request(done, render(done), "step/why", key, stable_part(source), source.digest)
+    return Request(done, render(done), "step/why", key, len(document_block(source)), source.digest)
 
 
 def ask(model: Local, *requests: Request) -> list[Reply]:

@@ -13,7 +13,7 @@ from pearl.models.base import Request, Usage
 from pearl.models.middleware.stack import upper
 from pearl.models.tokens import Price, count_tokens, dollars, load_prices
 from pearl.prompts.calls import ExecuteStep, WritePlan
-from pearl.prompts.render import render, stable_part
+from pearl.prompts.render import document_block, render
 from tests.conftest import ROOT
 
 
@@ -130,7 +130,7 @@ def test_no_prompt_takes_more_tokens_than_are_reserved_for_it(text: str, where: 
     value = text if where == "argument" else "x"
     call = ExecuteStep(document, action, step, (("X", value),))
     messages = render(call)
-    request = Request(call, messages, "step/a", "k", stable_part(document), document.digest)
+    request = Request(call, messages, "step/a", "k", len(document_block(document)), document.digest)
     true = sum(count_tokens(message["content"]) for message in messages)
     reserved = upper(request, "gpt-4o", 0).prompt_tokens
     assert reserved >= true

@@ -237,7 +237,7 @@ def call_key(
     identity: str,
     messages: tuple[Message, ...],
     sample: int = 0,
-    stable: int = 0,
+    shared: str = "",
     constraint: Constraint | None = None,
 ) -> str:
     """The hash of everything that decides an answer (docs/design.md).
@@ -246,14 +246,13 @@ def call_key(
         identity: the model's, with its sampling.
         messages: the rendered prompt.
         sample: which of several answers to the same prompt.
-        stable: how many characters of the last message many prompts share;
-            they are hashed once, and their hash stands for them.
+        shared: what the last message begins with, and many prompts share: the same object each
+            time is hashed once, and its hash stands for it.
         constraint: what the reply is held to; None for nothing, which leaves the key as it was
             before there were any.
     """
     *before, last = messages
-    shared = _digest(last["content"][:stable]) if stable else ""
-    rest = [last["role"], shared, last["content"][stable:]]
+    rest = [last["role"], _digest(shared) if shared else "", last["content"][len(shared) :]]
     held = [constraint.digest] if constraint else []
     return _digest(canonical_json([identity, before, rest, sample, *held]))
 

@@ -122,11 +122,6 @@ def document_block(document: Source) -> str:
     return fenced("document", document.text.replace(START, ""))
 
 
-def stable_part(document: Source) -> int:
-    """How many characters at the start of a step's prompt are the same for every step."""
-    return len(document_block(document))
-
-
 def fenced(name: str, text: str) -> str:
     """Text as data: between tags of this name, numbered if the text has such a tag itself.
 

@@ -37,7 +37,7 @@ from pearl.prompts.calls import (
     Schema,
     WritePlan,
 )
-from pearl.prompts.render import render, stable_part
+from pearl.prompts.render import document_block, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +255,15 @@ class Caller:
         document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
         # What goes before a turn of a conversation is shared with no other call.
         alone = not (isinstance(call, FillSchema) and call.turns)
-        stable = stable_part(document) if document and alone else 0
-        key = plain = call_key(self.identity, messages, sample, stable)
+        shared = document_block(document) if document and alone else ""
+        key = plain = call_key(self.identity, messages, sample, shared)
         if constraint is not None:
             messages = render(held(call))
-            key = call_key(self.identity, messages, sample, stable, constraint)
+            key = call_key(self.identity, messages, sample, shared, constraint)
         digest = document.digest if document else ""
         name = self.model.name if self.model else ""
         settings = (sample, constraint, plain, self.model)
-        request = Request(call, messages, path, key, stable, digest, *settings)
+        request = Request(call, messages, path, key, len(shared), digest, *settings)
         began, started = time.time(), time.monotonic()
         if self.watch:
             self.watch(path, False)
