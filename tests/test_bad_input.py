@@ -350,7 +350,7 @@ def test_wrong_settings(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str
     ("text", "said"),
     [
         ("[tool.pearl]\nselect = 3\n", "select"),
-        ("[tool.pearl]\nnosuch = []\n", "nosuch"),
+        ("[tool.pearl]\nnosuch = []\nnone = []\n", "no setting nosuch or none"),
         ("not toml", "pyproject.toml"),
         ("tool = 3\n[tool.pearl]\n", "pyproject.toml"),
         ("[tool]\npearl = 3\n", "[tool.pearl]"),

@@ -172,8 +172,8 @@ def read_config(start: Path | None = None) -> Config:
     if not isinstance(table, dict):
         raise InputError(f"{file}: pearl is to be a table of settings: write [tool.pearl].")
     names = Config.__dataclass_fields__
-    for name in (name for name in table if name not in names):
-        raise InputError(f"{file}: [tool.pearl] has no setting {name}: use {', '.join(names)}.")
+    if unknown := " or ".join(name for name in table if name not in names):
+        raise InputError(f"{file}: [tool.pearl] has no setting {unknown}: use {', '.join(names)}.")
     values: dict[str, tuple[str, ...]] = {}
     for name, texts in table.items():
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

@@ -150,7 +150,8 @@ async def write_plan(
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         has_step = parsed.plan.steps or any(line.kind == "step" for line in parsed.broken)
         stepless = 0 if has_step else stepless + 1
-        repeated, rejected = (repeated + 1 if source.text == rejected else 1), source.text
+        said = " ".join(reply.text.split())
+        repeated, rejected = (repeated + 1 if said == rejected else 1), said
         stopped = ""
         if stepless == STEPLESS:
             stopped = f"{STEPLESS} replies in a row have no step."

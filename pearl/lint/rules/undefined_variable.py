@@ -78,6 +78,16 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     is_word = not (returned or numbered) and near != DOCUMENT
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
     shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""
+    if not (close or parts or returned):
+        # The order is what is wrong: no text mends it.
+        later = alike(ref.name, [step.name for step in steps[index + 1 :]], word=not ref.mode)
+        at = {step.name: view.number(place) for place, step in enumerate(steps)}
+        shown = (
+            f"Closest: {later[0]}, which is defined later, at step {at[later[0]]}. "
+            if later
+            else ""
+        )
+        fix = None if later else fix
     return RULE(
         ref.span,
         f"{ref.name} is not defined {where}.",
