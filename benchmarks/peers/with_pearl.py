@@ -40,7 +40,8 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
         async def run(work: list[Plan], at_once: int) -> list[str]:
             questions, answers = home / "questions.jsonl", home / "answers.jsonl"
             questions.write_text("".join(map(_row, work)), encoding="utf-8")
-            job = batch_job(read_index(str(questions)), str(answers), setup)
+            index = read_index(str(questions), plan_problem=setup.plan_problem)
+            job = batch_job(index, str(answers), setup)
             name = store.start("batch", {})
             progress = JobProgress(name, len(work))
             pool = WorkerPool(job.work, job.context, engine, store, name, at_once, progress)
