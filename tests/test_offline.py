@@ -398,6 +398,9 @@ def test_a_statement_is_borne_out_by_a_sentence_or_not(statement: str, said: boo
         ("They will cover storm damage.", "They will never cover storm damage"),
         ("L'inquilino non fuma in casa.", "L'inquilino fuma in casa"),
         ("Will they cover storm damage? No.", "They will cover storm damage"),
+        ("It was rumoured that they will cover storm damage.", "They will cover storm damage"),
+        ("The plan to close the inn failed.", "The inn closed"),
+        ("The school has 14 teachers and 230 pupils.", "The school has 230 teachers"),
         ("They deny that they will cover storm damage.", "They will cover storm damage"),
         ("If they cover storm damage, the fee rises.", "They cover storm damage"),
         ("La pêche n'est autorisée que pour la carpe.", "La pêche est autorisée"),
@@ -496,6 +499,8 @@ def test_a_number_is_the_best_sentences():
                 "So 4 ships came, and 5 ships left.",
             ]
         ),
+        ("The bridge carries forty lorries.", "how many bridges"),
+        ("The mill was not sold until 1931.", "years until the mill was sold"),
     ],
 )
 def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):

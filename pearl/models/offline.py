@@ -33,7 +33,7 @@ from pearl.lang.source import Source
 from pearl.lang.text import text_digest
 from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.offline_numbers import stated_number
+from pearl.models.offline_numbers import HOW_MANY, stated_number
 from pearl.models.offline_planning import (
     Question,
     asks_for_what_is_not_so,
@@ -55,7 +55,7 @@ from pearl.prompts.calls import (
     letter,
 )
 from pearl.retrieval.terms import QUESTION_STOP as STOP
-from pearl.retrieval.terms import SentenceIndex, index_sentences, stems, words
+from pearl.retrieval.terms import SentenceIndex, index_sentences, stems, words, words_asked
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
@@ -144,7 +144,8 @@ _NEGATION = re.compile(
 
 _DOUBT = re.compile(
     r"\b(?:if|unless|whether|only|den(?:y|ies|ied|ying)|doubt\w*|alleg\w+|claim(?:s|ed|ing)?"
-    r"|refus\w+|might|may|could|would|should|perhaps|maybe|possibly|almost"
+    r"|refus\w+|rumou?r\w*|suppos\w+|believ\w+|thought|hop(?:e[sd]?|ing)|fail(?:s|ed)?"
+    r"|plan(?:s|ned)? to|might|may|could|would|should|perhaps|maybe|possibly|almost"
     r"|wenn|falls|sofern|ob|nur|leugnet\w*|bestreite[nt]|bestritt\w*|vielleicht|könnten?|würden?"
     r"|sauf|seule?(?:ment|s)?|uniquement|ne|n(?=['’])|nia|nie(?:nt|r)?|peut-être|pourrait"
     r"|solo|sólo|solamente|salvo|niega\w*|negó|quizás?|podría"
@@ -190,12 +191,17 @@ def carry_out(call: ExecuteStep) -> str:
         stating = [text for text in rests if _states(text, claim)]
         true = bool(claimed and stating) and not any(_denies(text, claim) for text in rests)
         text = text or NOTHING
-    stated, note = set[str]().union(*map(words, call.texts)), set(words(call.step.note))
+    stated, note = set[str]().union(*map(words_asked, call.texts)), set(words(call.step.note))
     match call.action.returns:
         case "bool":
             return f"{'yes' if true else 'no'}{below}"
         case "number":
-            number = stated_number(lines, stated, note, HELD) if call.document else len(lines)
+            counted = HOW_MANY.search(" ".join((call.action.doc, call.step.note, *call.texts)))
+            number = (
+                stated_number(lines, stated, note, counted=bool(counted))
+                if call.document
+                else len(lines)
+            )
             return f"{number}{below}"
         case "list":
             return f"{json.dumps(lines, ensure_ascii=False)}{below}"
@@ -207,10 +213,14 @@ def carry_out(call: ExecuteStep) -> str:
 
 
 def _states(sentence: str, claim: str) -> bool:
-    """Whether a sentence says something outright: it asks nothing, and has no word that makes it a
-    condition, a report or an exception, but for those of the claim."""
+    """Whether a sentence says something outright: it has its words in their order, asks nothing,
+    and has no word that makes it a condition, a report or an exception, but for those of it."""
     doubts = {word.lower() for word in _DOUBT.findall(sentence)}
-    return "?" not in sentence and doubts <= {word.lower() for word in _DOUBT.findall(claim)}
+    rest = iter(words(sentence))
+    # Of "14 teachers and 230 pupils", 230 teachers are not said.
+    in_order = all(word in rest for word in words(claim))
+    asks = "?" in sentence
+    return in_order and not asks and doubts <= {word.lower() for word in _DOUBT.findall(claim)}
 
 
 def _denies(sentence: str, claim: str) -> bool:

@@ -97,6 +97,13 @@ _DAY = re.compile(
 )
 """The day of a date, and the time of a clock, which count nothing."""
 
+HOW_MANY = re.compile(
+    r"\b(?:how many|number of|count|wie ?viele|anzahl|combien de|nombre de|cuánt[oa]s|número de"
+    r"|quant[ie]|numero di)\b",
+    re.IGNORECASE,
+)
+"""What asks for a count."""
+
 _TABLE = re.compile(r"\t|\|.*\|")
 """What a table's rows have, whose numbers no words beside them tell apart."""
 
@@ -122,15 +129,16 @@ class _Said(NamedTuple):
     after: str
 
 
-def stated_number(quotes: Sequence[str], stated: set[str], note: set[str], held: float) -> str:
-    """The number that counts something a step asks for, or else the only one of a sentence that
-    bears out what the step's arguments say.
+def stated_number(quotes: Sequence[str], stated: set[str], note: set[str], *, counted: bool) -> str:
+    """The number that counts something a step asks for, or else the only one of a sentence.
+
+    The sentence has every word of the step's arguments.
 
     Args:
         quotes: sentences.
         stated: the words of the arguments, as `words` gives them.
         note: those of the step's note.
-        held: the share of the arguments' words that such a sentence has.
+        counted: whether things are to be counted, so that no other number is meant.
 
     Raises:
         ModelError: there is none, or it can be read in two ways; any other number would be about
@@ -139,7 +147,7 @@ def stated_number(quotes: Sequence[str], stated: set[str], note: set[str], held:
     wanted = stated | note
     only = ""
     for quote in sorted(quotes, key=lambda quote: -len(wanted.intersection(words(quote)))):
-        if _TABLE.search(quote):
+        if _TABLE.search(quote) or not stated.issubset(words(quote)):
             continue
         said = [number for number in _said(quote) if number.value not in stated]
         counting = {number.value for number in said if _counts(number, wanted)}
@@ -147,7 +155,7 @@ def stated_number(quotes: Sequence[str], stated: set[str], note: set[str], held:
             return _clear(counting.pop())
         if counting:
             break
-        if len(said) == 1 and len(stated.intersection(words(quote))) >= held * len(stated) > 0:
+        if len(said) == 1 and stated and not counted:
             only = only or said[0].value or ""
     return _clear(only)
 

@@ -342,6 +342,11 @@ _ASKING = re.compile(
 QUESTION_STOP has more."""
 
 
+def words_asked(question: str) -> list[str]:
+    """The content words of a question, as `words` gives them, without what asks."""
+    return words(_ASKING.sub("", question))
+
+
 def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     """The content words of a question, as they stand there, that no passage has."""
     held = {stem for passage in passages for stem in words(passage)}

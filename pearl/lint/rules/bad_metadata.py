@@ -41,7 +41,7 @@ from pearl.lang.ast import (
     step_refs,
 )
 from pearl.lang.builtins import FUNCTIONS
-from pearl.lang.library import METADATA, TRAITS
+from pearl.lang.library import METADATA, TRAITS, builtins
 from pearl.lang.text import counted, pattern
 from pearl.lint.rules.base import (
     ERROR,
@@ -54,6 +54,7 @@ from pearl.lint.rules.base import (
     nearest,
 )
 
+_ACTION = pattern(r"[A-Z][A-Z0-9_]*")
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
 
@@ -96,7 +97,8 @@ def _keys(view: LibraryView, action: Action) -> Findings:
         elif match[1] in TRAITS:
             help = f"Write traits: {match[1]}."
             yield _finding(action, span, f"{match[1]} is a trait, and no key.", help)
-        elif near:
+        elif near or match[1].islower():
+            near = near or list(METADATA)
             help = f"Closest: {', '.join(near)}. Where it is a part of the definition, reword it."
             yield _finding(action, span, f"there is no {match[1]}.", help)
 
@@ -118,6 +120,12 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
     for key, names_said in own.items():
         if action.name in names_said:
             yield f"{key} names the action itself.", action.name, "Name another, or leave it out."
+    for alias in action.aliases:
+        if not _ACTION.fullmatch(alias):
+            help = "Write names in capitals, and commas between them."
+            yield f"{alias} is no name of an action.", alias, help
+        elif alias != action.name and alias in builtins():
+            yield f"{alias} is the name of a builtin.", alias, "Choose another name."
     for older in action.replaces:
         params = ", ".join(older.params) or "none"
         used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
