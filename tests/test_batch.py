@@ -721,7 +721,9 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
     plan = f'{action}1. n = COUNT_YEARS(CTX, "{{}}") : years'
     asked = {"document": STORY, "question": "How long ago?", "gold": "3"}
     told = {**asked, "id": "told", "plan": '1. a = FIND_EVENT(CTX, "the mill") : what'}
-    write(told, {**asked, "id": "picked", "plan": plan.format("years of the mill")})
+    write(
+        told, {**asked, "id": "picked", "plan": plan.format("years that Mara kept the lighthouse")}
+    )
     result = batch("--model", "offline")
     assert "guessed    1 picked by words alone: see guessed in the answers" in result.out
     assert {name: row["guessed"] for name, row in answers().items()} == {
