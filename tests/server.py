@@ -17,6 +17,8 @@ from typing import Any, Self, TypeAlias
 import pytest
 from aiohttp import web
 
+from pearl.runtime.context import learned_window
+
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Answer: TypeAlias = str | dict[str, Any] | Handler
 Script: TypeAlias = Callable[[dict[str, Any]], Answer] | Sequence[Answer]
@@ -176,6 +178,8 @@ def certified(folder: Path) -> ssl.SSLContext:
 def starting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """A fixture's: starts servers, and points the environment at each and at its settings."""
     monkeypatch.delenv("PEARL_PROMPT_CACHE", raising=False)
+    # An earlier server may have had the same port.
+    learned_window.cache_clear()
     with ExitStack() as stack:
 
         def start(script: Script, **settings: str) -> Server:
