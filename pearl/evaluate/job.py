@@ -26,7 +26,7 @@ from pearl.evaluate.results import (
     side_by_side,
 )
 from pearl.evaluate.supporting_facts import form, machine_measures
-from pearl.jobs.scoring import GRADING
+from pearl.jobs.scoring import GRADING, best_score
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
@@ -153,7 +153,7 @@ class Trials:
             id=example.id,
             split=example.split,
             score=score,
-            gold=" or ".join((example.gold, *example.accepted)),
+            gold=" or ".join(example.golds),
             answer=outcome.answer,
             orders=outcome.orders,
             labels=dict(example.labels),
@@ -195,9 +195,8 @@ class Trials:
             return outcome, 0.0, {**outcome.measures}
         measures = dataset.measures(example, outcome.answer)
         if metric := self.shared.metric:
-            golds = (example.gold, *example.accepted)
-            asked, answer = (example.question, example.options), outcome.answer
-            score = max([await metric.score(*asked, gold, answer, session) for gold in golds])
+            asked = (example.question, example.options, example.golds)
+            score = await best_score(metric, *asked, outcome.answer, session)
         else:
             score = dataset.score(example, outcome.answer)
         return outcome, score, {**measures, **outcome.measures}
@@ -231,8 +230,8 @@ def trial_tasks(
             else:
                 data_digest = digest([repr(data)])
         labels = {kind: list(names) for kind, names in example.labels.items()}
-        golds = (example.gold, *example.accepted)
-        parts = [example.question, example.options, *golds, example.split, labels, document]
+        asked = [example.question, example.options, *example.golds]
+        parts = [*asked, example.split, labels, document]
         for name in methods:
             key = digest([dataset, *parts, data_digest, digests[name]])
             yield Task(f"{name}/{example.id}", position, key, document, Trial(name, example))

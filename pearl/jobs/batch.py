@@ -176,7 +176,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         if question.gold and reply.option:
             correct = reply.option.letter == question.gold
         elif question.gold:
-            correct = holds(conclusion(reply.text), question.gold, *question.accepted)
+            correct = holds(conclusion(reply.text), *question.golds)
         return _row(question, "answered", correct) | {name: data[name] for name in shown}
     except Exception as error:  # noqa: BLE001 - whatever it is, others go on
         return _failed_row(question, session.journal, error)
@@ -203,7 +203,7 @@ def _row(question: Question, status: str, correct: bool | None) -> dict[str, Any
         "question": question.question,
         "document": question.document,
         "status": status,
-        "gold": " or ".join((question.gold, *question.accepted)) or None,
+        "gold": " or ".join(question.golds) or None,
         "correct": correct,
     }
 

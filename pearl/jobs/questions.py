@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,11 @@ class Question:
     plan: str = ""
     documents: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
+
+    @property
+    def golds(self) -> tuple[str, ...]:
+        """All right answers; an empty one where none is known."""
+        return (self.gold, *self.accepted)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -244,14 +249,8 @@ def read_index(
     lines: dict[str, int] = {}
     notes: dict[str, str] = {}
 
-    @cache
-    def problem(paths: tuple[str, ...]) -> str:
-        """Why a document cannot be read; empty where it can."""
-        try:
-            _read(paths, home)
-        except InputError as error:
-            return str(error)
-        return ""
+    # Many questions are about one document.
+    document_problem = cache(partial(_document_problem, home))
 
     def place(name: str, row: dict[str, Any], number: int, offset: int, at: int) -> Place | None:
         question = parse_question(row, name)
@@ -259,9 +258,9 @@ def read_index(
         if question.id in lines:
             told.append(f"{name} has the id of line {lines[question.id]}: give each its own.")
         lines.setdefault(question.id, number)
-        if question.plan == "" and not question.question:
+        if not (question.plan or question.question):
             told.append(f"{name} has neither a question nor a plan: give one.")
-        if not question.text and (reason := problem(question.paths)):
+        if not question.text and (reason := document_problem(question.paths)):
             told.append(f"{name}: {reason}")
         if question.plan and (reason := plan_problem(question.plan)):
             told.append(f"{name} ({question.id}): {reason}")
@@ -289,6 +288,15 @@ def read_index(
         reason = ", as all of its questions are left out" if lines else ""
         raise InputError(f"{path} holds no question{reason}: give one JSON object a line.")
     return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
+
+
+def _document_problem(folder: Path, paths: tuple[str, ...]) -> str:
+    """Why a document cannot be read; empty where it can."""
+    try:
+        _read(paths, folder)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def _close_keys(row: dict[str, Any]) -> dict[str, str]:

@@ -59,6 +59,27 @@ class Scorer(Protocol):
         ...
 
 
+async def best_score(
+    scorer: Scorer,
+    question: str,
+    options: Sequence[str],
+    golds: Sequence[str],
+    answer: str,
+    session: Session,
+) -> float:
+    """The score of an answer beside the right one that it comes nearest to.
+
+    One after another, as a grader is paid for each: beside a right answer that is met, no other is
+    looked at.
+    """
+    best = 0.0
+    for gold in golds:
+        best = max(best, await scorer.score(question, options, gold, answer, session))
+        if best == 1:
+            break
+    return best
+
+
 MetricFunction: TypeAlias = Callable[[str, str, str], float | Awaitable[float]]
 """Scores an answer from 0 to 1, or as False or True, given the question, the right answer and the
 answer. Where there are options, both are their texts."""

@@ -19,8 +19,10 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _PARTS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "third": Decimal(1) / 3}
 _UNDER = {"half": 2, "halves": 2, "quarter": 4, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6,
           "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10}  # fmt: skip
-_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
+SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
            "trillion": 10**12}  # fmt: skip
+"""What the words that multiply a number before them say."""
+
 _WORDS = {
     **{word: at for at, word in enumerate(UNITS)},
     **{word: 10 * at for at, word in enumerate(_TENS, 2)},
@@ -29,7 +31,7 @@ _WORDS = {
 NUMBER_WORDS: Mapping[str, int] = MappingProxyType(_WORDS)
 """The words of the numbers below twenty and of the tens, with what they say."""
 
-_SCALE = "|".join(_SCALES)
+_SCALE = "|".join(SCALES)
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PART = "|".join(_PARTS)
 _AND = rf"\s+and\s+an?\s+(?P<{{}}>{_PART})\b"
@@ -107,7 +109,7 @@ def _digits(text: str) -> Iterator[Number]:
             written = Decimal(match["digits"].replace(",", "")) + _part(match["and"])
             scale = (match["scale"] or "").lower()
             more = _part(match["half"])
-            yield _number(sign * (written + more), sign * (written * _SCALES.get(scale, 1) + more),
+            yield _number(sign * (written + more), sign * (written * SCALES.get(scale, 1) + more),
                           scale)  # fmt: skip
             continue
         under = Decimal(match["under"])
@@ -125,10 +127,10 @@ def _spelled(text: str) -> Iterator[Number]:
             whole = _WORDS[match["whole"].lower()] if match["whole"] else 0
             yield _number(whole + over / _UNDER[match["under"].lower()])
         elif match["part"]:
-            scale = _SCALES[match["whose"].lower()] if match["whose"] else 1
+            scale = SCALES[match["whose"].lower()] if match["whose"] else 1
             yield _number(_PARTS[match["part"].lower()] * scale)
         elif match["alone"]:
-            yield _number(Decimal(_SCALES[match["alone"].lower()]))
+            yield _number(Decimal(SCALES[match["alone"].lower()]))
         else:
             yield _counted(match)
 
@@ -139,7 +141,7 @@ def _counted(match: re.Match[str]) -> Number:
     if match["scale"]:
         scale = match["scale"].lower()
         written = _sum(words) + more
-        return _number(written, written * _SCALES[scale], scale)
+        return _number(written, written * SCALES[scale], scale)
     dozens = len(words) > 1 and words[-1] == "dozen" and words[0] not in ("a", "an")
     written = _sum(words[:-1] if dozens else words) + more
     return _number(written, _sum(words) + more, "dozen" if dozens else "")
@@ -156,8 +158,8 @@ def _part(word: str | None) -> Decimal:
 def _sum(words: list[str]) -> Decimal:
     total = current = 0
     for word in words:
-        if word in _SCALES:
-            scale = _SCALES[word]
+        if word in SCALES:
+            scale = SCALES[word]
             current = max(current, 1) * scale
             if scale >= 1000:
                 total, current = total + current, 0

@@ -12,7 +12,7 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -161,8 +161,7 @@ class Source:
     def named(self, name: str) -> Span | None:
         """Where one of several documents stands, by its name, which may lack its ending; None
         where no document or more than one is called so."""
-        bare = [span for full, span in self.documents.items() if os.path.splitext(full)[0] == name]
-        return self.documents.get(name) or (bare[0] if len(bare) == 1 else None)
+        return self.documents.get(full_name(name, self.documents))
 
     def cited(self, offset: int) -> Place:
         """The document, page and line of a character offset."""
@@ -190,6 +189,13 @@ class Source:
     def at(self, span: Span) -> str:
         """The text a span covers."""
         return self.text[span.start : span.end]
+
+
+def full_name(name: str, names: Collection[str]) -> str:
+    """Which of several documents' names is meant by one that may lack its ending; empty where none
+    is, or more than one."""
+    bare = [full for full in names if os.path.splitext(full)[0] == name]
+    return name if name in names else bare[0] if len(bare) == 1 else ""
 
 
 def read_source(path: str, noun: str = "file") -> Source:

@@ -19,7 +19,7 @@ from pearl.answer import Session, answer, heading, holds
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import QuestionIndex, QuestionTask
-from pearl.jobs.scoring import Scorer
+from pearl.jobs.scoring import Scorer, best_score
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
@@ -198,11 +198,10 @@ async def _judge(
         return f"It led to no answer: {error}"
     if metric:
         response = reply.option.letter if reply.option else reply.words or reply.text
-        asked, golds = (question.question, question.options), (question.gold, *question.accepted)
-        scores = [await metric.score(*asked, gold, response, session) for gold in golds]
-        correct = max(scores) == 1
+        asked = (question.question, question.options, question.golds)
+        correct = await best_score(metric, *asked, response, session) == 1
     elif question.options:
         correct = reply.option is not None and reply.option.letter == question.gold
     else:
-        correct = holds(reply.words or reply.text, question.gold, *question.accepted)
+        correct = holds(reply.words or reply.text, *question.golds)
     return "" if correct else "The answer it led to is not the right one."

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pearl.lang.numbers import NUMBER_WORDS, UNITS, find_last, plain
+from pearl.lang.numbers import NUMBER_WORDS, SCALES, UNITS, find_last, plain
 from pearl.models.base import ModelError
 from pearl.retrieval.terms import CLAUSE, CLAUSE_NAME, MONTH, words
 
@@ -40,7 +40,7 @@ A plain space groups thousands but where it may part two numbers: behind a month
 in *May 12 300 ships*; behind another word in capitals (*Room 12 300 guests*) it is unclear.
 """
 
-_SCALE = "hundred|thousand|million|billion|trillion"
+_SCALE = "|".join(word for word in SCALES if word != "dozen")
 _FOREIGN = (
     "dozens?|tausend|millionen|mio|milliarden?|mrd|millions|milliards?|mille|mil|miles|millón"
     "|millones|milione|milioni|miliardo|miliardi|mila"

@@ -208,19 +208,7 @@ def fit_plan(
     """
     if context.limit is None:
         return plan, None
-    actions = library.with_declared(plan.declares)
-    drafts: dict[str, _Draft] = {}
-    for step in plan.steps[start:]:
-        action = actions.get(step.action)
-        if action is None or not isinstance(action.body, Prompt):
-            continue
-        place = reading_place(step, action)
-        draft = _draft(step, action, place, context, values)
-        if not _fits(draft.call, 0, context):
-            itself = size_without_document(draft.call, context)
-            raise ContextError(_too_long(None, itself, context), step.name)
-        if place is not None:
-            drafts[step.name] = draft
+    drafts = _reading(plan.steps[start:], library.with_declared(plan.declares), context, values)
     if context.policy == "retrieve":
         return plan, None
     total = size_of(document, context.count)
@@ -242,6 +230,29 @@ def fit_plan(
         "steps": split,
     }
     return split_context(split, number, groups).apply(plan, library).plan, decision
+
+
+def _reading(
+    steps: Sequence[Step], actions: Library, context: Context, values: Mapping[str, Value]
+) -> dict[str, _Draft]:
+    """What is known of the calls that read the whole document, by their steps' names.
+
+    Raises:
+        ContextError: what a step itself says is too long, whether it reads the document or not.
+    """
+    drafts: dict[str, _Draft] = {}
+    for step in steps:
+        action = actions.get(step.action)
+        if action is None or not isinstance(action.body, Prompt):
+            continue
+        place = reading_place(step, action)
+        draft = _draft(step, action, place, context, values)
+        if not _fits(draft.call, 0, context):
+            itself = size_without_document(draft.call, context)
+            raise ContextError(_too_long(None, itself, context), step.name)
+        if place is not None:
+            drafts[step.name] = draft
+    return drafts
 
 
 def _parts(

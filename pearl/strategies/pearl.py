@@ -7,7 +7,6 @@ corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand h
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,15 @@ from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError, Source, Span, plan_folders, read_source, shipped_plans
+from pearl.lang.source import (
+    InputError,
+    Source,
+    Span,
+    full_name,
+    plan_folders,
+    read_source,
+    shipped_plans,
+)
 from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
@@ -104,8 +111,8 @@ async def write_plan(
     codes: frozenset[str] = frozenset()
     calls = list(earlier)
     decide = caller.journal.decide
-    stepless = continued = repeated = 0
-    rejected = ""
+    continued = 0
+    rejected: list[tuple[str, bool]] = []
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
         try:
@@ -132,13 +139,7 @@ async def write_plan(
             continue
         if not reply.complete:
             # It may lack steps even where it parses.
-            end = len(reply.text)
-            cut = truncated_line.RULE(
-                Span(max(0, end - 1), end),
-                "The reply was cut at its token limit.",
-                help="Write a shorter plan.",
-            )
-            findings = (*findings, cut)
+            findings = (*findings, _cut(len(reply.text)))
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if not errors:
             plan = replace(parsed.plan, question=write.question)
@@ -148,16 +149,9 @@ async def write_plan(
 
         complaint = prompt.render([Report(source, errors)], write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
-        has_step = parsed.plan.steps or any(line.kind == "step" for line in parsed.broken)
-        stepless = 0 if has_step else stepless + 1
-        said = " ".join(reply.text.split())
-        repeated, rejected = (repeated + 1 if said == rejected else 1), said
-        stopped = ""
-        if stepless == STEPLESS:
-            stopped = f"{STEPLESS} replies in a row have no step."
-        elif repeated == REPEATED:
-            stopped = f"{REPEATED} replies in a row are the same."
-        if stopped:
+        has_step = bool(parsed.plan.steps) or any(line.kind == "step" for line in parsed.broken)
+        rejected.append((" ".join(reply.text.split()), has_step))
+        if stopped := _why_to_stop(rejected):
             decide(f"plan/{attempt}/stopped", stopped)
             break
         call = CorrectPlan(write, reply.text, complaint)
@@ -165,13 +159,32 @@ async def write_plan(
     return Planned(None, attempt, source, findings, len(write.demonstrations))
 
 
+def _cut(end: int) -> Diagnostic:
+    """That a reply of so many characters was cut."""
+    place, help = Span(max(0, end - 1), end), "Write a shorter plan."
+    return truncated_line.RULE(place, "The reply was cut at its token limit.", help=help)
+
+
+def _why_to_stop(rejected: Sequence[tuple[str, bool]]) -> str:
+    """Why no further correction is asked for; empty where one is.
+
+    Args:
+        rejected: the replies so far, and whether each has a step.
+    """
+    texts = [text for text, _ in rejected[-REPEATED:]]
+    if len(rejected) >= STEPLESS and not any(has_step for _, has_step in rejected[-STEPLESS:]):
+        return f"{STEPLESS} replies in a row have no step."
+    if len(texts) == REPEATED and len({*texts}) == 1:
+        return f"{REPEATED} replies in a row are the same."
+    return ""
+
+
 def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnostic]:
     """Where a plan names a document that is none of several; of one document, none is named."""
-    bare = [os.path.splitext(name)[0] for name in names]
     literals = (arg for step in parsed.plan.steps for arg in step.args if isinstance(arg, Literal))
     for arg in literals if names else ():
         name = read_name(as_text(arg.value))
-        if name and name not in names and bare.count(name) != 1:
+        if name and not full_name(name, names):
             there = ", ".join(f"{DOCUMENT}.{one}" for one in names)
             yield undefined_variable.RULE(
                 arg.span, f"There is no document {name}.", help=f"Defined: {there}."

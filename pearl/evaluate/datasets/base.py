@@ -44,6 +44,11 @@ class Example:
     data: Any = None
     accepted: tuple[str, ...] = ()
 
+    @property
+    def golds(self) -> tuple[str, ...]:
+        """All right answers; an empty one where none is known."""
+        return (self.gold, *self.accepted)
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:

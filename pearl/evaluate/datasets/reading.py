@@ -126,7 +126,7 @@ def score_own(example: Example, answer: str) -> float:
     """1 for the right option's letter, or for an answer that holds a gold one; else 0."""
     if example.options:
         return float(answer == example.gold)
-    return float(holds(answer, example.gold, *example.accepted))
+    return float(holds(answer, *example.golds))
 
 
 OWN = Dataset(
