@@ -377,6 +377,8 @@ class WorkerPool:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.size):
                     group.create_task(self._worker(shared, done))
+                    # In step all would work, then all wait: each starts a round of the loop later.
+                    await asyncio.sleep(0)
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         await self.store.flush()
