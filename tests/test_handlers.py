@@ -139,6 +139,40 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     assert check_library(Source("l", good)) == []
 
 
+FAULTS = {
+    "  aliases: C\n  colour: red\n  shape: round\n  traits: pur": (
+        "3:9 PRL118, 4:8 PRL118, 5:11 PRL505"
+    ),
+    "  plan:\n    1. x = (\n    2. y = (\n    3. z = NOPE(x)\n  colour: red": (
+        "3:12 PRL118, 4:12 PRL118, 5:8 PRL505, 6:9 PRL118"
+    ),
+    "  plan:\n    Here it is all said.\n    1. x = FLAT(X)": "3:1 PRL118",
+    "# of old\n  traits: pur\n  colour: red": "3:11 PRL505, 4:9 PRL118",
+    "D(X : see X\n  colour: red\n  traits: pur\n  body: builtin nope": (
+        "2:7 PRL118, 3:3 PRL505, 4:11 PRL505, 5:17 PRL505"
+    ),
+    "  D(X : see X\n  traits: pur": "2:9 PRL118, 3:11 PRL505",
+    "B(X) : see X as A\n  aliases: C, A": "3:15 PRL501",
+}
+
+
+@pytest.mark.parametrize("lines", FAULTS)
+def test_each_fault_below_an_action_is_told_where_it_is_at_once(lines: str):
+    source = Source("l", f"A(X) : a X\n{lines}\nE(X, Y) : see X, Y\n")
+    found = check_library(source)
+    told = ("{}:{} {}".format(*source.position(one.span.start), one.code) for one in found)
+    assert ", ".join(told) == FAULTS[lines]
+
+
+def test_an_indented_action_is_one_and_a_definition_goes_on_below_it():
+    text = "A(X) : Say of X,\n  and NATO (the alliance): all,\n  or B(X, Y: list) as\n  old roof.\n"
+    text += "  B(X: list) -> list : Say X.\n  plan:\n    1. x = FLAT(X)\n  - C(X) # Tell\n    X.\n"
+    read = parse_library(text)
+    said = "Say of X, and NATO (the alliance): all, or B(X, Y: list) as old roof."
+    assert [one.doc for one in read.actions] == [said, "Say X.", "Tell X."]
+    assert check_library(Source("l", text)) == []
+
+
 ASKING = ("plan Why?", "ask d.txt Why?", "run p.plan d.txt", "batch q.jsonl -o a.jsonl", "mcp")
 LOOKING = ("actions", "lint p.plan", "replay r.jsonl")
 

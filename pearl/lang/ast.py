@@ -508,10 +508,18 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLibrary:
-    """The reading of an action library's text."""
+    """The reading of an action library's text.
+
+    Args:
+        actions: what is read.
+        broken: the lines that cannot be read.
+        unread: by their names alone, the actions whose own line is broken, with what the lines
+            below it say.
+    """
 
     actions: tuple[Action, ...]
     broken: tuple[Broken, ...] = ()
+    unread: tuple[Action, ...] = ()
 
 
 def woven(text: str, steps: Mapping[str, str]) -> tuple[str | Ref, ...]:

@@ -24,7 +24,7 @@ from pearl.lang.source import InputError, Source, Span, read_source, shipped_act
 from pearl.lang.text import close_name, pattern
 from pearl.lang.values import digest
 
-# Any other indented line goes on with the definition.
+# Any other indented line right below an action goes on with its definition.
 _META = pattern(
     r"\s+((?:aliases|traits|provenance)(?=\s*:\s*[^\s,])|replaces(?=\s*:\s*\w+\s*[(（])"
     r"|body(?=\s*:\s*(?:builtin|solver)\s+\w+\s*$)|model(?=\s*:\s*[^\s,]+\s*$)|example(?=\s*:\s*[(（])"
@@ -54,6 +54,13 @@ TRAITS = {
 
 _BLOCKS = ("plan", "demonstration")
 """Metadata that goes on over the indented lines below it."""
+_KEY = pattern(r"\s*[a-z]+\s*:")
+"""A line that would say something of the action above it, known or not."""
+_ACTION = pattern(
+    r"\s+(?:[-*•]\s+|\d+[.)]\s+)?[A-Z][A-Z0-9_]*[(（]"
+    r"(?:[^()（）]*[)）]\s*(?:->|→|[:：#])|[^()（）:：#]*[:：#][^()（）]*$)"
+)
+"""An indented line that begins an action all the same."""
 _ID = pattern(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")
 _CALL = "_ = _"
 
@@ -71,6 +78,8 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
     """
     source = text if isinstance(text, Source) else Source(name, text)
     actions: list[ast.Action] = []
+    unread: list[ast.Action] = []
+    owners = actions
     broken: list[ast.Broken] = []
     comments: list[str] = []
     over = len(source.text.rstrip())
@@ -79,56 +88,70 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
         last = span.end >= over
         broken.append(ast.Broken("action", span, *failure, name=name, last=last, source=source))
 
-    for start, end, metadata in _entries(source.text):
+    for kind, (start, end) in _entries(source.text):
         line = source.text[start:end]
-        if line.startswith("#"):
+        if kind == "comment":
             comments.append(line.rstrip())
+            continue
+        if kind in METADATA:
+            place, failures = Span(start, end), list[Failure]()
+            if kind in _BLOCKS:
+                owners[-1], failures = _with_plan(owners[-1], kind, source.text, place)
+            elif isinstance(said := _with_metadata(owners[-1], kind, source.text, place), Failure):
+                failures = [said]
+            else:
+                owners[-1] = said
+            for failure in failures:
+                fail(place, failure, owners[-1].name)
             continue
         bullet = re.match(r"\s*(?:[-*•]\s+|\d+[.)]\s+)?", line)
         span = Span(start + (bullet.end() if bullet else 0), end)
         action = parse_action(source.text, span)
-        if isinstance(action, Failure):
-            named = CALLED.match(source.text, *span)
-            fail(span, action, named[1] if named else "")
+        if not isinstance(action, Failure):
+            actions.append(replace(action, comments=tuple(comments)))
+            owners = actions
+            comments.clear()
             continue
-        action = replace(action, comments=tuple(comments))
-        comments.clear()
-        for key, place in metadata:
-            changed = _with_metadata(action, key, source.text, place)
-            if isinstance(changed, Failure):
-                fail(place, changed, action.name)
-            else:
-                action = changed
-        actions.append(action)
-    return ast.ParsedLibrary(tuple(actions), tuple(broken))
+        named = CALLED.match(source.text, *span)
+        fail(span, action, named[1] if named else "")
+        if kind == "action":
+            unread.append(ast.Action(named[1] if named else "", (), variadic=True, span=span))
+            owners = unread
+    return ast.ParsedLibrary(tuple(actions), tuple(broken), tuple(unread))
 
 
-def _entries(text: str) -> list[tuple[int, int, list[tuple[str, Span]]]]:
-    """Start and end of each action or comment, and the keys and places of its metadata."""
-    entries: list[tuple[int, int, list[tuple[str, Span]]]] = []
-    start = 0
+def _entries(text: str) -> list[tuple[str, Span]]:
+    """Each ``action``, ``comment``, key with the place of what it says, and ``key`` unknown."""
+    entries: list[tuple[str, Span]] = []
+    start = depth = 0
+    owned = False
     for raw in text.splitlines(keepends=True):
         end = start + len(raw.rstrip("\r\n"))
         full = start + len(raw.rstrip())
-        first, _, metadata = entries[-1] if entries else (0, 0, [])
-        meta = _META.match(raw.rstrip("\r\n"))
+        kind, place = entries[-1] if entries else ("", Span(0, 0))
+        indent = len(raw) - len(raw.lstrip())
+        starts, keyed = _ACTION.match(raw), _KEY.match(raw)
+        goes_on = kind == "action" or (kind == "comment" and not keyed)
         if not raw.strip():
             pass
-        elif meta and entries and not text.startswith("#", first):
-            metadata.append((meta[1], Span(start + meta.start(2), full)))
-        elif raw[0] in " \t" and metadata and metadata[-1][0] in _BLOCKS:
-            key, place = metadata[-1]
-            metadata[-1] = key, Span(place.start, full)
-        elif raw[0] in " \t" and entries and not metadata and not re.match(r"\s*[-*•\d]", raw):
-            entries[-1] = first, end, metadata
+        elif owned and (meta := _META.match(raw.rstrip("\r\n"))):
+            entries.append((meta[1], Span(start + meta.start(2), full)))
+            depth = indent
+        elif indent and kind in _BLOCKS and (indent > depth or not (starts or keyed)):
+            entries[-1] = kind, Span(place.start, full)
+        elif indent and goes_on and not starts and not re.match(r"\s*[-*•\d]", raw):
+            entries[-1] = kind, Span(place.start, end)
+        elif raw.startswith("#"):
+            entries.append(("comment", Span(start, end)))
         else:
-            entries.append((start, end, []))
+            entries.append(("key" if owned and keyed else "action", Span(start, end)))
+            owned = True
         start += len(raw)
     return entries
 
 
 def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.Action | Failure:
-    """The action with what one line, or one block of lines, says of it."""
+    """The action with what one line says of it."""
     words = [word for word in re.split(r"[\s,]+", text[span.start : span.end]) if word]
     match key:
         case "aliases":
@@ -147,27 +170,32 @@ def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.A
             if isinstance(older := _parse_replaced(text, span), Failure):
                 return older
             return replace(action, replaces=(*action.replaces, older))
-        case "example":
+        case _:
             if isinstance(example := _example(text, span), Failure):
                 return example
             examples = action.body.examples if isinstance(action.body, ast.Prompt) else ()
             return replace(action, body=ast.Prompt((*examples, example)))
-        case _:
-            return _with_plan(action, key, text, span)
 
 
-def _with_plan(action: ast.Action, key: str, text: str, span: Span) -> ast.Action | Failure:
-    """An action with the steps that carry it out, or with an example of such steps."""
+def _with_plan(
+    action: ast.Action, key: str, text: str, span: Span
+) -> tuple[ast.Action, list[Failure]]:
+    """An action with the steps that carry it out, or with an example of such steps, as far as they
+    can be read; and where they cannot."""
     parsed = parse(text[span.start : span.end])
-    if parsed.broken:
-        first = parsed.broken[0]
-        at = Span(span.start + first.at.start, span.start + first.at.end)
-        return Failure(at, first.got, first.before, first.accepts)
+    faults = [Failure(line.at, line.got, line.before, line.accepts) for line in parsed.broken]
+    words = (part.span for part in parsed.aside if part.kind != "wrapping")
+    faults += [Failure(at, "", "", frozenset()) for at in words]
+    moved = [
+        fault._replace(at=Span(*(span.start + place for place in fault.at))) for fault in faults
+    ]
     plan = replace(parsed.plan, source=Source("", ""))
+    if faults and not plan.steps:
+        return action, moved
     if key == "plan":
-        return replace(action, body=ast.SubPlan(plan))
+        return replace(action, body=ast.SubPlan(plan)), moved
     plans = action.body.demonstrations if isinstance(action.body, ast.Decomposed) else ()
-    return replace(action, body=ast.Decomposed((*plans, plan)))
+    return replace(action, body=ast.Decomposed((*plans, plan))), moved
 
 
 def _example(text: str, span: Span) -> ast.Shown | Failure:

@@ -95,7 +95,7 @@ def check_library(
     others = load_library() if base is None else base
     own = {action.name: action for action in parsed.actions}
     library = Library((source.name,), {**others.actions, **own})
-    view = LibraryView(source, parsed.actions, parsed.broken, library)
+    view = LibraryView(source, parsed.actions, parsed.broken, parsed.unread, library)
     findings = [*_explained(parsed.broken, selection)]
     for look in selection.library:
         findings.extend(look(view))

@@ -41,7 +41,7 @@ from pearl.lang.ast import (
     step_refs,
 )
 from pearl.lang.builtins import FUNCTIONS
-from pearl.lang.library import METADATA, TRAITS, builtins
+from pearl.lang.library import TRAITS, builtins
 from pearl.lang.text import counted, pattern
 from pearl.lint.rules.base import (
     ERROR,
@@ -52,6 +52,7 @@ from pearl.lint.rules.base import (
     Span,
     closest,
     nearest,
+    no_key,
 )
 
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
@@ -59,18 +60,16 @@ _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
 
 def check(view: LibraryView) -> Findings:
-    starts = [*(action.span.start for action in view.actions), len(view.source.text)]
-    for action, end in zip(view.actions, starts[1:], strict=True):
+    for action in (*view.actions, *view.unread):
         yield from _parameters(action)
         yield from _keys(view, action)
         for wrong, word, help in _metadata(view, action):
-            at = view.source.text.find(word, action.span.end, end)
-            span = Span(at, at + len(word)) if at >= 0 else action.span
-            yield _finding(action, span, wrong, help)
+            yield _finding(action, view.place(action, word), wrong, help)
 
 
 def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
-    return RULE(span, f"{action.name}: {wrong}", help=help, data={"action": action.name})
+    message = f"{action.name or 'This action'}: {wrong}"
+    return RULE(span, message, help=help, data={"action": action.name})
 
 
 def _parameters(action: Action) -> Findings:
@@ -85,22 +84,11 @@ def _keys(view: LibraryView, action: Action) -> Findings:
     """Lines that were taken for a part of the definition."""
     text = view.source.at(action.span)
     for line in re.finditer(r"(?<=\n)[^\n]+", text):
-        match = _KEYED.match(line[0])
-        if not match:
-            continue
-        near = closest(match[1], METADATA)
-        span = Span(action.span.start + line.start() + match.start(1),
-                    action.span.start + line.start() + match.end(1))  # fmt: skip
-        if match[1] in METADATA:
-            help = f"Write {METADATA[match[1]]}."
-            yield _finding(action, span, f"{match[1]} cannot be read as it stands.", help)
-        elif match[1] in TRAITS:
-            help = f"Write traits: {match[1]}."
-            yield _finding(action, span, f"{match[1]} is a trait, and no key.", help)
-        elif near or match[1].islower():
-            near = near or list(METADATA)
-            help = f"Closest: {', '.join(near)}. Where it is a part of the definition, reword it."
-            yield _finding(action, span, f"there is no {match[1]}.", help)
+        if (match := _KEYED.match(line[0])) and (said := no_key(match[1])):
+            at = action.span.start + line.start()
+            span = Span(at + match.start(1), at + match.end(1))
+            help = f"{said[1]} Where it is a part of the definition, reword it."
+            yield _finding(action, span, said[0], help)
 
 
 def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
@@ -131,10 +119,10 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
         for name in sorted(used - set(older.params)):
             help = f"It has these: {params}."
-            yield f"{older.name} has no parameter {name}.", f"{older.name}(", help
+            yield f"{older.name} has no parameter {name}.", older.name, help
         if not action.takes(len(older.args)):
             wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
-            yield wrong, f"{older.name}(", f"Write as many as {action.signature} takes."
+            yield wrong, older.name, f"Write as many as {action.signature} takes."
     bodies = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
     if isinstance(action.body, SubPlan):
         bodies = (action.body.plan,)
@@ -142,12 +130,17 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         library = view.library.with_declared(plan.declares)
         names = {DOCUMENT, *(param.name for param in action.params)}
         shown = isinstance(action.body, Decomposed)
+        # Of what cannot be read, names may come that are used here.
+        below = view.lines_below(action)
+        partly = action in view.unread or any(
+            below.start <= line.span.start < below.end for line in view.broken
+        )
         again = [step for step in plan.steps if step.action == action.name]
         # Over a list it may end.
         if not shown and not all(any(ref.maps for ref in step_refs(step)) for step in again):
-            yield "its plan calls the action itself, and would never end.", "plan:", "Call another."
+            yield "its plan calls the action itself, and would never end.", "plan", "Call another."
         for step in plan.steps:
-            yield from _step(step, library.get(step.action), names, shown=shown)
+            yield from _step(step, library.get(step.action), names, shown=shown or partly)
             names.add(step.name)
 
 

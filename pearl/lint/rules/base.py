@@ -27,7 +27,7 @@ from pearl.lang.ast import (
     refs,
 )
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.lang.library import Library
+from pearl.lang.library import METADATA, TRAITS, Library
 from pearl.lang.source import Source, Span
 from pearl.lang.text import pattern, section, shorten
 from pearl.lang.values import Type, Value, type_of
@@ -35,7 +35,7 @@ from pearl.lang.values import Type, Value, type_of
 __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pattern", "shorten"]
 __all__ += ["ERROR", "WARNING", "Diagnostic", "Edit", "Fix", "Label", "Safety"]
 __all__ += ["Explain", "Findings", "LibraryView", "LookAtLibrary", "LookAtPlan", "PlanView", "Rule"]
-__all__ += ["argument", "closest", "nearest", "taught", "trimmed"]
+__all__ += ["argument", "closest", "nearest", "no_key", "taught", "trimmed"]
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
@@ -171,14 +171,31 @@ class PlanView:
         return self._types[index]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LibraryView:
-    """A parsed library file, and the actions that its own plans may call."""
+    """A parsed library file (see `ParsedLibrary`), and the actions its own plans may call."""
 
     source: Source
     actions: tuple[Action, ...]
     broken: tuple[Broken, ...]
+    unread: tuple[Action, ...]
     library: Library
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        every = (action.span.start for action in (*self.actions, *self.unread))
+        return [*sorted(every), len(self.source.text)]
+
+    def lines_below(self, action: Action) -> Span:
+        """What stands between an action's own line and the next action."""
+        following = bisect_left(self._starts, action.span.end)
+        return Span(action.span.end, self._starts[following])
+
+    def place(self, action: Action, word: str) -> Span:
+        """Where the lines below an action say a word first; the action where they do not."""
+        whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+        found = whole.search(self.source.text, *self.lines_below(action))
+        return Span(*found.span()) if found else action.span
 
 
 Findings: TypeAlias = Iterator[Diagnostic]
@@ -286,6 +303,21 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
     elif not near:  # "aa" beside "a"; any other letter is another name.
         near = [name for name in names if name[:1] == written[:1] and len(name) < 3]
     return near
+
+
+def no_key(word: str) -> tuple[str, str] | None:
+    """What is wrong with a word that stands as a key below an action of a library, and what to
+    write; None where it may be the beginning of a sentence."""
+    near = closest(word, METADATA)
+    if word in METADATA:
+        return f"{word} cannot be read as it stands.", f"Write {METADATA[word]}."
+    if word in TRAITS:
+        return f"{word} is a trait, and no key.", f"Write traits: {word}."
+    if near:
+        return f"there is no {word}.", f"Closest: {near[0]}. Write {METADATA[near[0]]}."
+    if word.islower():
+        return f"there is no {word}.", f"Use one of {', '.join(METADATA)}."
+    return None
 
 
 def closest(name: str, candidates: Iterable[str]) -> list[str]:

@@ -28,7 +28,7 @@ def check(view: LibraryView) -> Findings:
             first = owners.setdefault(name, action)
             if first is not action:
                 yield RULE(
-                    action.span,
+                    action.span if name == action.name else view.place(action, name),
                     f"{name} is already the name of {first.signature}.",
                     help="Keep one, or give one of them another name.",
                     labels=(Label(first.span, "first here"),),

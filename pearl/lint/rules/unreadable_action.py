@@ -24,7 +24,7 @@ Fix
 """
 
 from pearl.lang.library import METADATA
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, closest, shorten
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, no_key, shorten
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -36,10 +36,11 @@ def explain(broken: Broken) -> Diagnostic | None:
     help = "Write NAME(CTX, X) -> type : definition."
     key = broken.source.text[: broken.span.start].rpartition("\n")[2].strip().rstrip(" \t:")
     said = broken.text.lstrip()[len(broken.name) :].lstrip().startswith(":")
-    near = closest(broken.name, METADATA) if said else []
-    if near:
+    if said and (unknown := no_key(broken.name)):
         wrong = f"What {broken.name} says of the action above it"
-        help = f"Closest: {near[0]}. Write {METADATA[near[0]]}, indented below the action."
+        where = unknown[0].rstrip(".")
+        margin = broken.source.position(broken.span.start)[1] == 1
+        help = f"{unknown[1][:-1]}, indented below the action." if margin else unknown[1]
     elif key in METADATA:
         wrong, help = f"What {key} says of the action {broken.name}", f"Write {METADATA[key]}."
     elif broken.text.count("(") > broken.text.count(")"):
