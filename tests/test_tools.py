@@ -777,6 +777,26 @@ def test_an_unknown_kind_is_all_that_is_wrong():
         assert read_tools(path).mistakes == (f"it.kind: {kinds}.{close}",)
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong", "meant"),
+    [
+        ("about = 'x'\nendpiont = 'https://a.example/x'\n", "endpiont", "endpoint"),
+        ("abuot = 'x'\nendpoint = 'https://a.example/x'\n", "abuot", "about"),
+        (f"{GOOD}[it.parameters.q]\nabot = 'x'\n", "parameters.q.abot", "about"),
+        (
+            f"{GOOD}[it.paramters.q]\nabout = 'x'\n".replace("/x", "/{q}"),
+            "paramters", "parameters",
+        ),
+        (f"{GOOD}[it.limit]\nprivate = true\n".replace("a.ex", "127.0.0.1/ex"), "limit", "limits"),
+        ("kidn = 'search'\nindex = 'x'\n", "kidn", "kind"),
+        ("kind = 'mcp'\nulr = 'https://a.example/x'\nheaders = {}\n", "ulr", "url"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_field_is_told_once_and_not_missed(text: str, wrong: str, meant: str):
+    told = f"it.{wrong}: there is no such field: do you mean {meant}?"
+    assert read_tools(declare(f"[it]\n{text}")).mistakes == (told,)
+
+
 def test_all_mistakes_are_found_at_once():
     text = f"[it]\n{GOOD}method = 1\nfoo = 2\n[other]\nkind = 'calculator'\nx = 1\n[fine]\n{GOOD}"
     file = read_tools(declare(text))

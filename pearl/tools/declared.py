@@ -138,6 +138,7 @@ def read_tools(path: str) -> ToolsFile:
 
 def _read_tool(table: Table, folder: Path) -> Declaration:
     """A tool; it cannot be used where the table has a mistake."""
+    table.nearly("kind", 0.7)
     kind = table.choice("kind", "http", "calculator", "search", "mcp", "python")
     if table.data.get("kind", kind) != kind:
         # Which fields it may have is not known.
@@ -159,12 +160,13 @@ def _read_tool(table: Table, folder: Path) -> Declaration:
         case "python":
             table.only(*_COMMON, "entry")
             about = ""
-            try:
-                how = find_entry(table.text("entry"))
-                own, _ = function_tool(how.action)
-                about, parameters = table.text("about", own.about), own.parameters
-            except InputError as error:
-                table.wrong(str(error), "entry")
+            if entry := table.text("entry"):
+                try:
+                    how = find_entry(entry)
+                    own, _ = function_tool(how.action)
+                    about, parameters = table.text("about", own.about), own.parameters
+                except InputError as error:
+                    table.wrong(str(error), "entry")
         case _:
             service = ("method", "endpoint", "static", "headers", "ca")
             table.only(*_COMMON, "parameters", *service)

@@ -119,6 +119,7 @@ class Server:
 
 def read_server(table: Table, folder: Path) -> Server | None:
     """What a table says of a server; None where it cannot be used."""
+    table.nearly("url", 0.6)
     over_http = "url" in table.data
     own = ("url", "headers", "ca") if over_http else ("command", "environment")
     table.only("kind", "limits", "tools", *own)

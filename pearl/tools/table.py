@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -19,7 +19,7 @@ class Table:
     """
 
     place: str
-    data: Mapping[str, Any]
+    data: dict[str, Any]
     mistakes: list[str]
 
     def wrong(self, message: str, key: str = "") -> None:
@@ -28,12 +28,23 @@ class Table:
         self.mistakes.append(" ".join(f"{place}: {message}".split()))
 
     def only(self, *fields: str) -> None:
-        """Note every field but these, with the one that is meant where there is such a one."""
-        for key in self.data:
-            if key not in fields:
-                close = get_close_matches(key, fields, 1)
-                use = f"do you mean {close[0]}?" if close else f"use {', '.join(fields)}."
-                self.wrong(f"there is no such field: {use}", key)
+        """Note every field but these; one that is nearly one of them is read as it from then on."""
+        for key in [key for key in self.data if key not in fields]:
+            if close := get_close_matches(key, fields, 1):
+                self._take(key, close[0])
+            else:
+                self.wrong(f"there is no such field: use {', '.join(fields)}.", key)
+
+    def nearly(self, field: str, likeness: float) -> None:
+        """As `only`, of a field that decides which others there are: how like it one must be."""
+        if field not in self.data:
+            for key in get_close_matches(field, self.data, 1, likeness):
+                self._take(key, field)
+
+    def _take(self, key: str, field: str) -> None:
+        self.wrong(f"there is no such field: do you mean {field}?", key)
+        value = self.data.pop(key)
+        self.data.setdefault(field, value)
 
     def value(
         self,
