@@ -3,7 +3,7 @@
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
-from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
@@ -16,7 +16,8 @@ SAFE_FIX = frozenset(
     "PRL103 PRL107 PRL111 PRL112 PRL116 PRL117 PRL121 PRL201 PRL202 PRL211 PRL404".split()
 )
 UNSAFE_FIX = frozenset(
-    "PRL104 PRL108 PRL109 PRL120 PRL122 PRL202 PRL209 PRL210 PRL212 PRL402 PRL407 PRL408".split()
+    "PRL104 PRL108 PRL109 PRL120 PRL122 PRL202 PRL203 PRL209 PRL210 PRL212 "
+    "PRL402 PRL407 PRL408".split()
 )
 BY_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
@@ -234,6 +235,14 @@ def test_a_long_list_of_names_is_cut() -> None:
     assert len(undefined.help) < 400
 
 
+def test_all_of_a_few_actions_are_named_where_none_is_close() -> None:
+    text = "A_ONE(CTX, X) : See X in CTX.\nTWO(X) : See X.\nREST() : x\n  traits: unlisted\n"
+    few = {**builtins(), **{one.name: one for one in parse_library(text).actions}}
+    [found] = check(parse("1. a = FIND_RELATIN(CTX)\n"), Library(("x",), few))
+    assert found.help == 'Use A_ONE(CTX, X); TWO(X), or declare yours under "New actions:".'
+    assert found.data["candidates"] == []
+
+
 def test_suggestions_are_few() -> None:
     found = check(parse("1. a = FIND_RELATIN(CTX, CTX, CTX)\n"), LIBRARY)
     unknown = next(one for one in found if one.code == "PRL201")
@@ -298,9 +307,14 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ("last = FIND_EVENT(CTX, why)\nreturn lst", "last = FIND_EVENT(CTX, why)\nreturn last"),
         ("more = FIND_EVENT(CTX, why)\nreturn mor", "more = FIND_EVENT(CTX, why)\nreturn more"),
         ("more = FIND_EVENT(CTX, why)\nreturn shy", "more = FIND_EVENT(CTX, why)\nreturn shy"),
+        # The document is given to what reads it, and to nothing else.
+        ("b = FIND_REASON(each why)", "b = FIND_REASON(CTX, each why)"),
+        ("b = SUMMARIZE( )", "b = SUMMARIZE( CTX)"),
+        ("b = COUNT(CTX,  [why])", "b = COUNT([why])"),
+        ("b = FIND_RELATION(CTX, why)", "b = FIND_RELATION(CTX, why)"),
     ],
 )  # fmt: skip
 def test_a_guess_at_a_name(line: str, fixed: str) -> None:
-    rules = Selection(("PRL109", "PRL112", "PRL202", "PRL209"))
+    rules = Selection(("PRL109", "PRL112", "PRL202", "PRL203", "PRL209"))
     text = fix(Source("x", f"{STEPS}{line}\n"), LIBRARY, rules, unsafe=True)
     assert text.text == f"{STEPS}{fixed}\n"

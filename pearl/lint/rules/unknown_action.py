@@ -18,10 +18,14 @@ Fix
     Safe where only the case of letters differs from one action; otherwise none.
 """
 
+from pearl.lang.library import Library, builtins
 from pearl.lint.rules.base import ERROR, Action, Edit, Findings, Fix, PlanView, Rule, closest
 
 MOST = 100_000
 """Names that an unknown one is compared with, at most; with many unknown ones fewer."""
+
+_FEW = 8
+"""Actions of a library, beside the builtins, of which all are named where none is close."""
 
 
 def check(view: PlanView) -> Findings:
@@ -42,6 +46,7 @@ def check(view: PlanView) -> Findings:
         for old in action.replaces:
             replaced.setdefault(old.name, action)
     compared: dict[str, list[str]] = {}
+    few = _all_of_few(library)
     for step in unknown:
         same = alike.get(step.action.casefold(), [])
         if not same and step.action not in compared:
@@ -54,7 +59,8 @@ def check(view: PlanView) -> Findings:
         elif close:
             help = f'Closest: {"; ".join(close)}. Use one, or declare yours under "New actions:".'
         else:
-            help = 'Use an action of the library, or declare yours under "New actions:".'
+            use = "; ".join(few) or "an action of the library"
+            help = f'Use {use}, or declare yours under "New actions:".'
         yield RULE(
             step.action_span,
             f"{step.action} does not exist.",
@@ -64,6 +70,16 @@ def check(view: PlanView) -> Findings:
             if len(same) == 1
             else None,
         )
+
+
+def _all_of_few(library: Library) -> list[str]:
+    """The actions of a small library as they are called; none of a larger one."""
+    own = [
+        action.signature
+        for name, action in library.actions.items()
+        if name not in builtins() and "unlisted" not in action.traits
+    ]
+    return own if len(own) <= _FEW else []
 
 
 RULE = Rule("PRL201", "unknown-action", ERROR, __doc__, plan=check)
