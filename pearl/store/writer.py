@@ -50,9 +50,6 @@ Work: TypeAlias = "Callable[[Connection, list[Any]], list[Any] | None]"
 HEARTBEAT = 10.0
 """Seconds between two signs of life."""
 
-SOON = 0.02
-"""Seconds after which is written what nobody waits for."""
-
 TRIES = 4
 """How often a transaction is tried that another process's stood in the way of."""
 
@@ -170,7 +167,6 @@ class LoopWriter(Writer):
         super().__init__(engine, heartbeat)
         self._changes: list[_Change] = []
         self._due = False
-        self._later: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._held: Connection | None = None
@@ -206,12 +202,9 @@ class LoopWriter(Writer):
             self._drain()
             return
         if loop is not self._loop:
-            self._loop, self._later, self._due = loop, None, False
+            self._loop, self._due = loop, False
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
-        if change.waiting is None:
-            # It goes along with the next change that somebody waits for, if that comes soon.
-            self._later = self._later or loop.call_later(SOON, self._drain)
-        elif not self._due:
+        if not self._due:
             self._due = True
             loop.call_soon(self._drain)
 
@@ -224,9 +217,6 @@ class LoopWriter(Writer):
 
     def _drain(self) -> None:
         self._due = False
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
         changes, self._changes = self._changes, []
         if changes:
             self._settle(self._commit(changes))
