@@ -299,7 +299,7 @@ def test_what_cannot_be_used_is_told_in_one_line(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(local, "_free_memory", lambda: 50 << 20)
     assert told_of("local").endswith("take a smaller model.")
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    assert told_of("local").startswith("The model local needs llama.cpp: pip install '.[local]' ")
+    assert told_of("local") == "The model local needs llama.cpp: pip install 'pearl[local]'."
 
 
 def test_memory_is_asked_for_where_weights_are_not_loaded(monkeypatch: pytest.MonkeyPatch):

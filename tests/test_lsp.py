@@ -118,7 +118,7 @@ class TestStarting:
             "raise ModuleNotFoundError('gone', name='pygls')\n", encoding="utf-8"
         )
         done = process("lsp", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
-        assert one_line(done, 2) == "pearl lsp needs pygls: install it with pip install pygls."
+        assert one_line(done, 2) == "pearl lsp needs pygls: pip install 'pearl[lsp]'."
 
     def test_json_names_what_it_answers(self):
         assert "textDocument/rename" in call("lsp", "--json").json["answers"]

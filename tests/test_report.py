@@ -443,7 +443,7 @@ class TestHtml:
         assert FORMS["html"](report) == html
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         page = FORMS["html"](report)
-        assert "pip install matplotlib" in page
+        assert "pearl[plots]" in page
         assert "<pre>" in page
         assert "<svg" not in page
         assert "█" in page

@@ -405,7 +405,7 @@ def test_many_threads_and_a_loop_search_one_index(corpus: str):
 
 def test_without_the_engine_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, corpus: str):
     monkeypatch.setitem(sys.modules, "tantivy", None)
-    with pytest.raises(InputError, match="pip install tantivy"):
+    with pytest.raises(InputError, match=r"pip install 'pearl\[corpus\]'"):
         build_index(corpus, "places.index")
     assert not Path("places.index").exists()
 

@@ -647,9 +647,9 @@ class TestCommands:
         )
         Path("a.plan").write_text(GOOD, encoding="utf-8")
         line = one_line(call("review", "a.plan", "--port", "0"), 2)
-        assert line == f"pearl review needs {name}: pip install {name}."
+        assert line == f"pearl review needs {name}: pip install 'pearl[review]'."
 
     def test_agreement_without_the_library_that_counts_it(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)
-        with pytest.raises(InputError, match="pip install nltk"):
+        with pytest.raises(InputError, match=r"pip install 'pearl\[review\]'"):
             agreement({"a": {1: "yes", 2: "no"}})

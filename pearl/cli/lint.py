@@ -15,7 +15,7 @@ import click
 from pearl.cli import NoAnswer, warn
 from pearl.cli.options import Options, load, load_quietly, own_libraries, shared
 from pearl.cli.output import await_program, counting, emit, emit_json, on_terminal, show, tell
-from pearl.lang.source import InputError, Source, TextKind, write
+from pearl.lang.source import InputError, Source, TextKind, install_command, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -411,7 +411,7 @@ def lsp_command(as_json: bool, options: Options) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
-        raise InputError("pearl lsp needs pygls: install it with pip install pygls.") from None
+        raise InputError(f"pearl lsp needs pygls: {install_command('lsp')}.") from None
     if as_json:
         emit_json({"answers": sorted(ANSWERS)})
         return

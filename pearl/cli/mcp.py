@@ -15,7 +15,7 @@ import click
 
 from pearl.cli.options import Options, choose, load_sound, shared
 from pearl.cli.output import await_program, emit_json
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, install_command
 
 if TYPE_CHECKING:
     from pearl.models.base import Model
@@ -60,7 +60,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
-        raise InputError("pearl mcp needs the SDK: pip install 'pearl[mcp]'.") from None
+        raise InputError(f"pearl mcp needs the SDK: {install_command('mcp')}.") from None
     await_program("mcp", "a program")
     tools = Tools(root, options, ToolError).every()
     parameters = {tool.__name__: signature(tool).parameters for tool in tools}

@@ -13,7 +13,7 @@ from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, load, shared
 from pearl.cli.output import check_output, emit, emit_json, tell
 from pearl.cli.report import show
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, install_command
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -99,9 +99,7 @@ def review_command(
 
     missing = [name for name in ("starlette", "uvicorn", "nltk") if find_spec(name) is None]
     if missing:
-        raise InputError(
-            f"pearl review needs {', '.join(missing)}: pip install {' '.join(missing)}."
-        )
+        raise InputError(f"pearl review needs {', '.join(missing)}: {install_command('review')}.")
     from pearl.review.folders import read_folders
     from pearl.review.pages import application
     from pearl.review.people import ReviewSession, lay_out, read_wanted

@@ -13,7 +13,7 @@ import click
 from pearl.cli.inputs import open_existing, open_run
 from pearl.cli.options import Options, load_for, shared
 from pearl.cli.output import check_ending, check_output, emit, emit_json, tell
-from pearl.lang.source import InputError, Source, read_source, write
+from pearl.lang.source import InputError, Source, install_command, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def view_command(documents: str, port: int, options: Options) -> None:
     from importlib.util import find_spec
 
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
-        raise InputError(f"pearl view needs {', '.join(missing)}: pip install 'pearl[view]'.")
+        raise InputError(f"pearl view needs {', '.join(missing)}: {install_command('view')}.")
     if documents and not Path(documents).is_dir():
         raise InputError(f"{documents} is no folder: name the one that documents are in.")
     from pearl.models.tokens import load_prices

@@ -17,7 +17,7 @@ from typing import Any
 
 from pearl.evaluate.report import summarise
 from pearl.evaluate.results import UNFINISHED, Evaluation, Result
-from pearl.lang.source import InputError, write
+from pearl.lang.source import InputError, install_command, write
 from pearl.lang.text import counted
 from pearl.report import markdown
 from pearl.report.document import Report, Text
@@ -61,7 +61,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
     try:
         from inspect_ai import log
     except ImportError:
-        raise InputError("A log of Inspect needs it: pip install 'pearl[inspect]'.") from None
+        raise InputError(f"A log of Inspect needs it: {install_command('inspect')}.") from None
     names = evaluation.methods
     chosen = method or (names[0] if len(names) == 1 else "")
     if chosen not in names:

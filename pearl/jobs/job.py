@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.answer import model_head
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
-from pearl.lang.source import InputError, as_frame
+from pearl.lang.source import InputError, as_frame, install_command
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode
@@ -176,9 +176,7 @@ def _on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobProg
     try:
         from pearl.jobs.cluster import run_on_cluster
     except ImportError:
-        raise InputError(
-            "A cluster needs Dask: install it with pip install 'dask[distributed]'."
-        ) from None
+        raise InputError(f"A cluster needs Dask: {install_command('cluster')}.") from None
     run_on_cluster(job, settings, store, progress)
 
 

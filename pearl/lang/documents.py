@@ -18,7 +18,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import START, UTF_16, InputError, LinesError, Source, decode, read_bytes
+from pearl.lang.source import (
+    START,
+    UTF_16,
+    InputError,
+    LinesError,
+    Source,
+    decode,
+    install_command,
+    read_bytes,
+)
 from pearl.lang.text import printable
 
 if TYPE_CHECKING:
@@ -65,7 +74,7 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
         return decode(path, data, "document")
     name = "Standard input" if path == "-" else path
     if not all(map(find_spec, kind.modules)):
-        raise InputError(f"{name} is {kind.title}: pip install 'pearl[documents]' to read it.")
+        raise InputError(f"{name} is {kind.title}: {install_command('documents')} to read it.")
     if len(data) > LARGEST:
         raise InputError(f"{name} has {len(data):,} bytes, and {LARGEST:,} are read: split it.")
     home = str(Path(__file__).parents[2])

@@ -32,6 +32,15 @@ class InputError(Exception):
     """Input that cannot be used; the message is one line that says what to do."""
 
 
+def install_command(extra: str) -> str:
+    """The command that installs what a part of Pearl needs that is left out by default.
+
+    Args:
+        extra: what pyproject.toml calls the part, as ``corpus``.
+    """
+    return f"pip install 'pearl[{extra}]'"
+
+
 NAMED = 10
 """How many lines of a file that cannot be used are named."""
 
@@ -465,7 +474,7 @@ def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     try:
         import pandas
     except ImportError:
-        raise InputError("A frame needs pandas: pip install 'pearl[pandas]'.") from None
+        raise InputError(f"A frame needs pandas: {install_command('pandas')}.") from None
     return pandas.json_normalize([*map(dict, rows)])
 
 

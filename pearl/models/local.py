@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, install_command
 from pearl.lang.values import canonical_json
 from pearl.models.answers import error_of, reply_of
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number
@@ -65,10 +65,7 @@ class Local:
         self.on_progress: Callable[[str, float], None] | None = None
         """Called with a call's path, and the share of its prompt that has been read."""
         if find_spec("xllamacpp") is None:
-            raise InputError(
-                f"The model {name} needs llama.cpp: pip install '.[local]' in Pearl's folder, or "
-                "pip install xllamacpp."
-            )
+            raise InputError(f"The model {name} needs llama.cpp: {install_command('local')}.")
         head = read_head(path)
         self._path = path.resolve()
         self.window = env_number("PEARL_CONTEXT") or head.window

@@ -15,6 +15,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from pearl.lang.source import install_command
 from pearl.lang.text import printable
 from pearl.report.document import Chart, Point, Report, describe
 from pearl.report.terminal import text_chart
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _COLUMNS = 76
 """Characters a line of a chart in text."""
 
-_MISSING = "Drawn as text, as matplotlib is not installed: pip install matplotlib."
+_MISSING = f"Drawn as text, as matplotlib is not installed: {install_command('plots')}."
 
 # Stand-ins while matplotlib draws: it knows no variables.
 _INK, _DIM, _LINE = "#010101", "#020202", "#030303"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from pearl.lang.documents import ENDINGS
-from pearl.lang.source import NAMED, InputError, LinesError
+from pearl.lang.source import NAMED, InputError, LinesError, install_command
 from pearl.retrieval.index_files import (
     Corpus,
     Folder,
@@ -53,7 +53,7 @@ def load_engine() -> str:
     try:
         import tantivy  # noqa: F401 - whether it can be is the question
     except ImportError:
-        raise InputError("An index needs tantivy: install it with pip install tantivy.") from None
+        raise InputError(f"An index needs tantivy: {install_command('corpus')}.") from None
     return version("tantivy")
 
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, install_command
 from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
 from pearl.review.people import Person
 from pearl.review.verdicts import CATEGORIES, MappedAnswer, RecordedVerdict, Verdict, last, unswayed
@@ -135,7 +135,7 @@ def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
     try:
         from nltk.metrics.agreement import AnnotationTask
     except ImportError:
-        raise InputError("Agreement needs nltk: install it with pip install nltk.") from None
+        raise InputError(f"Agreement needs nltk: {install_command('review')}.") from None
     return AnnotationTask(
         [
             (str(place), plan, label)

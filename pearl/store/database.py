@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, install_command
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -90,9 +90,7 @@ def _engine(place: str) -> Engine:
         ) from None
     except ImportError as error:
         missing = getattr(error, "name", "") or "its driver"
-        raise InputError(
-            f"The store needs {missing}: install it with pip install 'psycopg[binary]'."
-        ) from None
+        raise InputError(f"The store needs {missing}: {install_command('postgres')}.") from None
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)

@@ -23,7 +23,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, install_command
 from pearl.tools.endpoint import read_address, read_authorities, read_headers, with_variables
 from pearl.tools.safety import Resolve
 from pearl.tools.table import Table
@@ -288,7 +288,7 @@ class Connection:
                     import mcp
                     from anyio.from_thread import start_blocking_portal
                 except ImportError:
-                    raise ToolError("network", "It needs pip install 'pearl[mcp]'.") from None
+                    raise ToolError("network", f"It needs {install_command('mcp')}.") from None
                 # It logs what a server says, which may hold a key.
                 logging.getLogger("mcp").addHandler(logging.NullHandler())
                 logging.getLogger("mcp").propagate = False
