@@ -217,7 +217,8 @@ def fit_plan(
     if not long:
         return plan, None
     if context.policy == "full":
-        raise ContextError(_too_long(total, drafts[long[0]].size(context), context), long[0])
+        draft = drafts[long[0]]
+        raise ContextError(_too_long(total, draft.size(context), context, draft.call), long[0])
     # With parts for one step there are parts for all: they open the same prompts.
     split = list(drafts) if context.policy == "chunk" else long
     number, groups = _parts(plan, start, split, document, library, context, values)
@@ -249,7 +250,7 @@ def _reading(
         draft = _draft(step, action, place, context, values)
         if not _fits(draft.call, 0, context):
             itself = size_without_document(draft.call, context)
-            raise ContextError(_too_long(None, itself, context), step.name)
+            raise ContextError(_too_long(None, itself, context, draft.call), step.name)
         if place is not None:
             drafts[step.name] = draft
     return drafts
@@ -408,7 +409,7 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
         chosen = choose_passages(document.text, query, room, context.count)
     if document is None or chosen is None:
         size = size_without_document(call, context)
-        raise ContextError(_too_long(total if document else None, size, context))
+        raise ContextError(_too_long(total if document else None, size, context, call))
     passages, decision = _left_out(document, chosen, call.omitted)
     decision["found"] = chosen.bearing
     return replace(call, document=passages, omitted=decision["omitted"]), decision
@@ -442,7 +443,7 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
             return replace(call, document=passages), decision
     # What else would help is only said where it does: parts and passages are one here.
     policy: Policy = "full" if document and context.policy == "full" else "retrieve"
-    raise ContextError(_too_long(total, size, replace(context, policy=policy)))
+    raise ContextError(_too_long(total, size, replace(context, policy=policy), call))
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
@@ -457,7 +458,9 @@ def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[
     return Source(f"{document.name} (passages)", chosen.text), decision
 
 
-def _too_long(total: int | None, size: int, context: Context) -> str:
+def _too_long(
+    total: int | None, size: int, context: Context, call: ExecuteStep | FillSchema
+) -> str:
     """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
     the document's, or None where it reads none."""
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
@@ -466,12 +469,18 @@ def _too_long(total: int | None, size: int, context: Context) -> str:
     policy = policies.get(context.policy, "--context retrieve") if helps else ""
     use = f"Use {policy} or a" if policy else "Use a"
     window, reply = context.limit or 0, context.free
-    sizes = f"Its prompt has {size:,} tokens, and {context.room:,} fit"
+    given = call.arguments if isinstance(call, ExecuteStep) else call.given
+    longest, name = max(
+        ((context.count(as_text(value)), name) for name, value in given), default=(0, "")
+    )
+    # Of one that is short among others, or beside the action, nothing is to be said.
+    most = f", {longest:,} of them for {name}," if 2 * longest > size else ""
+    sizes = f"Its prompt has {size:,} tokens{most or ','} and {context.room:,} fit"
     itself = ""
     if total is not None:
         room = max(context.room - size, 0)
         sizes = f"It is to read {total:,} tokens of the document, and {room:,} fit"
-        itself = f" the step itself takes {size:,} and"
+        itself = f" the step itself takes {size:,}{most} and"
     return (
         f"{sizes}: the window has {window:,}, of which{itself} {reply:,} are kept free for the "
         f"reply. {use} model with a longer window."
