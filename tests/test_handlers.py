@@ -166,7 +166,8 @@ def test_each_fault_below_an_action_is_told_where_it_is_at_once(lines: str):
 
 def test_an_indented_action_is_one_and_a_definition_goes_on_below_it():
     text = "A(X) : Say of X,\n  and NATO (the alliance): all,\n  or B(X, Y: list) as\n  old roof.\n"
-    text += "  B(X: list) -> list : Say X.\n  plan:\n    1. x = FLAT(X)\n  - C(X) # Tell\n    X.\n"
+    text += "  B(X: list) -> list : Say X.\n  plan:\n  question: Why?\n  1. x = FLAT(X)\n"
+    text += "  - C(X) # Tell\n    X.\n"
     read = parse_library(text)
     said = "Say of X, and NATO (the alliance): all, or B(X, Y: list) as old roof."
     assert [one.doc for one in read.actions] == [said, "Say X.", "Tell X."]

@@ -799,10 +799,11 @@ def test_a_misspelt_field_is_told_once_and_not_missed(text: str, wrong: str, mea
 
 def test_all_mistakes_are_found_at_once():
     text = f"[it]\n{GOOD}method = 1\nfoo = 2\n[other]\nkind = 'calculator'\nx = 1\n[fine]\n{GOOD}"
+    text += "[code]\nkind = 'python'\n"
     file = read_tools(declare(text))
-    assert len(file.mistakes) == 3
+    assert len(file.mistakes) == 4
     assert [one.tool.name for one in file.tools] == ["fine"]
-    with pytest.raises(InputError, match=r"^tools.toml: it\.foo: .* 2 more: pearl tools check"):
+    with pytest.raises(InputError, match=r"^tools.toml: it\.foo: .* 3 more: pearl tools check"):
         load_tools("tools.toml")
 
 
