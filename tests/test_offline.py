@@ -376,48 +376,68 @@ def carried_out(returns, argument: str, document: Source | None = STORY) -> str:
 @pytest.mark.parametrize("document", [STORY, Source("n", "Nothing."), None])
 @pytest.mark.parametrize("returns", TYPES)
 def test_every_type_can_be_read(returns, document: Source | None):
-    if returns == "number" and document and document.name == "n":
-        with pytest.raises(ModelError, match="No sentence says this number"):
-            carried_out(returns, "Bo sold boats", document)
+    says_it = document is STORY or (returns == "number" and not document)
+    if returns in ("number", "bool") and not says_it:
+        with pytest.raises(ModelError, match="No sentence says this"):
+            carried_out(returns, "Bo sold seven boats in 1,884", document)
     else:
-        decode(carried_out(returns, "Bo sold boats", document), returns)
+        decode(carried_out(returns, "Bo sold seven boats in 1,884", document), returns)
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
-    [("Ada lives in Ulm", True), ("Ada lives in Kiel with Bo", False), ("the", False)],
-)
-def test_a_statement_is_borne_out_by_a_sentence_or_not(statement: str, said: bool):
-    assert decode(carried_out("bool", statement), "bool") is said
-
-
-@pytest.mark.parametrize(
-    ("text", "claim"),
+    ("text", "claim", "so"),
     [
-        ("They will not cover storm damage.", "The insurer will cover storm damage"),
-        ("They will cover storm damage.", "They will never cover storm damage"),
-        ("L'inquilino non fuma in casa.", "L'inquilino fuma in casa"),
-        ("Will they cover storm damage? No.", "They will cover storm damage"),
-        ("It was rumoured that they will cover storm damage.", "They will cover storm damage"),
-        ("The plan to close the inn failed.", "The inn closed"),
-        ("The school has 14 teachers and 230 pupils.", "The school has 230 teachers"),
-        ("They deny that they will cover storm damage.", "They will cover storm damage"),
-        ("If they cover storm damage, the fee rises.", "They cover storm damage"),
-        ("La pêche n'est autorisée que pour la carpe.", "La pêche est autorisée"),
-        ("La pêche est autorisée pour la carpe, de nuit.", "La pêche est autorisée pour le sandre"),
+        ("Ada lives in Ulm.", "Ada lives in Ulm", True),
+        ("Ada lives in Ulm.", "Ada lived in the Ulm", True),
+        ("Ada lives in Ulm.", "Ada lives in Kiel with Bo", None),
+        ("Ada lives in Ulm.", "the", None),
+        ("The brother of Ada lives in Ulm.", "Ada lives in Ulm", None),
+        ("The council met in April.", "The council met in May", None),
+        ("Although he never paid the fee, the clerk signed the deed.",
+         "The clerk signed the deed", True),
+        ("The guard who never slept locked the door.", "The guard locked the door", None),
+        ("The clerk signed the deed. Later she denied that the clerk ever signed the deed; it was "
+         "not so.", "The clerk signed the deed", None),
+        ("The mayor did not open the letter.", "The mayor opened the letter", False),
+        ("The mayor didn't open the letter.", "The mayor opened the letter", False),
+        ("The mayor did not open the letter.", "The mayor did not open the letter", True),
+        ("The mayor did not open the letter alone.", "The mayor opened the letter", None),
+        ("Der Bürgermeister öffnete den Brief nicht.", "Der Bürgermeister öffnete den Brief",
+         False),
+        ('"The clerk signed the deed," wrote Bo.', "The clerk signed the deed", None),
+        ("They will not cover storm damage.", "The insurer will cover storm damage", None),
+        ("They will cover storm damage.", "They will never cover storm damage", False),
+        ("L'inquilino non fuma in casa.", "L'inquilino fuma in casa", False),
+        ("Will they cover storm damage? No.", "They will cover storm damage", None),
+        ("It was rumoured that they will cover storm damage.", "They will cover storm damage",
+         None),
+        ("The plan to close the inn failed.", "The inn closed", None),
+        ("The school has 14 teachers and 230 pupils.", "The school has 230 teachers", None),
+        ("The school has 14 teachers and 230 pupils.", "The school has 14 pupils", None),
+        ("They deny that they will cover storm damage.", "They will cover storm damage", None),
+        ("If they cover storm damage, the fee rises.", "They cover storm damage", None),
+        ("La pêche n'est autorisée que pour la carpe.", "La pêche est autorisée", None),
+        ("La pêche est autorisée pour la carpe, de nuit.", "La pêche est autorisée pour le sandre",
+         None),
         ("Eine Untervermietung der Wohnung ist unzulässig.",
-         "Eine Untervermietung der Wohnung ist zulässig"),
+         "Eine Untervermietung der Wohnung ist zulässig", None),
     ],
 )  # fmt: skip
-def test_a_sentence_that_is_negated_bears_out_no_claim_that_is_not(text: str, claim: str):
-    assert decode(carried_out("bool", claim, Source("n", text)), "bool") is False
+def test_a_statement_is_so_or_not_where_a_clause_says_it_outright(
+    text: str, claim: str, so: bool | None
+):
+    if so is None:
+        with pytest.raises(ModelError, match="No sentence says this in these words"):
+            carried_out("bool", claim, Source("n", text))
+    else:
+        assert decode(carried_out("bool", claim, Source("n", text)), "bool") is so
 
 
 @pytest.mark.parametrize(
     ("action", "told"), [("CHECK_TRUE", True), ("FIND_QUANTITY", True), ("FIND_EVENT", False)]
 )
 def test_a_bare_value_says_that_it_was_picked_by_words(action: str, told: bool):
-    plan = f'1. a = {action}(CTX, "boats sold") : Look'
+    plan = f'1. a = {action}(CTX, "Bo sold seven boats in 1,884") : Look'
     answer = pearl.run_sync(plan, STORY, model="offline")
     assert ("picked by words alone" in answer.notice) is told
 

@@ -42,6 +42,7 @@ from pearl.models.offline_planning import (
     write,
     write_shortest,
 )
+from pearl.models.offline_statements import denies, stated_truth
 from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CondenseActions,
@@ -71,6 +72,7 @@ NEEDED = (
 
 CODE = (
     *("models/offline.py", "models/offline_numbers.py", "models/offline_planning.py"),
+    "models/offline_statements.py",
     *("retrieval/terms.py", "lang/text.py", "lang/numbers.py", "lang/similarity.py"),
 )
 """What decides what the reader says: replies that other code gave are not taken from a store."""
@@ -134,32 +136,12 @@ HELD = 0.7
 _ORDERS = "find list check answer summarize describe identify explain state name topic event"
 """Words by which steps tell a reader what to do, and not what to look for."""
 
-_NEGATION = re.compile(
-    r"\b(?:not|no(?!\.\s*\d)|never|none|nobody|nothing|nor|neither|without|cannot|nicht|keine?[mnrs]?|nie"
-    r"|niemals|ohne|weder|pas|jamais|sans|aucune?"
-    r"|non|né|mai|nessun[oa]?|niente|nulla|nunca|jamás|tampoco|nadie|ningun[oa]?|ningún)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-
-
-_DOUBT = re.compile(
-    r"\b(?:if|unless|whether|only|den(?:y|ies|ied|ying)|doubt\w*|alleg\w+|claim(?:s|ed|ing)?"
-    r"|refus\w+|rumou?r\w*|suppos\w+|believ\w+|thought|hop(?:e[sd]?|ing)|fail(?:s|ed)?"
-    r"|plan(?:s|ned)? to|might|may|could|would|should|perhaps|maybe|possibly|almost"
-    r"|wenn|falls|sofern|ob|nur|leugnet\w*|bestreite[nt]|bestritt\w*|vielleicht|könnten?|würden?"
-    r"|sauf|seule?(?:ment|s)?|uniquement|ne|n(?=['’])|nia|nie(?:nt|r)?|peut-être|pourrait"
-    r"|solo|sólo|solamente|salvo|niega\w*|negó|quizás?|podría"
-    r"|se|qualora|soltanto|nega|negò|forse|potrebbe)\b|(?:^|[,;:] )s(?:i\b|['’])",
-    re.IGNORECASE,
-)
-"""Words that make a sentence a condition, a report, a doubt or an exception."""
-
 
 def carry_out(call: ExecuteStep) -> str:
     """The sentences that bear on the step, each on its own line after ``> ``.
 
-    For a truth value, a number or a list, the value stands on the first line; a number that no
-    sentence says is a `ModelError`. What the parts of a
+    For a truth value, a number or a list, the value stands on the first line; a number or a
+    truth value that no sentence says is a `ModelError`. What the parts of a
     document gave is read as a document itself. Of another step without the document all that can
     be said is its arguments.
     """
@@ -175,7 +157,7 @@ def carry_out(call: ExecuteStep) -> str:
         ]
         text = "\n".join(map(as_text, values))
         lines, below = text.splitlines(), ""
-        true = False
+        texts: list[str] = []
     else:
         read = index_sentences(call.document.text)
         # What is quoted is found in the document: only a table's tabs say which cell is empty.
@@ -184,17 +166,12 @@ def carry_out(call: ExecuteStep) -> str:
         lines = [texts[at] for at in best]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
-        # Whether a sentence states all that is to be checked, and none says the opposite.
-        claim = "\n".join(as_text(value) for _, value in call.arguments)
-        claimed = set(words(claim))
-        rests = [text for text, own in zip(texts, read.stems, strict=True) if claimed <= own]
-        stating = [text for text in rests if _states(text, claim)]
-        true = bool(claimed and stating) and not any(_denies(text, claim) for text in rests)
         text = text or NOTHING
     stated, note = set[str]().union(*map(words_asked, call.texts)), set(words(call.step.note))
     match call.action.returns:
         case "bool":
-            return f"{'yes' if true else 'no'}{below}"
+            claim = "\n".join(as_text(value) for _, value in call.arguments)
+            return f"{'yes' if stated_truth(texts, claim) else 'no'}{below}"
         case "number":
             counted = HOW_MANY.search(" ".join((call.action.doc, call.step.note, *call.texts)))
             number = (
@@ -210,26 +187,6 @@ def carry_out(call: ExecuteStep) -> str:
             return f"{json.dumps({'pairs': pairs}, ensure_ascii=False)}{below}"
         case _:
             return text
-
-
-def _states(sentence: str, claim: str) -> bool:
-    """Whether a sentence says something outright: it has its words in their order, asks nothing,
-    and has no word that makes it a condition, a report or an exception, but for those of it."""
-    doubts = {word.lower() for word in _DOUBT.findall(sentence)}
-    rest = iter(words(sentence))
-    # Of "14 teachers and 230 pupils", 230 teachers are not said.
-    in_order = all(word in rest for word in words(claim))
-    asks = "?" in sentence
-    return in_order and not asks and doubts <= {word.lower() for word in _DOUBT.findall(claim)}
-
-
-def _denies(sentence: str, claim: str) -> bool:
-    """Whether one of the two is negated and the other is not."""
-    if bool(_NEGATION.search(sentence)) is not bool(_NEGATION.search(claim)):
-        return True
-    first, second = set(words(sentence)), set(words(claim))
-    negated = {f"{prefix}{stem}" for prefix in ("un", "non") for stem in first ^ second}
-    return not negated.isdisjoint(first ^ second)
 
 
 def _findings(call: ExecuteStep) -> str | None:
@@ -316,7 +273,7 @@ def _is_stated(option: str, question: set[str], call: MapAnswer) -> bool:
     return max(shares, default=0) >= HELD * len(question) and all(
         _padded(option) in _padded(line)
         and not line.rstrip().endswith("?")
-        and not _denies(line, call.question)
+        and not denies(line, call.question)
         for line in best
     )
 
