@@ -183,7 +183,7 @@ class Option:
     """The option an answer was mapped to.
 
     Args:
-        letter: A for the first.
+        letter: A for the first; empty where none of them is any nearer than the others.
         text: the option's words.
         fits: False where the model said that none does, and was asked for the best.
     """
@@ -191,6 +191,9 @@ class Option:
     letter: str
     text: str
     fits: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.letter}. {self.text}" if self.letter else "none"
 
 
 _NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(?:none\b|no option\b)")
@@ -200,7 +203,7 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     """Ask which option answers a question, given an open answer.
 
     Where the model says that none fits, the journal is told ``option/none``, and the best is asked
-    for.
+    for. That may be none too.
 
     Raises:
         ModelError: the model gave no usable answer.
@@ -212,6 +215,8 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     if not fits:
         caller.journal.decide("option/none", True)
         reply = await caller(replace(call, best=True), "map/best")
+        if _NONE.match(reply.text):
+            return Option("", "", fits=False)
     chosen = read_option(reply.text, options)
     caller.journal.decide("option", letter(chosen) if chosen is not None else None)
     if chosen is None:
@@ -309,7 +314,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """In a notebook: the answer and what it rests on, and its plan below."""
-        chosen = f"{self.option.letter}. {self.option.text}" if self.option else ""
+        chosen = str(self.option or "")
         quotes = (
             f"<li>{escape(quote.text)} <small>{escape(quote.step)}"
             f"{'' if quote.span else ', not in the document'}</small></li>"
@@ -388,7 +393,7 @@ def is_guess(model: Model, values: Iterable[object], option: Option | None) -> b
     if not reads_by_words(model):
         return False
     bare = any(isinstance(value, int | float) for value in values)
-    return bare or (option is not None and not option.fits)
+    return bare or (option is not None and bool(option.letter) and not option.fits)
 
 
 def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:

@@ -743,17 +743,23 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
 
 
 @pytest.mark.parametrize(
-    ("method", "mark"), [("pearl", "no evidence, picked by words"), ("mcq", "picked by words")]
+    ("method", "option", "mark"),
+    [
+        ("pearl", "Ulm", "no evidence"),
+        ("pearl", "Tom wanted it", "picked by words"),
+        ("mcq", "Tom wanted it", "picked by words"),
+    ],
 )
 def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
-    method: str, mark: str
+    method: str, option: str, mark: str
 ):
-    asked = {"document": STORY, "question": "Who is it?", "options": ["Ulm", "Kiel"], "gold": "A"}
-    write({**asked, "id": "q"})
+    asked = "Who kept the lighthouse?" if option != "Ulm" else "Who is it?"
+    about = {"document": STORY, "question": asked, "options": [option, "Kiel"], "gold": "A"}
+    write({**about, "id": "q"})
     words = ("--data", "q.jsonl", "--methods", method, "--model", "offline")
     result = call("eval", "questions", *words)
     assert result.code == 0, result.err
-    assert "picked" in result.out
+    assert ("picked" in result.out) is (mark == "picked by words")
     assert call("runs", "show", "last", "--html", "p.html").code == 0
     page = Path("p.html").read_text(encoding="utf-8")
     counts = ", ".join(f"{remark}: 1" for remark in mark.split(", "))

@@ -132,12 +132,17 @@ class TestAsk:
             assert (result.out + result.err).count("PRL503") == 1, words
 
     def test_no_option_that_the_document_bears_out(self, story: str) -> None:
-        options = ["--option", "A red lorry.", "--option", "Zinc."]
-        result = call("ask", story, "What drives past the bakery?", *options)
+        options = ["--option", "The closed Fund.", "--option", "Zinc."]
+        result = call("ask", story, "Why did Mara leave the lighthouse?", *options)
         assert (
-            "\nOption\nWhat was found bears out none. The nearest:\nA. A red lorry.\n" in result.out
+            "\nOption\nWhat was found bears out none. The nearest:\nA. The closed Fund.\n"
+            in result.out
         )
         assert call("runs", "show", "last").out.count("option/none") == 1
+        options[1::2] = "Zinc.", "The document."
+        result = call("ask", story, "What drives past the bakery?", *options)
+        assert "\nOption\nWhat was found bears out none.\n\nEvidence" in result.out
+        assert "picked by words" not in result.err
 
     def test_either_of_the_two_from_standard_input(self, story: str) -> None:
         assert call("ask", "-", "Why does Mara leave?", "--json", stdin=STORY).json["evidence"]

@@ -239,9 +239,11 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         click.echo(on_screen(printable_lines(answer.words), whole))
     if answer.option:
         _title("Option")
-        chosen = f"{answer.option.letter}. {printable(answer.option.text)}"
-        unclear = "" if answer.option.fits else "What was found bears out none. The nearest:\n"
-        click.echo(f"{unclear}{chosen}")
+        if not answer.option.fits:
+            nearest = " The nearest:" if answer.option.letter else ""
+            click.echo(f"What was found bears out none.{nearest}")
+        if answer.option.letter:
+            click.echo(printable(str(answer.option)))
     quotes = list(answer.evidence)
     if passages_only:
         # Evidence stands in the order of the document; the answer has the best first.

@@ -240,8 +240,8 @@ def choose(call: MapAnswer) -> str:
 
     A word that several options share says little; one that only the question
     has says nothing. Where the question asks for what is not so, it is the
-    option that the answer bears out least. Ties go to the first option. None
-    fits but one whose whole text the answer holds, and no other's, in the
+    option that the answer bears out least. Ties go to the first option, but for one of all of
+    them, of which none is chosen. None fits but one whose whole text the answer holds, and no other's, in the
     sentence that has most words of the question (`_is_stated`).
     """
     question = set(words(call.question))
@@ -261,7 +261,8 @@ def choose(call: MapAnswer) -> str:
     chosen = scores.index(min(scores) if unlike else max(scores))
     held = [option for option in call.options if _padded(option) in _padded(call.answer)]
     told = held == [call.options[chosen]] and _is_stated(held[0], question, call)
-    return letter(chosen) if told or call.best else "none"
+    nearest = call.best and min(scores) < max(scores) and call.answer.strip() != NOTHING
+    return letter(chosen) if told or nearest else "none"
 
 
 def _is_stated(option: str, question: set[str], call: MapAnswer) -> bool:

@@ -128,7 +128,7 @@ class Item:
             return ""
         option = self.row.get("option")
         if isinstance(option, dict):
-            return f"{option.get('letter')}. {option.get('text')}"
+            return f"{option['letter']}. {option.get('text')}" if option.get("letter") else "none"
         for key, noun in (("actions", "action"), ("tries", "plan")):
             if isinstance(self.row.get(key), list):
                 return counted(len(self.row[key]), noun)

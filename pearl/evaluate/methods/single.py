@@ -106,7 +106,8 @@ async def _choice(reply: str, options: Sequence[str], question: str, caller: Cal
     if place is None:
         try:
             call = MapAnswer(question, reply, tuple(options))
-            place = options.index((await map_answer(call, caller)).text)
+            option = await map_answer(call, caller)
+            place = options.index(option.text) if option.letter else None
         except RunError:
             return None
     return place
