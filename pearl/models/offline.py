@@ -240,9 +240,9 @@ def choose(call: MapAnswer) -> str:
 
     A word that several options share says little; one that only the question
     has says nothing. Where the question asks for what is not so, it is the
-    option that the answer bears out least. Ties go to the first option, but for one of all of
-    them, of which none is chosen. None fits but one whose whole text the answer holds, and no other's, in the
-    sentence that has most words of the question (`_is_stated`).
+    option that the answer bears out least. Ties go to the first option; where all are
+    tied, none is chosen. None fits but one whose whole text the answer holds, and no other's, in
+    the sentence that has most words of the question (`_is_stated`).
     """
     question = set(words(call.question))
     options = [set(words(option)) - question for option in call.options]
