@@ -167,7 +167,7 @@ def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
     write(question("good"), question("bad"), question("fine"))
     result = batch("--json")
     assert result.code == 1
-    assert "1 question failed, and a.jsonl says why" in result.err
+    assert "1 question failed, and a.jsonl says why: Step " in result.err
     assert "To try it again: pearl batch q.jsonl -o a.jsonl --json" in result.err
     row = answers()["bad"]
     assert row["status"] == "failed"

@@ -112,7 +112,8 @@ def complain(progress: JobProgress, where: str, noun: str = "question") -> None:
     failed = progress.failed.total()
     if failed:
         click.echo(
-            f"pearl: {counted(failed, noun)} failed, and {where} says why. "
+            f"pearl: {counted(failed, noun)} failed, and {where} says why"
+            f"{'' if failed == 1 else '; the first'}: {printable(progress.first_failure)} "
             f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}",
             err=True,
         )

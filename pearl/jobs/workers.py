@@ -41,6 +41,7 @@ class JobProgress:
         before: tasks that an earlier go brought to an end.
         done: rows with an answer, those of earlier goes among them.
         failed: rows without one, by reason.
+        first_failure: why the first of them has none, in a line.
         running: tasks under way.
         right: answers that are the gold ones.
         judged: questions whose right answer is known.
@@ -59,6 +60,7 @@ class JobProgress:
     before: int = 0
     done: int = 0
     failed: Counter[str] = field(default_factory=Counter)
+    first_failure: str = ""
     running: int = 0
     right: int = 0
     judged: int = 0
@@ -107,6 +109,7 @@ class JobProgress:
             self.done += 1
         else:
             self.failed[row["error"]["reason"]] += 1
+            self.first_failure = self.first_failure or row["error"]["message"]
         self.fallbacks += row.get("fallback") is True
         self.ungrounded += row.get("grounded") is False
         self.guessed += row.get("guessed") is True
