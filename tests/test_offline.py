@@ -459,6 +459,12 @@ def test_an_option_that_the_best_sentence_alone_does_not_hold_is_a_guess(text: s
     assert ("picked by words alone" in answer.notice) is guess
 
 
+def test_what_answers_a_question_of_the_document_is_quoted_before_it():
+    text = "CHAIR: Who approved the crane?\nOLSEN: It was the director.\nCHAIR: So be it.\n"
+    first, second = ask(text, "Who approved the crane?").text.splitlines()[:2]
+    assert (first, second) == ("OLSEN: It was the director.", "CHAIR: Who approved the crane?")
+
+
 def test_a_passage_of_a_transcript_is_shown_with_who_speaks():
     said = "I was told that the limit was suspended."
     text = f"[09:05] BO: Eleven knots. {said}\n[09:06] CHAIR: Who told you of the limit?\n{said}\n"
@@ -591,6 +597,7 @@ def test_a_number_that_can_be_read_in_two_ways_is_none(text: str, number: str):
         ("Which zebras sell boats?", ("zebras",)),
         ("Wie viele boats? Warum Zebras?", ("Zebras",)),
         ("Pourquoi sell boats?", ()),
+        ("What boats did each other son sell again before?", ()),
         ("Lesquels sell boats? Qu'est-ce que Zebras?", ("Zebras",)),
         ("Dov'è Zebras? Perchè sell boats? Qual boats?", ("Zebras",)),
         ("Wieviele boats? Wohin Zebras? Weshalb sell boats?", ("Zebras",)),

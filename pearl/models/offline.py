@@ -224,6 +224,11 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         score * REPEATED if text in quoted else score
         for score, text in zip(read.scores(query), texts, strict=True)
     ]
+    # What is asked in the document is answered behind it, as in an interview.
+    for at, text in enumerate(texts[:-1]):
+        if text.endswith("?"):
+            scores[at + 1] = max(scores[at + 1], scores[at])
+            scores[at] *= REPEATED
     first: dict[str, int] = {}
     for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at)):
         if scores[at] > 0:

@@ -351,8 +351,8 @@ def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     """The content words of a question, as they stand there, that no passage has."""
     held = {stem for passage in passages for stem in words(passage)}
     left = _CONTENT.findall(_ASKING.sub("", question))
-    asked = (word for word in left if not held.issuperset(words(word)))
-    return tuple(dict.fromkeys(asked))
+    asked = (word for word in left if word.casefold() not in STOP)
+    return tuple(dict.fromkeys(word for word in asked if not held.issuperset(words(word))))
 
 
 def stems(plain: Sequence[str]) -> list[str]:
