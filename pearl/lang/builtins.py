@@ -243,8 +243,10 @@ def parts(args: Sequence[Given]) -> Value:
 
 
 def groups(args: Sequence[Given]) -> Value:
-    """Neighbouring pairs, or items of a list, together in so many groups, as pairs of such."""
-    given = args[0].value
+    """Neighbouring pairs, items of a list, or lines of a text, together in so many groups, as pairs
+    of such."""
+    value = args[0].value
+    given: Value = [*value.splitlines()] if isinstance(value, str) else value
     whole = given if isinstance(given, list) else _pairs(given, "GROUPS").items
     number = min(_number(args[1].value, "GROUPS"), len(whole))
     ends = [round(at * len(whole) / number) for at in range(number + 1)] if number else []
@@ -289,7 +291,7 @@ _TAKES: Mapping[str, tuple[tuple[Type, ...], ...]] = MappingProxyType(
         "count": (("list", "pairs"),),
         "item": (("list", "text"), ("number", "text")),
         "parts": (("number",),),
-        "groups": (("list", "pairs"), ("number",)),
+        "groups": (("list", "pairs", "text"), ("number",)),
     }
 )
 

@@ -89,13 +89,13 @@ def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()
 
 
 def condense(plan: ast.Plan, name: str, groups: Sequence[int], start: int) -> ast.Plan:
-    """The plan with a long list or pairs condensed for the steps that take it whole.
+    """The plan with a long output condensed for the steps that take it whole.
 
     Args:
         plan: a sound plan.
-        name: the step that gives the list or pairs.
-        groups: into how many groups its items are put, each made one report by a model, and into
-            how many these again, and so on.
+        name: the step that gives it.
+        groups: into how many groups its items or lines are put, each made one report by a model,
+            and into how many these again, and so on.
         start: the number of steps that stay as they are.
     """
     split = _Split(plan, Library((), {}).with_declared(plan.declares), 1, ())

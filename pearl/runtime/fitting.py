@@ -328,7 +328,7 @@ def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
 def condense_long(
     plan: Plan, start: int, step: Step, values: Mapping[str, Value], context: Context
 ) -> tuple[Plan, Decision] | None:
-    """Have lists and pairs condensed that made a step's prompt too long.
+    """Have outputs of many items or lines condensed that made a step's prompt too long.
 
     Args:
         plan: the plan as it was before parts were planned.
@@ -354,14 +354,18 @@ def condense_long(
     for name in dict.fromkeys(ref.name for ref in step_refs(step) if not ref.maps):
         value = values.get(name)
         known = name in {own.name for own in plan.steps} and name not in made
-        if not known or not isinstance(value, list | Pairs):
+        # A step that reads the document has it cut into smaller parts beside a long text.
+        reads = any(ref.name == DOCUMENT for ref in step_refs(step))
+        if not known or not isinstance(value, list | Pairs if reads else str | list | Pairs):
             continue
         if context.count(as_text(value)) <= _allowed(context) or room < 2 * report:
             continue
-        items = len(value if isinstance(value, list) else value.items)
-        groups = [
-            next((at for at in range(1, items) if _groups_fit(value, at, room, context)), items)
-        ]
+        parts = value.items if isinstance(value, Pairs) else value
+        items = len(parts.splitlines() if isinstance(parts, str) else parts)
+        fitting = (at for at in range(1, items + 1) if _groups_fit(value, at, room, context))
+        groups = [next(fitting, 0)]
+        if not groups[0]:
+            continue
         while groups[-1] * report > _allowed(context) and groups[-1] > 1:
             groups.append(ceil(groups[-1] / (room // report)))
         condensed = condense(plan, name, groups, start)
@@ -371,7 +375,7 @@ def condense_long(
 
 
 def _groups_fit(value: Value, number: int, room: int, context: Context) -> bool:
-    """Whether each of so many groups of a list or pairs is small enough for a prompt."""
+    """Whether each of so many groups of an output is small enough for a prompt."""
     grouped = group_items([Given(Literal(""), value), Given(Literal(number), number)])
     assert isinstance(grouped, Pairs)
     return all(context.count(as_text(group)) <= room for _, group in grouped.items)
