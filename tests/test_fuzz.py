@@ -6,6 +6,7 @@
 import random
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,17 @@ def test_a_fix_that_mends_one_line_breaks_no_other():
 def test_a_mark_behind_noqa_ends_no_words():
     for note in ("Find # noqa: PRL202, PRL4**", "Find it*`", "Find it** # noqa"):
         assert list(problems(f"1. a = FIND_INTENT(CTX, x) : {note}", load_library())) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '1. a = FIND_INTENT(CTX, "x") : Find a b = FIND_ELEMENT\xa0(CTX, "y") : what',
+        "New actions:\n- FIND_LAw actions:\n- FIND_LAw actions:\n- FIND_LAST(CTX, X) : Find it\n",
+    ],
+)
+def test_what_cannot_be_read_is_so_however_it_is_printed(text: str):
+    assert list(problems(text, load_library())) == []
 
 
 def test_recorded_plans_are_mutated(shared: Path):

@@ -49,6 +49,7 @@ def format_plan(source: Source) -> str:
     parsed = parse(source)
     if parsed.aside and not parsed.has_plan:
         raise InputError(f"{source.name}: no line of it is a step of a plan: it stays as it is.")
+    _refuse_broken(parsed.broken, source)
     text = source.text
     for part in reversed(parsed.aside):
         text = text[: part.span.start] + comment_out(source.text, part.span) + text[part.span.end :]

@@ -202,7 +202,8 @@ def _step_in_note(text: str, step: ast.Step) -> Span | None:
     # Past the action's name the first mark is the call's own parenthesis.
     close = call_end(text, step.action_span.end, step.span.end)
     match = INSIDE.search(text, close, step.span.end)
-    return Span(*match.span("name")) if match else None
+    # A note has plain spaces for all white space, and is printed so.
+    return Span(*match.span("name")) if match else Span(close, step.span.end)
 
 
 def _number_repeated(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
