@@ -387,7 +387,9 @@ class TestFix:
         (tmp_path / "f.plan").write_text(self.TEXT.replace("find_reason(ctx", "FIND_REASON(CTX"))
         result = call("lint", "f.plan", "--diff")
         assert (result.code, result.out) == (0, "")
-        assert result.err == "No fix would change anything.\n"
+        assert result.err == (
+            "No safe fix would change anything; --unsafe-fixes applies those that guess, too.\n"
+        )
         assert "leave out" in one_line(call("lint", "f.plan", "--diff", "--format", "json"), 2)
 
     def test_unsafe_fixes_need_their_own_word(self, tmp_path: Path) -> None:

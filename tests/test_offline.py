@@ -459,6 +459,19 @@ def test_an_option_that_the_best_sentence_alone_does_not_hold_is_a_guess(text: s
     assert ("picked by words alone" in answer.notice) is guess
 
 
+@pytest.mark.parametrize(
+    ("text", "question", "first"),
+    [
+        ("The board met on a Monday. Present were seven.", "Which seven were present?",
+         "Present were seven."),
+        ("Mix well, and wait.\n\n| Reagent | Volume |\n|---|---|\n| Buffer | 2 ml |\n"
+         "| Ethanol | 4 ml |\n", "How much ethanol?", "| Ethanol | 4 ml |"),
+    ],
+)  # fmt: skip
+def test_a_short_sentence_and_a_row_of_a_table_are_quoted(text: str, question: str, first: str):
+    assert ask(text, question).text.splitlines()[0] == first
+
+
 def test_what_answers_a_question_of_the_document_is_quoted_before_it():
     text = "CHAIR: Who approved the crane?\nOLSEN: It was the director.\nCHAIR: So be it.\n"
     first, second = ask(text, "Who approved the crane?").text.splitlines()[:2]

@@ -81,7 +81,9 @@ def lint_command(
             diff = "".join(_diff(before.source, after.source.text) for before, after in fixed)
             _show_diff(diff)
             if not diff:
-                click.echo("No fix would change anything.", err=True)
+                more = "" if unsafe else " safe"
+                others = "" if unsafe else "; --unsafe-fixes applies those that guess, too"
+                click.echo(f"No{more} fix would change anything{others}.", err=True)
             warn(*map(str, problems))
             raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
         inputs = (_write_fixed(before, after) for before, after in fixed)

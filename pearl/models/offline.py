@@ -234,9 +234,16 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         if scores[at] > 0:
             first.setdefault(texts[at], at)
     best = list(first.values())
-    # A few words answer little, but a table's row is whole, as is what stands behind a colon; or a
-    # document may hold nothing longer.
-    whole = [at for at in best if len(texts[at].split()) >= WHOLE or _PAIR.search(texts[at])]
+    # A few words answer little, but where they are those asked for; a table's row is whole, as is
+    # what stands behind a colon; or a document may hold nothing longer.
+    asked = set(words("\n".join(call.texts)))
+    whole = [
+        at
+        for at in best
+        if len(texts[at].split()) >= WHOLE
+        or _PAIR.search(texts[at])
+        or len(asked & read.stems[at]) > 1
+    ]
     return (whole or best)[:QUOTES]
 
 

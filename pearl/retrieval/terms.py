@@ -141,7 +141,11 @@ CLAUSE_NAME = (
 )
 """What stands before a clause's number, in English, German, French, Spanish and Italian."""
 
-_PARAGRAPH = re.compile(rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{CLAUSE}))")
+_PARAGRAPH = re.compile(
+    rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{CLAUSE}))"
+    # A table's row in Markdown, past the line below its head.
+    r"|\n(?:[^\S\n]*\|[-:| ]+\n)?(?=[^\S\n]*\|)"
+)
 _HEADING = re.compile(
     r"[^\S\n]*+(?:#{1,6}[^\S\n][^\n]*+|[^\n\t]{0,59}[^\n\s.!?,;:…\"”’)—-])[^\S\n]*\n"
     r"(?=\s*[\"“‘(]?[^\W_])"
@@ -334,6 +338,7 @@ _ASKING = re.compile(
     r"|ils?|une?|et|est|sont"
     r"|chi|che|cosa|quando|dove|quant[oaie]|perch[éè]|qual[ei]?|come"
     r"|(?:com|cos|dov|quand|quant)['’](?:è|era)"
+    r"|quem|onde|quant[oa]s|quais|porqu[eê]|por que|hoeveel|waarom|wanneer|waar|welke"
     r"|quién(?:es)?|qué|cuándo|dónde|cuánt[oa]s?|cuál(?:es)?|cómo)\b"
     r"|\b(?:article|chapter|clause|page|paragraph|section)s?(?= \d)",
     re.IGNORECASE,
