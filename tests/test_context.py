@@ -438,6 +438,21 @@ def test_what_many_items_gave_is_condensed_where_it_is_too_long(last: str, polic
     replays(journal, finished.text)
 
 
+def test_reports_that_come_out_longer_than_was_asked_for_are_not_condensed_again():
+    plan = """\
+New actions:
+- RATE(X, Y) : Say what X and Y come to.
+
+1. a = FIND_CHARACTER(CTX, "x") : one
+2. c = FIND_CHARACTER(CTX, "y") : two
+3. b = RATE(a, c) : three
+"""
+    model = Scripted(lambda _: "word word\n" * 240)
+    with pytest.raises(RunError, match="Step b has no output: Its prompt has"):
+        run(plan, window(1000, "retrieve"), ask=model)
+    assert len(model.asked) == 4
+
+
 def test_a_step_whose_arguments_turn_out_longer_than_was_allowed_for_reads_parts():
     plan = """\
 1. a = FIND_CHARACTER(CTX, "x") : one

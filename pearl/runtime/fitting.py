@@ -348,8 +348,9 @@ def condense_long(
     room = context.room - size_without_document(call, context) - _WRAPPED
     report = context.free + _WRAPPED
     # What was condensed once and is still too long is not condensed again.
-    grouped = [own.args[0] for own in plan.steps if own.action == "GROUPS"]
-    made = {arg.name for arg in grouped if isinstance(arg, Ref)}
+    groupings = {own.name: own.args[0] for own in plan.steps if own.action == "GROUPS"}
+    made = {arg.name for arg in groupings.values() if isinstance(arg, Ref)}
+    made |= {own.name for own in plan.steps if any(ref.name in groupings for ref in step_refs(own))}
     decision: Decision = {}
     for name in dict.fromkeys(ref.name for ref in step_refs(step) if not ref.maps):
         value = values.get(name)
