@@ -192,7 +192,14 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
     for _ in range(_PASSES if len(cases) >= ENOUGH else 0):
         times = Counter(chosen.values())
         often = [moves for moves, seen in times.items() if seen >= _SUPPORT]
-        found = [*_foretold(forms, chosen, ways), *_transferred(often, ways)]
+        unknown = [case for case, those in ways.items() if not those]
+        possible = Counter(itertools.chain.from_iterable(ways.values()))
+        shared = [moves for moves, seen in possible.items() if seen >= _SUPPORT]
+        found = [
+            *_foretold(forms, chosen, ways),
+            *_transferred([*dict.fromkeys((*often, *shared))], ways),
+            *_joined(often, unknown),
+        ]
         new = [(case, moves) for case, moves in found if moves not in ways[case]]
         report(f"{len(new)} programs more, by what was chosen for other questions")
         if not new:
@@ -396,10 +403,14 @@ def _transferred(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tupl
 
     In its words, hops are asked in forms with as many blanks that say more of them.
     """
+    entities = {way: _entities(way) for way in known}
     for case in cases:
         words = {*words_of(case.pattern)}
         said = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
+        all_of_them = set(range(1, len(case.entities) + 1))
         for way in known:
+            if entities[way] != all_of_them:
+                continue
             begun: list[tuple[Moves, tuple[Value, ...]]] = [((), ())]
             for move in way:
                 own, blanks = said.get(move.form, 0), move.form.blanks
@@ -413,6 +424,36 @@ def _transferred(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tupl
             for moves, answers in begun:
                 if _equal(answers[-1], case.answer):
                     yield case, _general(moves, (case,))
+
+
+def _joined(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
+    """Known programs of one entity, for two of a question's, with a hop of both their answers."""
+    single = [way for way in known if _entities(way) == {1}]
+    for case in cases:
+        given: dict[tuple[int, str], tuple[Value, list[Moves]]] = {}
+        for way, at in itertools.product(single, range(1, len(case.entities) + 1)):
+            about = tuple(
+                replace(move, arguments=tuple(at if one == 1 else one for one in move.arguments))
+                for move in way
+            )
+            if (value := run_moves(about, case)) is not None:
+                given.setdefault((at, str(value)), (value, []))[1].append(about)
+        hops = [
+            Move(Mode.PLAIN, (), form, (-2, -1)) for form in case.agents.forms if form.blanks == 2
+        ]
+        for (one, first), (other, second) in itertools.permutations(given.items(), 2):
+            for hop in hops if one[0] != other[0] else ():
+                answer = run_move(hop, (first[0], second[0]), case)
+                if answer is not None and _equal(answer, case.answer):
+                    for left, right in itertools.product(first[1], second[1]):
+                        last = replace(hop, arguments=(-1 - len(right), -1))
+                        yield case, _general((*left, *right, last), (case,))
+
+
+def _entities(moves: Moves) -> set[int]:
+    """The entities of a question that a program asks about, by their numbers."""
+    asked = itertools.chain.from_iterable(move.arguments for move in moves)
+    return {one for one in asked if isinstance(one, int) and one > 0}
 
 
 def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:

@@ -196,6 +196,8 @@ class LogisticScorer:
             # Ending costs the hops that the words tell of, and that were not asked.
             missed = [chance for place, chance in chances.items() if place not in path.places]
             cost = sum(_excess(1 - chance) for chance in missed)
+            unasked = set(range(1, path.entities + 1)).difference(*path.rests)
+            cost += self._unasked_cost * len(unasked)
             end = cost - math.log(self._follows(path.moves, _END))
             candidates.append(Candidate(-end, None))
         return sorted(candidates, key=lambda candidate: (-candidate.score, str(candidate.hop)))
@@ -242,6 +244,20 @@ class LogisticScorer:
         counted = (self._successors.get(before), self._successors.get(before[1:]))
         of_two, of_one = (times[shape] / times.total() if times else 0.0 for times in counted)
         return max(0.8 * of_two + 0.2 * of_one, _UNSEEN)
+
+    @cached_property
+    def _unasked_cost(self) -> float:
+        """What it costs to end without asking of an entity: how rarely that was learned."""
+        asked, entities = 0, 0
+        for pattern in self.model.patterns:
+            number = len(HOLE.findall(pattern.question))
+            for strategy in pattern.strategies:
+                path = _Path(number)
+                for move in strategy.moves:
+                    path = path.after(move)
+                asked += strategy.count * len(frozenset().union(*path.rests))
+                entities += strategy.count * number
+        return -math.log(max(1 - asked / entities, _UNSEEN)) if entities else 0.0
 
     @cached_property
     def _successors(self) -> dict[tuple[_Shape, ...], Counter[_Shape]]:
