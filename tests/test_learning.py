@@ -24,6 +24,7 @@ from pearl.commaqa.choice import chosen_programs
 from pearl.commaqa.decomposition import Hop, parse_hops
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.learning import _joined as joined
 from pearl.commaqa.logistic import features_of, parts_of
 from pearl.commaqa.model import (
     Form,
@@ -39,7 +40,15 @@ from pearl.commaqa.model import (
     with_holes,
     write_model,
 )
-from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, levels_of
+from pearl.commaqa.programs import (
+    Bank,
+    CachingAgents,
+    Case,
+    Refusals,
+    Term,
+    levels_of,
+    run_moves,
+)
 from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, greedy
@@ -326,6 +335,24 @@ def test_what_one_question_alone_is_searched_for_is_in_a_row():
     levels = itertools.islice(levels_of(Bank(growers(1, "40"), {}, 1), new_only=False), 3)
     for term in itertools.chain(*levels):
         assert sum(one.form is not None for one in term.arguments) < 2
+
+
+def test_a_question_about_two_things_is_explained_by_what_is_known_of_one():
+    worlds = made("numeric", "compgen", "train", 11, 60)
+    patterns = [one for one in learn_from_gold(worlds).model.patterns if "{2}" not in one.question]
+    known = {way.moves: None for one in patterns for way in one.strategies}
+    explained = []
+    for world in worlds:
+        agents = CachingAgents(Agents(world))
+        valid = frozenset().union(*world.entities.values())
+        for question in world.questions:
+            text, entities = with_holes(question.text, known_entities(question.text, valid))
+            if "the best of" in text:
+                case = Case(text, entities, question.answer, agents)
+                explained.append({run_moves(way, case) for _, way in joined([*known], [case])})
+                assert explained[-1] <= {question.answer}
+    assert len(explained) > 4
+    assert all(explained)
 
 
 @pytest.mark.parametrize(("name", "few"), [("throws", True), ("movies", False)])
