@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,20 @@ def adding(more: object) -> Callable[[float], float]:
     return lambda x: x + more  # type: ignore[operator,no-any-return]
 
 
+def pair() -> tuple[Callable[[float], float], ...]:
+    return (lambda x: x + 1), (lambda x: x + 2)
+
+
+class Scaled:
+    """A metric with a field."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def score(self, question: str, gold: str, answer: str) -> float:
+        return self.by
+
+
 @pytest.mark.parametrize(
     "texts",
     [
@@ -239,13 +254,23 @@ def adding(more: object) -> Callable[[float], float]:
         ),
         ("made = adding(1)", "made = adding(2)"),
         ("made = adding(adding(1))", "made = adding(made)"),
+        ("made = adding([1])", "made = adding([2])"),
+        ("made = partial(round, 1)", "made = partial(round, 2)"),
+        ("made = partial(round, 1)", "made = partial(abs, 1)"),
+        ("def made(x, y=1): return y", "def made(x, y=2): return y"),
+        ("y = 1\ndef made(x): return y", "y = 2\ndef made(x): return y"),
+        ("made = Scaled(1)", "made = Scaled(2)"),
+        ("made = Scaled(1).score", "made = Scaled(2).score"),
+        ("made = pair()[0]", "made = pair()[1]"),
+        ("def made(x): return made(x)", "def made(x): return made(x + 1)"),
     ],
 )
 def test_what_was_typed_at_a_prompt_is_told_apart(texts: tuple[str, str]):
     """Where a function has no text, and where functions of one text add different numbers."""
 
     def typed(text: str) -> str:
-        given: dict[str, Any] = {"adding": adding, "made": str}
+        given: dict[str, Any] = {"adding": adding, "made": str, "partial": partial, "pair": pair}
+        given["Scaled"] = Scaled
         exec(text, given)
         return source_digest(given["made"])
 

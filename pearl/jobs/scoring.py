@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
@@ -99,12 +100,13 @@ class OwnMetric:
         """As `Scorer` has it."""
         words = (option_words(text, options) for text in (gold, answer))
         try:
-            score = float(await call(self.function, question, *words))
+            given = await call(self.function, question, *words)
         except Exception as error:
             message = f"The metric {self.name} failed: {failure_text(error)}"
             raise ModelError("metric", message) from error
+        score = float(given) if isinstance(given, Real) else -1.0
         if not 0 <= score <= 1:
-            message = f"The metric {self.name} gave {score:g}: let it give 0 to 1."
+            message = f"The metric {self.name} gave {str(given)[:80]}: let it give 0 to 1."
             raise ModelError("metric", message)
         return score
 

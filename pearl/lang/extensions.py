@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import lru_cache
-from types import CellType, CodeType
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.source import InputError
@@ -64,37 +64,75 @@ def _offered(group: Group, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
 
 
 def source_digest(code: object) -> str:
-    """The hash of a function's or a class's text, and of what the functions around it gave it; of
-    what has no text, as it was typed at a prompt, that of its code.
+    """The hash of a function's or a class's text, and of what it was given: by functions around it,
+    as defaults, as an object's fields, or as a module's plain data. Of what has no text, as it was
+    typed at a prompt, that of its code.
 
     Another text is another function: what was kept of the one says nothing of the other.
     """
-    import inspect
-
     from pearl.lang.values import digest
 
-    cells = getattr(code, "__closure__", None) or ()
-    held = [_compiled(cell.cell_contents) for cell in cells if cell != CellType()]
-    try:
-        return digest([inspect.getsource(code), held])  # type: ignore[arg-type]
-    except (OSError, TypeError):
-        return digest([_compiled(code), held])
+    return digest(_told(code, ()))
 
 
-def _compiled(code: object) -> Any:  # noqa: ANN401 - JSON
-    """What code does, or a value is, in every process alike; of a class, what its functions do."""
-    code = getattr(code, "__func__", getattr(code, "fget", code))
-    code = getattr(code, "__code__", code)
-    match code:
+_DEEPEST = 8
+"""Values within values that tell functions apart."""
+
+_PLAIN = (str, bytes, int, float, list, tuple, dict, set, frozenset)
+
+
+def _told(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
+    """What a value is, or what code does, in every process alike."""
+    if id(value) in around or len(around) > _DEEPEST:
+        return "around"
+    within = (*around, id(value))
+    match value:
+        case None | str() | bytes() | int() | float():
+            return repr(value)
+        case list() | tuple():
+            return [_told(item, within) for item in value]
+        case set() | frozenset():
+            return sorted(str(_told(item, within)) for item in value)
+        case dict():
+            return [[repr(key), _told(item, within)] for key, item in value.items()]
+        case ModuleType():
+            return value.__name__
+        case BuiltinFunctionType():
+            return [_told(value.__self__, within), value.__name__]
+        case partial():
+            return [_told(one, within) for one in (value.func, value.args, value.keywords)]
+        case MethodType():
+            return [_told(value.__func__, within), _told(value.__self__, within)]
+        case FunctionType():
+            cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
+            data = {name: value.__globals__.get(name) for name in value.__code__.co_names}
+            used = {name: one for name, one in data.items() if isinstance(one, _PLAIN)}
+            given = [cells, value.__defaults__, value.__kwdefaults__, used]
+            # Several of these stand in one line.
+            text = None if value.__name__ == "<lambda>" else _text(value)
+            return [text or _told(value.__code__, within), *(_told(one, within) for one in given)]
         case type():
-            return [[name, _compiled(value)] for name, value in sorted(vars(code).items())]
+            own = sorted((name, one) for name, one in vars(value).items() if name != "__dict__")
+            return _text(value) or [[name, _told(one, within)] for name, one in own]
         case CodeType():
-            return [code.co_code.hex(), code.co_names, [_compiled(part) for part in code.co_consts]]
-        case tuple():
-            return [_compiled(item) for item in code]
-        case frozenset():
-            return sorted(map(repr, code))
-        case str() | bytes() | int() | float():
-            return repr(code)
+            consts = [_told(one, within) for one in value.co_consts]
+            return [value.co_code.hex(), value.co_names, consts]
+        case _ if wrapped := getattr(value, "fget", getattr(value, "__wrapped__", None)):
+            return _told(wrapped, within)
     # The representation of others may hold a place in memory.
-    return type(code).__name__
+    fields = getattr(value, "__dict__", {})
+    return [
+        type(value).__name__,
+        _told(type(value), within) if fields else "",
+        _told(fields, within),
+    ]
+
+
+def _text(code: Any) -> str | None:  # noqa: ANN401 - a function or a class
+    """The text of code; None where it has none."""
+    import inspect
+
+    try:
+        return inspect.getsource(code)
+    except (OSError, TypeError):
+        return None
