@@ -147,6 +147,21 @@ class TestHolm:
 
 
 class TestPlans:
+    def test_what_pearl_adds_to_read_parts_is_no_step_and_no_action_of_the_plan(self):
+        text = """\
+New actions:
+- MERGE_FIND_EVENT(FINDINGS, X) : Merge FINDINGS on X.
+- RATE(X) : Rate X.
+
+1. parts = PARTS(CTX, 3) : Cut
+2. a_parts = FIND_EVENT(each parts, "x") : one
+3. a = MERGE_FIND_EVENT(a_parts, "x") : one
+4. b = RATE(a) : two
+"""
+        found = plan_statistics([text])
+        assert (found["steps"], found["invented"]) == (2, {"RATE": 1})
+        assert found["actions"] == {"FIND_EVENT": 1, "RATE": 1}
+
     def test_gpt4s_plans_agree_with_a_count_on_the_raw_text(self, shared: Path):
         file = shared / "pearl_gpt4" / "train.ctx_eval_long.jsonl"
         texts = [json.loads(line)["plan"] for line in file.read_text("utf-8").splitlines()]

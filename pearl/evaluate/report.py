@@ -32,9 +32,12 @@ from pearl.evaluate.accuracy import (
 from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table, found_table
+from pearl.lang.ast import Plan
+from pearl.lang.library import builtins
 from pearl.lang.parser import parse
 from pearl.lang.text import counted
 from pearl.models.base import Usage
+from pearl.passes.split_context import FINDINGS
 from pearl.report.document import (
     NONE,
     Block,
@@ -294,7 +297,7 @@ MOST_USED = 10
 
 
 def plan_statistics(texts: Iterable[str]) -> Row:
-    """Plans in figures, as models or Pearl wrote them.
+    """Plans in figures, without what Pearl itself adds to read a long document in parts.
 
     Returns:
         ``plans`` with at least one step, and texts without any (``unreadable``); ``steps`` and
@@ -302,7 +305,7 @@ def plan_statistics(texts: Iterable[str]) -> Row:
         library lacks; ``invented``, in how many plans each is declared; ``actions``, how many steps
         call each, the most used first and equally used ones by name.
     """
-    parsed = [parse(text).plan for text in texts]
+    parsed = [_as_written(parse(text).plan) for text in texts]
     plans = [plan for plan in parsed if plan.steps]
     called = [Counter(step.action for step in plan.steps) for plan in plans]
     declared = [{action.name for action in plan.declares} for plan in plans]
@@ -316,6 +319,17 @@ def plan_statistics(texts: Iterable[str]) -> Row:
         "invented": _by_count(name for names in declared for name in names),
         "actions": _by_count(name for counts in called for name in counts.elements()),
     }
+
+
+def _as_written(plan: Plan) -> Plan:
+    """A plan without the steps and the actions that put parts together."""
+    own = {name for name, action in builtins().items() if "unlisted" in action.traits}
+    own |= {one.name for one in plan.declares if any(p.name == FINDINGS for p in one.params)}
+    return replace(
+        plan,
+        steps=tuple(step for step in plan.steps if step.action not in own),
+        declares=tuple(action for action in plan.declares if action.name not in own),
+    )
 
 
 def _by_count(names: Iterable[str]) -> dict[str, int]:
