@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +39,27 @@ def keep_picture(name: str, picture: bytes) -> None:
 # More examples have not found anything here; what draws few does so by its own settings.
 settings.register_profile("suite", max_examples=50, deadline=None)
 settings.load_profile("suite")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Begin to import the tests elsewhere in each worker.
+
+    In a fresh clone they are compiled as they are imported; nobody compiles what another has.
+    """
+    worker, folder = os.environ.get("PYTEST_XDIST_WORKER"), Path(__file__).parent
+    if worker and [Path(one).resolve() for one in session.config.args] == [folder]:
+        names = sorted(one.stem for one in folder.glob("test_*.py"))
+        first = len(names) * int(worker[2:]) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        for name in names[first:] + names[:first]:
+            # What is wrong with it, or lets it be skipped, is told where it is collected.
+            with suppress(Exception, pytest.skip.Exception):
+                import_module(name)
+
+
+def pytest_collection_finish() -> None:
+    """Spare what stays for good the search for what is garbage: it is most of what there is."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
