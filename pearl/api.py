@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, wraps
@@ -29,7 +29,7 @@ from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import NAMED, InputError, LinesError, Source
+from pearl.lang.source import NAMED, InputError, LinesError, Source, check_numbers
 from pearl.lang.text import counted
 from pearl.lint.checker import DEFAULT, Selection, library_findings
 from pearl.lint.checker import check as _check
@@ -39,7 +39,7 @@ from pearl.models.constraints import Mode
 from pearl.models.routing import choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
-from pearl.runtime.context import Context
+from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
@@ -133,6 +133,7 @@ async def write_plan(
         ModelError: the model gave no usable answer.
     """
     question = _question(question)
+    check_numbers(shown=shown)
     model = as_model(model)
     prepared = prepare("pearl", planner_of(model).name, as_library(library), demonstrations)
     write = narrowed(WritePlan(question, prepared.library, prepared.demonstrations), shown)
@@ -156,7 +157,7 @@ async def ask(
     library: Actions = None,
     demonstrations: Sequence[Demonstration] | str | None = None,
     model: Model | str | None = None,
-    context: Context | None = None,
+    context: Context | Policy | None = None,
     store: str | Path | None = None,
     cache: bool = True,
     watch: Watch | None = None,
@@ -180,8 +181,8 @@ async def ask(
             that the library can run.
         model: who plans and reads, or what `choose_model` takes; by default what the
             environment says. `Models` for several.
-        context: how much fits a prompt, and what to do with a longer document;
-            by default `context_for` the model.
+        context: how much fits a prompt, and what to do with a longer document, or the name of
+            the latter (a `Context`'s policy); by default `context_for` the model.
         store, cache, watch, began, constrain: as `write_plan` takes them; single steps and JSON
             replies are constrained as plans are.
         strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``, one that
@@ -210,9 +211,10 @@ async def ask(
     head = heading(question, source, prepared.library, model, prepared.demonstrated)
     name = prepared.spec.name
     head |= {"strategy": name} if name != "pearl" else {}
-    context = context or context_for(model)
+    fitting = as_context(context, model)
+    check_numbers(examples=examples)
     opened = open_session(
-        model, head, "ask", store, context=context, cache=cache, began=began, constrain=constrain
+        model, head, "ask", store, context=fitting, cache=cache, began=began, constrain=constrain
     )
     async with open_tools(chosen) as toolbox, opened as session:
         cached = cached_tools(toolbox, session, question) if toolbox else None
@@ -227,7 +229,7 @@ async def run(
     options: Sequence[str] = (),
     library: Actions = None,
     model: Model | str | None = None,
-    context: Context | None = None,
+    context: Context | Policy | None = None,
     store: str | Path | None = None,
     cache: bool = True,
     watch: Watch | None = None,
@@ -256,6 +258,8 @@ async def run(
                 diagnostics=plan.diagnostics,
             )
         plan = plan.plan
+    if not isinstance(plan, str | Plan):
+        raise InputError(f"{plan!r} is no plan: give its text, or what write_plan gave.")
     actions = as_library(library) or load_library()
     parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
     prepared = prepare_plan(parsed, actions)
@@ -264,9 +268,9 @@ async def run(
     model = with_library(as_model(model), (actions,))
     question, source = parsed.plan.question, _document(document)
     check_options(options)
-    head, context = heading(question, source, actions, model), context or context_for(model)
+    head, fitting = heading(question, source, actions, model), as_context(context, model)
     async with open_session(
-        model, head, "run", store, context=context, cache=cache, began=began
+        model, head, "run", store, context=fitting, cache=cache, began=began
     ) as session:
         return await answer(prepared, question, source, options, session, watch)
 
@@ -279,7 +283,7 @@ def as_library(library: Actions) -> Library | None:
     """
     if library is None or isinstance(library, Library):
         return library
-    items = [library] if isinstance(library, str) or callable(library) else library
+    items = _listed(library)
     for item in items:
         if not isinstance(item, str | OwnAction):
             raise InputError(f"{item!r} is no name, and nothing that pearl.action made an action.")
@@ -295,13 +299,29 @@ def as_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, 
     return tools if isinstance(tools, str) else tuple(tool.action for tool in tools)
 
 
+def as_context(context: Context | Policy | None, model: Model) -> Context:
+    """How much fits a prompt, as it is given, or of a policy's name, or as it is known of a model.
+
+    Raises:
+        InputError: there is no such policy.
+    """
+    if isinstance(context, str):
+        return context_for(model, context)
+    return context or context_for(model)
+
+
 def as_model(model: Model | str | None) -> Model:
     """A model that is given itself, or by the name that `choose_model` takes."""
     return choose_model(model or "") if model is None or isinstance(model, str) else model
 
 
-def _question(text: str) -> str:
-    question = " ".join(text.split())
+def _listed(given: object) -> list[Any]:
+    """What a person gives, one or several."""
+    return [*given] if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+
+
+def _question(text: object) -> str:
+    question = " ".join(text.split()) if isinstance(text, str) else ""
     if not question:
         raise InputError("The question is empty: write it in quotes.")
     return question
@@ -312,7 +332,9 @@ def _document(document: Document) -> Source:
         if not document.text.strip():
             raise InputError(f"{document.name} is empty: give a document with text in it.")
         return document
-    paths = [document] if isinstance(document, str | Path) else document
+    paths = _listed(document)
+    if not paths or not all(isinstance(path, str | Path) for path in paths):
+        raise InputError(f"{document!r} is no document: give a path, several, or a Source.")
     return read_documents([*map(str, paths)])
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pearl.answer import Answer, Began, context_for
+from pearl.answer import Answer, Began
 from pearl.api import (
     Actions,
     Document,
+    as_context,
     as_library,
     as_model,
     as_tools,
@@ -30,13 +31,13 @@ from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.ast import Plan
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source, load_library
-from pearl.lang.source import InputError, Source, check_writable, write
+from pearl.lang.source import InputError, Source, check_numbers, check_writable, write
 from pearl.models.base import Model
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import EngineLimits
 from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
-from pearl.runtime.context import Context
+from pearl.runtime.context import Context, Policy
 from pearl.strategies.pearl import Planned
 from pearl.strategies.registry import OwnStrategy, Settings, limits_within, own_strategy
 
@@ -112,7 +113,7 @@ class Pearl:
     # An address may hold a password.
     store: str | Path | None = field(default=None, repr=False)
     demonstrations: Sequence[Demonstration] | str | None = None
-    context: Context | None = None
+    context: Context | Policy | None = None
     cache: bool = True
     constrain: Mode | None = None
     concurrency: int = 0
@@ -322,6 +323,8 @@ class Pearl:
             check_writable(str(output), (source.name,))
         model, seeded = as_model(self.model), load_library(*named(seeds)).actions
         actions = library_actions(source)
+        check_numbers(1, target=target)
+        check_numbers(rounds=rounds)
         if rounds := usual_rounds(model) if rounds is None else rounds:
             result = await condense_in_run(
                 source, target, rounds, model, seeds=seeded, store=self.store, cache=self.cache
@@ -359,6 +362,7 @@ class Pearl:
         """
         from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
+        check_numbers(rounds=rounds)
         check_writable(first_file(Path(output)))
         setup, model = make_setup(
             as_model(self.model),
@@ -427,6 +431,7 @@ class Pearl:
 
         if not isinstance(self.demonstrations, str | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
+        check_numbers(limit=limit, sample=sample, examples=examples)
         subset, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
         own_library = as_library(self.library)
         library = own_library or load_library(*subset.dataset.libraries)
@@ -462,7 +467,7 @@ class Pearl:
     evaluate_sync = blocking(evaluate)
 
     def _fit(self, model: Model) -> Context:
-        return self.context or context_for(model)
+        return as_context(self.context, model)
 
     @contextmanager
     def _settings(self, model: Model) -> Iterator[JobSettings]:

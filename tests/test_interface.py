@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,37 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
     assert not server.asked
     assert one.condense_sync("small.actions", seeds="core", rounds=0).before == 1
     assert one.evaluate_sync("questions", questions, methods="pearl").methods == ("pearl",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda one: one.ask_sync("story.txt", "Who?", shown=-1), "shown is -1: give a number"),
+        (
+            lambda one: one.ask_sync("story.txt", "Who?", examples="2"),
+            "examples is '2': give a number",
+        ),
+        (lambda one: one.ask_sync([], "Who?"), "is no document: give a path, several, or a Source"),
+        (lambda one: one.ask_sync("story.txt", None), "The question is empty"),
+        (lambda one: one.plan_sync("Who?", shown=-1), "shown is -1: give a number"),
+        (lambda one: one.run_sync(Path("x.plan"), "story.txt"), "is no plan: give its text"),
+        (lambda one: one.condense_sync("core", target=0), "target is 0: give a number .* below 1"),
+        (lambda one: pearl.Models("offline", "offline"), "'offline' is no model"),
+        (
+            lambda one: pearl.Pearl(model="offline", context="chnk").ask_sync("story.txt", "Who?"),
+            "There is no context policy chnk",
+        ),
+        (
+            lambda one: pearl.Pearl(model="offline", store="mysql://x").ask_sync(
+                "story.txt", "Who?"
+            ),
+            "A store is a file, or postgresql",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_told_in_a_line(asked: Callable[[pearl.Pearl], Any], said: str):
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    with pytest.raises(pearl.InputError, match=said):
+        asked(pearl.Pearl(model="offline"))
+    told = pearl.ask_sync("story.txt", "Who?", model="offline", context="retrieve")
+    assert told.model == "offline"

@@ -32,6 +32,22 @@ class InputError(Exception):
     """Input that cannot be used; the message is one line that says what to do."""
 
 
+def check_numbers(least: int = 0, **numbers: object) -> None:
+    """See that numbers that a person gives by some names can be used.
+
+    Args:
+        least: the smallest that can.
+        numbers: None for one that is not given.
+
+    Raises:
+        InputError: one is smaller, or no number.
+    """
+    for name, number in numbers.items():
+        if number is not None and not (isinstance(number, int | float) and number >= least):
+            told = f"{number:g}" if isinstance(number, int | float) else repr(number)
+            raise InputError(f"{name} is {told}: give a number that is not below {least}.")
+
+
 def install_command(extra: str) -> str:
     """The command that installs what a part of Pearl needs that is left out by default.
 

@@ -137,6 +137,11 @@ class Models:
     reader: Model
     actions: Mapping[str, Model] = field(default_factory=lambda: MappingProxyType({}))
 
+    def __post_init__(self) -> None:
+        for model in (self.planner, self.reader, *self.actions.values()):
+            if not hasattr(model, "identity"):
+                raise InputError(f"{model!r} is no model: give what choose_model makes of a name.")
+
     @property
     def name(self) -> str:
         """The names, each with what it is for."""

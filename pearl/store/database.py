@@ -89,6 +89,10 @@ def _engine(place: str) -> Engine:
             "postgresql+psycopg://user@host/name."
         ) from None
     except ImportError as error:
+        if not place.startswith("postgresql"):
+            raise InputError(
+                "A store is a file, or postgresql+psycopg://user@host/name: name one of these."
+            ) from None
         missing = getattr(error, "name", "") or "its driver"
         raise InputError(f"The store needs {missing}: {install_command('postgres')}.") from None
     if engine.dialect.name == "sqlite":

@@ -21,7 +21,7 @@ from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
 from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.library import Library, load_library
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import InputError, Source, check_numbers
 from pearl.lang.text import close_name, counted
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check
@@ -119,6 +119,9 @@ class Settings:
     shown: int = 0
     turns: bool = False
     passages: int = 0
+
+    def __post_init__(self) -> None:
+        check_numbers(shown=self.shown, passages=self.passages, depth=self.limits.depth)
 
 
 DEFAULT_SETTINGS = Settings()

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pearl.lang.source import InputError
+from pearl.lang.source import check_numbers
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
@@ -71,10 +71,8 @@ class EngineLimits:
     tries: int = field(default_factory=lambda: env_number("PEARL_TRIES") or TRIES)
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "rpm", "tpm", "max_wait", "max_cost", "max_tokens"):
-            number = getattr(self, name)
-            if number is not None and not number >= 0:
-                raise InputError(f"{name} is {number:g}: give a number that is not below 0.")
+        names = ("concurrency", "rpm", "tpm", "max_wait", "max_cost", "max_tokens")
+        check_numbers(**{name: getattr(self, name) for name in names})
 
     @property
     def ceiling(self) -> Ceiling:
