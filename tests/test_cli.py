@@ -629,9 +629,9 @@ class TestScreens:
         assert code == 0
         assert len(shown) < 25_000
         whole = len(" ".join(reply.split()))
-        assert len(process(*said.split()).out) > whole
+        assert len(call(*said.split()).out) > whole
         for more in ((), ("--json",)):
-            assert len(process(*asked, *more).out) > whole
+            assert len(call(*asked, *more).out) > whole
 
     def test_no_escape_of_anybodys_reaches_a_terminal(self, tmp_path: Path) -> None:
         escape = "\x1b[31mred\x1b]0;title\x07 \x9b31m \u202egnp"
