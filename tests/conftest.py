@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -54,12 +53,6 @@ def pytest_collection(session: pytest.Session) -> None:
             # What is wrong with it, or lets it be skipped, is told where it is collected.
             with suppress(Exception, pytest.skip.Exception):
                 import_module(name)
-
-
-def pytest_collection_finish() -> None:
-    """Spare what stays for good the search for what is garbage: it is most of what there is."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
