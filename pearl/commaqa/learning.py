@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import says
@@ -189,15 +190,18 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
     )
     ways = _all_ways(kinds, cases, known)
     chosen = _chosen(ways)
+    tried: set[Moves] = set()
     for _ in range(_PASSES if len(cases) >= ENOUGH else 0):
         times = Counter(chosen.values())
         often = [moves for moves, seen in times.items() if seen >= _SUPPORT]
         unknown = [case for case, those in ways.items() if not those]
         possible = Counter(itertools.chain.from_iterable(ways.values()))
         shared = [moves for moves, seen in possible.items() if seen >= _SUPPORT]
+        untried = [moves for moves in dict.fromkeys((*often, *shared)) if moves not in tried]
+        tried.update(untried)
         found = [
             *_foretold(forms, chosen, ways),
-            *_transferred([*dict.fromkeys((*often, *shared))], ways),
+            *_transferred(untried, ways),
             *_joined(often, unknown),
         ]
         new = [(case, moves) for case, moves in found if moves not in ways[case]]
@@ -398,32 +402,50 @@ def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:
     return {case: moves for (case, _), (_, moves) in zip(explained, chosen, strict=True)}
 
 
-def _transferred(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
-    """Programs of other questions that give the answer, as they are and in the question's words.
+def _transferred(known: Iterable[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
+    """Programs of other questions with as many entities that give the answer, as they are and in
+    the question's words.
 
     In its words, hops are asked in forms with as many blanks that say more of them.
     """
-    entities = {way: _entities(way) for way in known}
+    # What programs begin with alike is run once.
+    trees: dict[frozenset[int], _Tree] = {}
+    for way in known:
+        tree = trees.setdefault(frozenset(_entities(way)), {})
+        for move in way[:-1]:
+            tree = tree.setdefault(move, {})
+        tree.setdefault(way[-1], {})[None] = {}
     for case in cases:
         words = {*words_of(case.pattern)}
         said = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
-        all_of_them = set(range(1, len(case.entities) + 1))
-        for way in known:
-            if entities[way] != all_of_them:
-                continue
-            begun: list[tuple[Moves, tuple[Value, ...]]] = [((), ())]
-            for move in way:
-                own, blanks = said.get(move.form, 0), move.form.blanks
-                more = (form for form in said if said[form] > own and form.blanks == blanks)
-                forms = (move.form, *more)
-                begun = [
-                    ((*moves, replace(move, form=form)), (*answers, answer))
-                    for (moves, answers), form in itertools.product(begun, forms)
-                    if (answer := run_move(replace(move, form=form), answers, case)) is not None
-                ]
-            for moves, answers in begun:
-                if _equal(answers[-1], case.answer):
-                    yield case, _general(moves, (case,))
+        tree = trees.get(frozenset(range(1, len(case.entities) + 1)), {})
+        for moves in _answering(tree, case, said):
+            yield case, _general(moves, (case,))
+
+
+_Tree: TypeAlias = "dict[Move | None, _Tree]"
+"""Programs by their first hops; None where one ends."""
+
+
+def _answering(
+    tree: _Tree,
+    case: Case,
+    said: Mapping[Form, int],
+    before: Moves = (),
+    answers: tuple[Value, ...] = (),
+) -> Iterator[Moves]:
+    """The programs of a tree, in a question's words, too, that give its answer."""
+    for move, longer in tree.items():
+        if move is None:
+            if _equal(answers[-1], case.answer):
+                yield before
+            continue
+        own, blanks = said.get(move.form, 0), move.form.blanks
+        more = (form for form in said if said[form] > own and form.blanks == blanks)
+        for form in (move.form, *more):
+            hop = replace(move, form=form)
+            if (answer := run_move(hop, answers, case)) is not None:
+                yield from _answering(longer, case, said, (*before, hop), (*answers, answer))
 
 
 def _joined(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
