@@ -157,6 +157,14 @@ def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
     assert len(server.asked) == 9
 
 
+def test_a_call_that_two_questions_wait_for_is_in_vain_once(serve: Any):
+    serve(lambda _: failing(400, "no"))
+    plan = {"document": "story.txt", "plan": 'a = FIND_EVENT(CTX, "x") : y'}
+    write({**plan, "id": "1"}, {**plan, "id": "2"})
+    told = ("calls      0 made, 0 kept, 1 in vain", "calls      0 made, 0 kept, 1 in vain")
+    assert (told[0] in batch().out, told[1] in call("runs", "show", "last").out) == (True, True)
+
+
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
     def answer(body: dict[str, Any]) -> Any:
         prompt = body["messages"][-1]["content"]
@@ -604,6 +612,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"options": "y"}, "list of texts"),
         ({"options": ["y"]}, "2 to 26"),
         ({"options": ["y", "n"], "gold": "maybe"}, "gold is no option's letter"),
+        ({"options": ["B", "A"], "gold": "A"}, "is one option's letter and another's text"),
         ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
         ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
         ({"options": ["y", "n"], "gold": ["y", "n"]}, "gold has several of the options"),

@@ -12,12 +12,20 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz import attack, mutated, problems, seeds
 from pearl.lang.library import load_library
+from pearl.lang.source import Source
+from pearl.lint.checker import fix
 
 RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
 
 
 def test_what_ships_is_mutated():
     assert list(attack(100, 1, seeds())) == []
+
+
+def test_a_guess_waits_for_what_is_certain():
+    plan = 'a = FIND_ALL(CTX, "x") : y\nb1 = FIND_EVENT(CTX, each a) b2 = VALUES(b1)\n'
+    source = fix(Source("p", f"{plan}c = FLAT(b2) : z\n"), load_library(), unsafe=True)
+    assert "FLAT(b2)" in source.text
 
 
 def test_a_fix_that_mends_one_line_breaks_no_other():

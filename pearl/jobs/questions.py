@@ -469,6 +469,11 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
     if len(right) > 1:
         raise InputError(f"{name}: gold has several of the options: give the one that is right.")
     option = right[0].strip().upper()
+    if option in letters and right[0] in options and options[letters.index(option)] != right[0]:
+        raise InputError(
+            f"{name}: gold {right[0]} is one option's letter and another's text: put the options "
+            "in another order, or write them otherwise."
+        )
     if option not in letters and right[0] not in options:
         raise InputError(f"{name}: gold is no option's letter and no option's text.")
     return [option if option in letters else letters[options.index(right[0])]]

@@ -121,7 +121,8 @@ class JobProgress:
         """Add a line of a journal."""
         if entry.kind == "call":
             done, usage = entry.status == "done", Usage() if entry.kept else entry.usage
-            totals = Totals(done and not entry.kept, done and entry.kept, not done, usage)
+            made = not entry.kept
+            totals = Totals(done and made, done and not made, not done and made, usage)
             self._count(entry.model or self.model, totals)
 
     def add_calls(self, other: JobProgress) -> None:

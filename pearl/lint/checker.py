@@ -139,8 +139,8 @@ def fix(
     """Apply the fixes of a plan's findings until none is left.
 
     Fixes that would bring in an error, or leave more findings than there were, are not taken. What
-    a line that could not be read is found to have, once it can be, was there before. A text without
-    a step is left as it is.
+    a line that could not be read is found to have, once it can be, was there before. Guesses come
+    after what is certain, which may be what they miss. A text without a step is left as it is.
 
     Args:
         source: the plan's text.
@@ -148,13 +148,25 @@ def fix(
         selection: which rules' fixes count.
         unsafe: also take fixes that guess at the meaning.
     """
+    for _ in range(_ROUNDS):
+        before, source = source, _fixed(source, library, selection, Safety.SAFE, _ROUNDS)
+        if unsafe:
+            source = _fixed(source, library, selection, Safety.UNSAFE, 1)
+        if source.text == before.text:
+            break
+    return source
+
+
+def _fixed(
+    source: Source, library: Library, selection: Selection, safety: Safety, rounds: int
+) -> Source:
+    """A text with the fixes of one kind applied, so many times over."""
     parsed = parse(source)
     if not parsed.has_plan:
         return source
     findings = check(parsed, library, selection)
-    for _ in range(_ROUNDS):
-        fixes = [item.fix for item in findings if item.fix]
-        fixes = [fix for fix in fixes if unsafe or fix.safety is Safety.SAFE]
+    for _ in range(rounds):
+        fixes = [item.fix for item in findings if item.fix and item.fix.safety is safety]
         # All of them together, or else the first half that does no harm, down to a single one.
         batches = [fixes]
         for _ in range(_TRIES):

@@ -164,10 +164,12 @@ class ModelError(Exception):
             for other calls that fail of it.
 
     Beside these, ``complaint`` has an endpoint's words, with the names of fields, where it did not
-    take a request as it was written; else it is empty.
+    take a request as it was written; else it is empty. ``shared`` says that another question made
+    the call, and this one only waited for it.
     """
 
     complaint = ""
+    shared = False
 
     def __init__(
         self,

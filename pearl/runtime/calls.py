@@ -54,7 +54,7 @@ class Entry:
         cause: why it failed or was skipped.
         usage: tokens a call took.
         seconds: how long a call took.
-        kept: whether nothing was sent, because the reply was there already.
+        kept: whether nothing was sent, as the reply was there already, or another question asked.
         started: when a call, or a try at it, began, and when a decision was made: seconds
             since 1970; None where that was not written down.
         model: who was asked, where the run has several models.
@@ -272,7 +272,7 @@ class Caller:
         except ModelError as error:
             spent = time.monotonic() - started
             only = Attempt(error.reason, str(error), error.usage, spent, began)
-            self._record_failed(request, error.attempts or (only,), name)
+            self._record_failed(request, error.attempts or (only,), name, kept=error.shared)
             raise
         finally:
             if self.watch:
@@ -284,12 +284,14 @@ class Caller:
         self.journal.record(Entry("call", *fields, **costs, started=began, model=name))
         return reply
 
-    def _record_failed(self, request: Request, attempts: Sequence[Attempt], model: str) -> None:
+    def _record_failed(
+        self, request: Request, attempts: Sequence[Attempt], model: str, *, kept: bool = False
+    ) -> None:
         for number, attempt in enumerate(attempts, 1):
             cause, seconds = f"{attempt.reason}: {attempt.cause}", round(attempt.seconds, 3)
             fields, costs = (request.path, None, request.key, number), (attempt.usage, seconds)
             self.journal.record(
-                Entry("call", *fields, "failed", cause, *costs, False, attempt.started, model)
+                Entry("call", *fields, "failed", cause, *costs, kept, attempt.started, model)
             )
 
 

@@ -351,7 +351,7 @@ def totals(engine: Engine, run: str, item: str | None = None, method: str = "") 
     """What a run's calls came to, or those of one of its questions, or of a method."""
     done = entries.c.status == "done"
     made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
-    failed = entries.c.status == "failed"
+    failed = and_(entries.c.status == "failed", ~entries.c.kept)
     tokens = [entries.c[name] for name in TOKENS]
     summed: list[tuple[Any, Any]] = [(1, made), (1, saved), (1, failed)]
     summed += [(column, or_(made, failed)) for column in tokens]

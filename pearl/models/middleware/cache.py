@@ -104,7 +104,9 @@ class CacheLayer:
             # Whoever led may have been cancelled; then one of those who waited takes the lead.
             if not flight.cancelled():
                 if isinstance(error := flight.exception(), ModelError):
-                    raise ModelError(error.reason, error.message, window=error.window)
+                    failed = ModelError(error.reason, error.message, window=error.window)
+                    failed.shared = True
+                    raise failed
                 # Another question's reply: what it cost is in that one's books.
                 return replace(flight.result(), kept=True, attempts=())
         flight = asyncio.get_running_loop().create_future()
