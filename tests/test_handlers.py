@@ -107,6 +107,11 @@ def test_a_line_that_ends_too_early_is_told_with_its_own_form():
     assert found.help.startswith("Its parameters end with a parenthesis")
 
 
+def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
+    [found] = check_library(Source("x.actions", "CONCAT(X) : all X\n"))
+    assert (found.code, "and stays one" in found.message) == ("PRL501", True)
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -126,7 +131,6 @@ def test_a_line_that_ends_too_early_is_told_with_its_own_form():
         ("A2(X, X) : all X", "two parameters are called X"),
         ("  aliases: A", "aliases names the action itself"),
         ("  aliases: CONCAT", "CONCAT is the name of a builtin"),
-        ("CONCAT(X) : all X", "CONCAT is a builtin, CONCAT(S1, ...), and stays one."),
         ("  aliases: find", "find is no name of an action"),
         ("  replaces: A(X) = (X)", "replaces names the action itself"),
         ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
