@@ -491,6 +491,14 @@ def test_an_estimate_counts_a_call_for_each_of_several_documents(serve: Any):
     assert batch("--json").json["calls"]["made"] == 6
 
 
+def test_an_estimate_says_where_only_a_run_knows_how_long_a_list_is():
+    plan = 'a = FIND_ALL(CTX, "people") : list\nb = FIND_EVENT(CTX, each a) : what'
+    row = {"document": STORY, "question": "Who?"}
+    write({**row, "id": "1", "plan": plan}, {**row, "id": "2", "plan": plan.splitlines()[0]})
+    told = call("estimate", "q.jsonl", "--model", "gpt-4o-mini").out
+    assert "; 1 question may take more, as a list that a step makes counts as one item\n" in told
+
+
 def test_an_estimate_takes_off_what_is_kept(serve: Any):
     server = serve(saying("Yes."))
 

@@ -78,6 +78,7 @@ class Share(NamedTuple):
         written: tokens written.
         unforeseen: questions of which only is known how many calls they take at most.
         refused: questions that end before anything is sent.
+        open_lists: questions whose plans go over a list of which only a run knows the length.
     """
 
     calls: float = 0.0
@@ -88,6 +89,7 @@ class Share(NamedTuple):
     written: float = 0.0
     unforeseen: int = 0
     refused: int = 0
+    open_lists: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,9 @@ class Estimate:
             calls += f" to make, and {share.stored:,} kept or shared, which cost nothing"
         if share.unforeseen:
             calls += f": how many {self.strategy} makes depends on what it finds"
+        if share.open_lists:
+            asked = counted(share.open_lists, "question")
+            calls += f"; {asked} may take more, as a list that a step makes counts as one item"
         if not self.looked_up:
             calls += "; what is kept is not taken off, as tools or an embedding would be asked"
         yield "calls", calls
@@ -207,6 +212,7 @@ class Estimate:
             "documents": self.documents,
             "calls": round(share.calls),
             "at_most": share.unforeseen > 0,
+            "open_lists": share.open_lists,
             "window_known": not self.longest,
             "kept": share.stored if self.looked_up else None,
             **(asdict(self.usage) if self.usage else unknown),
@@ -359,7 +365,8 @@ def _share(
         plan, _ = fit_plan(direct, 0, item.document, library, context)
         times = STEPS
     library, documents = library.with_declared(plan.declares), len(item.document.documents)
-    steps, reads = (times * count for count in _calls(plan, library, max(1, documents)))
+    steps, reads, lists = _calls(plan, library, max(1, documents))
+    steps, reads = times * steps, times * reads
     planned = not row["plan"] and not again
     unmade = whole = steps + bool(question.options)
     if row["plan"]:
@@ -367,7 +374,9 @@ def _share(
         unmade = max(whole - answered, len(missing)) - again
     part = min(1.0, unmade / whole)
     tokens = _reading(item, context, part * steps, part * reads, fresh)
-    return Share(unmade + planned, len(done) + again, int(planned), *tokens)
+    return Share(
+        unmade + planned, len(done) + again, int(planned), *tokens, open_lists=int(lists > 0)
+    )
 
 
 def _reading(
@@ -396,13 +405,13 @@ def _reading(
     return read, max(0.0, reads - fresh) * cached, written
 
 
-def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, float]:
-    """How many calls a plan makes, and how many whole documents these read.
+def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, float, int]:
+    """How many calls a plan makes, how many whole documents these read, and how many of its steps
+    go over a list of which only a run knows the length.
 
-    A list of which only a run knows the length counts as one item. ``documents`` is how many the
-    document consists of.
+    Such a list counts as one item. ``documents`` is how many the document consists of.
     """
-    calls = reads = 0.0
+    calls, reads, lists = 0.0, 0.0, 0
     lengths: dict[str, int] = {}
     labels: set[str] = set()
     for step in plan.steps:
@@ -417,17 +426,19 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
         over = next((ref for ref in step_refs(step) if ref.maps), None)
         mapped = over.name if over else ""
         times = lengths.get(mapped, 1)
+        lists += over is not None and mapped not in lengths
         if over and mapped in lengths and not over.mode.startswith("where"):
             lengths[step.name] = times
         if action and isinstance(action.body, SubPlan):
             within = _calls(action.body.plan, library, documents)
             calls, reads = calls + times * within[0], reads + times * within[1]
+            lists += within[2]
         elif action is None or not isinstance(action.body, Builtin | Function | Solver):
             texts = (as_text(arg.value) for arg in step.args if isinstance(arg, Literal))
             calls += times
             reads += reads_document(step) or mapped in labels
             reads += sum(1 / part[1] for part in map(read_label, texts) if part)
-    return calls, reads
+    return calls, reads, lists
 
 
 def _tokens(call: Call, context: Context) -> int:
