@@ -189,28 +189,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         )
     )
     ways = _all_ways(kinds, cases, known)
-    chosen = _chosen(ways)
-    tried: set[Moves] = set()
-    for _ in range(_PASSES if len(cases) >= ENOUGH else 0):
-        times = Counter(chosen.values())
-        often = [moves for moves, seen in times.items() if seen >= _SUPPORT]
-        unknown = [case for case, those in ways.items() if not those]
-        possible = Counter(itertools.chain.from_iterable(ways.values()))
-        shared = [moves for moves, seen in possible.items() if seen >= _SUPPORT]
-        untried = [moves for moves in dict.fromkeys((*often, *shared)) if moves not in tried]
-        tried.update(untried)
-        found = [
-            *_foretold(forms, chosen, ways),
-            *_transferred(untried, ways),
-            *_joined(often, unknown),
-        ]
-        new = [(case, moves) for case, moves in found if moves not in ways[case]]
-        report(f"{len(new)} programs more, by what was chosen for other questions")
-        if not new:
-            break
-        for case, moves in new:
-            ways[case][moves] = None
-        chosen = _chosen(ways)
+    chosen = _settled(forms, ways, _PASSES if len(cases) >= ENOUGH else 0, report)
     kinds = [
         replace(kind, left=tuple(case for case in cases[kind.pattern] if not ways[case]))
         for kind in kinds
@@ -364,6 +343,41 @@ def _all_ways(
             if not right:
                 ways[case] = dict.fromkeys(_explanations(case, refusals))
     return ways
+
+
+def _settled(
+    forms: Mapping[Form, Mapping[str, int]],
+    ways: dict[Case, dict[Moves, None]],
+    passes: int,
+    report: Report,
+) -> dict[Case, Moves]:
+    """The program that is meant, for each question that has any.
+
+    What is chosen for some, and what may be meant by several, is tried on others, and added to
+    ``ways`` where it gives the answer; then it is chosen anew.
+    """
+    chosen = _chosen(ways)
+    tried: set[Moves] = set()
+    for _ in range(passes):
+        often = [moves for moves, seen in Counter(chosen.values()).items() if seen >= _SUPPORT]
+        possible = Counter(itertools.chain.from_iterable(ways.values()))
+        shared = [moves for moves, seen in possible.items() if seen >= _SUPPORT]
+        untried = [moves for moves in dict.fromkeys((*often, *shared)) if moves not in tried]
+        tried.update(untried)
+        unknown = [case for case, those in ways.items() if not those]
+        found = [
+            *_foretold(forms, chosen, ways),
+            *_transferred(untried, ways),
+            *_joined(often, unknown),
+        ]
+        new = [(case, moves) for case, moves in found if moves not in ways[case]]
+        report(f"{len(new)} programs more, by what was chosen for other questions")
+        if not new:
+            break
+        for case, moves in new:
+            ways[case][moves] = None
+        chosen = _chosen(ways)
+    return chosen
 
 
 def _foretold(
