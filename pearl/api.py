@@ -36,7 +36,7 @@ from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model
 from pearl.models.constraints import Mode
-from pearl.models.routing import choose_model, planner_of, with_library
+from pearl.models.routing import check_model, choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
@@ -311,8 +311,15 @@ def as_context(context: Context | Policy | None, model: Model) -> Context:
 
 
 def as_model(model: Model | str | None) -> Model:
-    """A model that is given itself, or by the name that `choose_model` takes."""
-    return choose_model(model or "") if model is None or isinstance(model, str) else model
+    """A model that is given itself, or by the name that `choose_model` takes.
+
+    Raises:
+        InputError: there is none of that name, or it is no model.
+    """
+    if model is None or isinstance(model, str):
+        return choose_model(model or "")
+    check_model(model)
+    return model
 
 
 def _listed(given: object) -> list[Any]:

@@ -256,6 +256,8 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
         (lambda one: one.run_sync(Path("x.plan"), "story.txt"), "is no plan: give its text"),
         (lambda one: one.condense_sync("core", target=0), "target is 0: give a number .* below 1"),
         (lambda one: pearl.Models("offline", "offline"), "'offline' is no model"),
+        (lambda one: pearl.Pearl(model=5).plan_sync("Who?"), "5 is no model"),
+        (lambda one: pearl.action(lambda x: x, traits="pure"), "no function with a name"),
         (
             lambda one: pearl.Pearl(model="offline", context="chnk").ask_sync("story.txt", "Who?"),
             "There is no context policy chnk",

@@ -106,6 +106,7 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
         raise refused("it is no function with a name of its own.")
     if not name.isidentifier() or name in builtins():
         raise refused(f"{name} is no name that is free: give another with name=.")
+    traits = (traits,) if isinstance(traits, str) else traits
     if unknown := set(traits) - TRAITS.keys():
         raise refused(f"there is no trait {min(unknown)}: use {', '.join(TRAITS)}.")
     doc = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())

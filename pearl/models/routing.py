@@ -123,6 +123,12 @@ def model_for(model: Model, call: Call) -> Model:
     return model.reader
 
 
+def check_model(model: object) -> None:
+    """See that something is a model; an `InputError` where it is none."""
+    if not hasattr(model, "identity"):
+        raise InputError(f"{model!r} is no model: give what choose_model makes of a name.")
+
+
 @dataclass(frozen=True)
 class Models:
     """A planner, a reader, and models of single actions, in the shape of a model.
@@ -139,8 +145,7 @@ class Models:
 
     def __post_init__(self) -> None:
         for model in (self.planner, self.reader, *self.actions.values()):
-            if not hasattr(model, "identity"):
-                raise InputError(f"{model!r} is no model: give what choose_model makes of a name.")
+            check_model(model)
 
     @property
     def name(self) -> str:
