@@ -725,7 +725,8 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     expected = {"tmn", "tmn-model", "gold-facts", "found-facts", "all-facts"} | (
         set() if example.options else {"mcq"}
     )
-    expected |= {"fsm1", "fsm2", "rebel"} if example.document == NO_DOCUMENT else set()
+    searching = {"fsm1", "fsm2", "rebel", "react", "react-evidence"}
+    expected |= searching if example.document == NO_DOCUMENT else set()
     assert refused == expected
 
 

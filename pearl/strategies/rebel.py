@@ -355,14 +355,13 @@ class Rebel:
     def _learned(self) -> list[Fact]:
         """What was found since this frame began; what has the same answer is one fact."""
         answered = {fact.question for fact in self.findings if fact.step}
-        merged: dict[str, Fact] = {}
+        asked: dict[str, dict[str, None]] = {}
+        last: dict[str, Fact] = {}
         for fact in self.findings[self._start :]:
-            if not fact.step and fact.question in answered:
-                continue
-            same = merged.get(fact.answer)
-            questions = dict.fromkeys([*([same.question] if same else []), fact.question])
-            merged[fact.answer] = replace(fact, question=" ".join(questions))
-        return list(merged.values())
+            if fact.step or fact.question not in answered:
+                asked.setdefault(fact.answer, {})[fact.question] = None
+                last[fact.answer] = fact
+        return [replace(fact, question=" ".join(asked[answer])) for answer, fact in last.items()]
 
     @property
     def _lines(self) -> list[str]:

@@ -120,7 +120,7 @@ CELEBRITIES = Dataset(
     read_celebrities,
     contains,
     "https://github.com/ofirpress/self-ask (datasets/compositional_celebrities.json)",
-    ("normal", "cot-answer", "react", "rebel"),
+    ("normal", "cot-answer", "rebel"),
     measures=measures,
     short=True,
 )

@@ -107,11 +107,13 @@ METHODS = (
         "react",
         "Paragraphs are searched and read a sentence at a time, as the model chooses.",
         partial(strategies.by_name, "react", ""),
+        lacks=strategies.nothing_to_look_up,
     ),
     _BY_MODEL(
         "react-evidence",
         "As react, and the answer comes with its sentences and its triples.",
         strategies.react_with_evidence,
+        lacks=strategies.nothing_to_look_up,
     ),
     _BY_MODEL(
         "fsm1",

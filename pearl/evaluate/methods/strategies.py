@@ -198,6 +198,13 @@ def nothing_to_search(shared: EvaluationContext, example: Example) -> str:
     return ""
 
 
+def nothing_to_look_up(shared: EvaluationContext, example: Example) -> str:
+    """What ReAct lacks where there is neither a document nor an index."""
+    if shared.retriever is None and example.document == NO_DOCUMENT:
+        return "has no document to search: name --index DIR."
+    return ""
+
+
 def no_document(_: EvaluationContext, example: Example) -> str:
     """What a machine lacks that searches the question's document, where there is none."""
     return "has no document to search." if example.document == NO_DOCUMENT else ""
