@@ -16,7 +16,7 @@ from typing import Any
 
 from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed, get_worker
 
-from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_rows
+from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_lines
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError
@@ -211,7 +211,7 @@ def run_on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobP
                 client.unregister_worker_plugin(plugin)
     finally:
         if output:
-            output.close(stored_rows(store, run))
+            output.close(stored_lines(store, run))
     if stopped:
         raise ModelError(*stopped)
 

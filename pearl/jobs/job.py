@@ -26,7 +26,15 @@ from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.store.history import as_tags, latest, read_row_keys, read_rows, tag_run, totals
+from pearl.store.history import (
+    as_tags,
+    latest,
+    read_row_keys,
+    read_row_texts,
+    read_rows,
+    tag_run,
+    totals,
+)
 from pearl.store.store import Store, StoreLedger, open_store
 
 if TYPE_CHECKING:
@@ -249,7 +257,7 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
     finally:
         await pool.store.flush()
         if output:
-            output.close(stored_rows(pool.store, pool.run))
+            output.close(stored_lines(pool.store, pool.run))
     stopped = pool.engine.stopped
     if stopped is not None:
         raise ModelError(stopped.reason, str(stopped))
@@ -317,7 +325,7 @@ async def resume(
     for row_ in stored_rows(store, run, finished) if finished else ():
         progress.count_row(row_)
     progress.before = progress.finished
-    output = Output(job.output, stored_rows(store, run, finished)) if job.output else None
+    output = Output(job.output, stored_lines(store, run, finished)) if job.output else None
     return tuple(name for name in tasks.ids if name not in finished), output
 
 
@@ -325,6 +333,12 @@ def stored_rows(store: Store, run: str, only: set[str] | None = None) -> Iterato
     """A run's rows in the order of the tasks, all of them or some."""
     rows = read_rows(store.engine, run)
     return (row for name, row in rows if only is None or name in only)
+
+
+def stored_lines(store: Store, run: str, only: set[str] | None = None) -> Iterator[str]:
+    """As `stored_rows`, each as a line of JSON."""
+    texts = read_row_texts(store.engine, run)
+    return (f"{text}\n" for name, text in texts if only is None or name in only)
 
 
 def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | None:

@@ -258,15 +258,15 @@ class Output:
 
     Args:
         path: the file.
-        rows: what it starts with.
+        lines: what it starts with.
 
     Raises:
         InputError: it cannot be written.
     """
 
-    def __init__(self, path: str, rows: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, path: str, lines: Iterable[str]) -> None:
         self._path = Path(path)
-        self._replace(rows)
+        self._replace(lines)
         self._file = self._path.open("ab", buffering=0)
 
     def add(self, row: dict[str, Any]) -> None:
@@ -285,15 +285,15 @@ class Output:
                 self._file.truncate(size)
             raise self._unwritable(error) from None
 
-    def close(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Replace the file by all rows in their final order."""
+    def close(self, lines: Iterable[str]) -> None:
+        """Replace the file by all lines in their final order."""
         self._file.close()
-        self._replace(rows)
+        self._replace(lines)
 
-    def _replace(self, rows: Iterable[dict[str, Any]]) -> None:
+    def _replace(self, lines: Iterable[str]) -> None:
         try:
             with replacing(self._path) as file:
-                file.writelines(line_of(row).encode() for row in rows)
+                file.writelines(line.encode() for line in lines)
         except OSError as error:
             raise self._unwritable(error) from None
 

@@ -402,6 +402,18 @@ def read_rows(
     """A batch's results in the order of its questions: the question's id, and the row.
 
     Args:
+        engine, run, only, status: as `read_row_texts` takes them.
+    """
+    texts = read_row_texts(engine, run, only, status)
+    return ((id, json.loads(text)) for id, text in texts)
+
+
+def read_row_texts(
+    engine: Engine, run: str, only: Sequence[str] | None = None, status: str = ""
+) -> Iterator[tuple[str, str]]:
+    """As `read_rows`, each row as the JSON text that is kept.
+
+    Args:
         engine: the store's database.
         run: which batch.
         only: the ids of those to read, a hundred or so; None for all.
@@ -414,7 +426,7 @@ def read_rows(
         query = query.where(rows.c.status == status)
     with reading(engine) as connection:
         for row in connection.execution_options(yield_per=200).execute(query):
-            yield row.id, json.loads(row.result)
+            yield row.id, row.result
 
 
 def read_identities(engine: Engine, run: RunRow, keys: Iterable[str]) -> list[str]:
