@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,15 @@ class Stub:
     def reset(self) -> None:
         """Forget what was asked and answered."""
         reset(self.address)
+
+    @contextlib.contextmanager
+    def paused(self, after: int) -> Iterator[None]:
+        """Let answers wait until the end of the block, once so many were sent since the reset."""
+        _asked(f"{self.address}/pause", b"%d" % after)
+        try:
+            yield
+        finally:
+            _asked(f"{self.address}/resume", b"")
 
 
 def stats(address: str, *, bodies: bool = False) -> dict[str, Any]:

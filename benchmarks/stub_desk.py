@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -94,6 +96,14 @@ class Desk:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.tally = Tally()
+        self.pause_after: float = math.inf
+        self.paused: list[Callable[[], None]] = []
+
+    def resume(self) -> list[Callable[[], None]]:
+        """Pause no more; what gives the answers that were waiting."""
+        paused, self.paused = self.paused, []
+        self.pause_after = math.inf
+        return paused
 
     def take(self, prompt: Prompt) -> tuple[str, float]:
         """The kind of fault that a request gets, empty for none, and the seconds to its answer."""

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import struct
+from functools import partial
 
 from benchmarks.stub_desk import Desk, Tally
 from benchmarks.stub_faults import BUSY, RATE, Answer, error, http, make_answer
@@ -99,6 +100,13 @@ class Connection(asyncio.Protocol):
         elif method == b"post" and path == b"/reset":
             self._desk.tally = Tally()
             self._write(http("200 OK", b"{}"))
+        elif method == b"post" and path == b"/pause":
+            self._desk.pause_after = int(body)
+            self._write(http("200 OK", b"{}"))
+        elif method == b"post" and path == b"/resume":
+            for paused in self._desk.resume():
+                paused()
+            self._write(http("200 OK", b"{}"))
         else:
             self._write(error("404 Not Found", "There is no such page here."))
 
@@ -122,6 +130,11 @@ class Connection(asyncio.Protocol):
             self._answer(kind, prompt)
 
     def _answer(self, kind: str, prompt: Prompt) -> None:
+        if not self._tally:
+            return
+        if self._desk.tally.completed >= self._desk.pause_after:
+            self._desk.paused.append(partial(self._answer, kind, prompt))
+            return
         if kind == "overload":
             answer = error("429 Too Many Requests", BUSY, RATE)
         else:

@@ -176,6 +176,18 @@ def until(true: Callable[[], bool], process: subprocess.Popen[bytes] | None = No
     return True
 
 
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Send what Ctrl-C sends, and wait until it is taken: two that wait are taken as one."""
+    process.send_signal(signal.SIGINT)
+    assert until(lambda: not _pending(process.pid), process), ended(process)
+
+
+def _pending(pid: int) -> bool:
+    """Whether a signal waits for a process to take it."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return any(int(line.split()[1], 16) for line in status.splitlines() if "Pnd:" in line)
+
+
 def settled(stub: Stub) -> dict[str, Any]:
     """The stub's counts once it has seen that its clients are gone."""
     until(lambda: stub.stats()["in_flight"] == 0)
@@ -268,10 +280,11 @@ def killed_once(folder: Path, stub: Stub, words: tuple[str, ...], after: int) ->
     """
     batch = Batch(folder, (), stub.url, "store.db")
     command = (*words, "--json", "--concurrency", "4")
-    process = batch.process(command)
-    assert until(lambda: stub.stats()["completed"] >= after, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait(LONGEST)
+    with stub.paused(after):
+        process = batch.process(command)
+        assert until(lambda: stub.stats()["completed"] >= after, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait(LONGEST)
     before = settled(stub)["completed"]
     done = ended(batch.process(command))
     assert done.code == 0, done.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stub import Stub
-from tests.batches import Batch, ended, held, until, write_batch
+from tests.batches import Batch, ended, held, interrupt, until, write_batch
 from tests.forks import Fork
 
 if not find_spec("distributed"):
@@ -109,9 +108,10 @@ def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
 
 def test_ctrl_c_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
-    going = batch.start()
-    assert until(lambda: stub.stats()["completed"] >= 5, going)
-    going.send_signal(signal.SIGINT)
+    with stub.paused(after=5):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 5, going)
+        interrupt(going)
     result = ended(going)
     assert result.code == 130, result.err
     assert "To go on: pearl batch" in result.err
@@ -159,10 +159,11 @@ def test_keys_do_not_travel(tmp_path: Path):
 def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path):
     """It stands last, as it leaves the cluster with one worker."""
     batch, stub = cluster.batch(tmp_path), cluster.stub
-    going = batch.start()
-    assert until(lambda: stub.stats()["completed"] >= 15, going)
-    under_way = stub.stats()["max_in_flight"]
-    cluster.workers[0].kill()
+    with stub.paused(after=15):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 15, going)
+        under_way = stub.stats()["max_in_flight"]
+        cluster.workers[0].kill()
     result = ended(going)
     assert result.code == 0, result.err
     assert [row["id"] for row in batch.rows()] == list(batch.ids)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.attack_calls import crash, uninterrupted
 from benchmarks.stub import Stub
-from tests.batches import Batch, ended, held, settled, until, write_batch
+from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
 
 pytest_plugins = ["tests.postgres"]
 
@@ -38,9 +38,10 @@ def test_killed_on_postgresql(tmp_path: Path, database: str):
 def test_ctrl_c_lets_calls_finish_and_names_the_command_to_go_on(tmp_path: Path):
     with Stub(latency=0.1) as stub:
         batch = write_batch(tmp_path, 10, stub)
-        process = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 10, process)
-        process.send_signal(signal.SIGINT)
+        with stub.paused(after=10):
+            process = batch.start()
+            assert until(lambda: stub.stats()["completed"] >= 10, process)
+            interrupt(process)
         stopped = ended(process)
         stats, store = stub.stats(), held(batch)
         assert stopped.code == 130
@@ -65,9 +66,7 @@ def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
         completed = stub.stats()["completed"]
         assert completed > 4
         assert until(lambda: len(held(waiting).replies) == completed, process)
-        process.send_signal(signal.SIGINT)
-        # Two signals that wait to be taken would be one.
-        assert until(lambda: not pending(process.pid), process), ended(process)
+        interrupt(process)
         process.send_signal(signal.SIGINT)
         stopped = ended(process)
         assert stopped.code == 130
@@ -75,12 +74,6 @@ def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
         assert "Traceback" not in stopped.err
         assert len(held(waiting).replies) == settled(stub)["completed"]
         goes_on(batch, stub, PEARL_TIMEOUT="1.5")
-
-
-def pending(pid: int) -> bool:
-    """Whether a signal waits for a process to take it."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return any(int(line.split()[1], 16) for line in status.splitlines() if "Pnd:" in line)
 
 
 def goes_on(batch: Batch, stub: Stub, **settings: str) -> None:

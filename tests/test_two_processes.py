@@ -57,13 +57,14 @@ def test_one_takes_over_what_a_killed_one_had_begun(tmp_path: Path, place: str):
     with Stub(latency=0.05) as stub:
         batch = write_batch(tmp_path, QUESTIONS, stub, place)
         first, second = both(batch)
-        killed, other = first.start(), second.start()
-        assert until(lambda: stub.stats()["completed"] >= 10, killed)
-        # A call's lease ends with what keeps its reply; while its maker is stopped, none ends.
-        killed.send_signal(signal.SIGSTOP)
-        under_way = held(batch).leases_of(killed.pid)
-        killed.kill()
-        assert ended(killed).code == -signal.SIGKILL
+        with stub.paused(after=10):
+            killed, other = first.start(), second.start()
+            assert until(lambda: stub.stats()["completed"] >= 10, killed)
+            # A call's lease ends with what keeps its reply; while its maker is stopped, none ends.
+            killed.send_signal(signal.SIGSTOP)
+            under_way = held(batch).leases_of(killed.pid)
+            killed.kill()
+            assert ended(killed).code == -signal.SIGKILL
         done = ended(other)
         assert done.code == 0, done.err
         assert [row["id"] for row in second.rows()] == list(batch.ids)
