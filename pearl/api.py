@@ -55,9 +55,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Document: TypeAlias = str | Path | Source | Sequence[str | Path]
-Named: TypeAlias = "str | OwnAction[..., Any]"
+Named: TypeAlias = "str | Path | Action | OwnAction[..., Any]"
 Actions: TypeAlias = "Library | Named | Sequence[Named] | None"
-"""A library, the name or names that `load_library` takes, functions that `action` made actions of
+"""A library, what `load_library` takes, one or several, functions that `action` made actions of
 among them, or None for those Pearl ships."""
 
 
@@ -99,7 +99,7 @@ async def write_plan(
     question: str,
     *,
     library: Actions = None,
-    demonstrations: Sequence[Demonstration] | str | None = None,
+    demonstrations: Sequence[Demonstration] | str | Path | None = None,
     model: Model | str | None = None,
     store: str | Path | None = None,
     cache: bool = True,
@@ -155,7 +155,7 @@ async def ask(
     *,
     options: Sequence[str] = (),
     library: Actions = None,
-    demonstrations: Sequence[Demonstration] | str | None = None,
+    demonstrations: Sequence[Demonstration] | str | Path | None = None,
     model: Model | str | None = None,
     context: Context | Policy | None = None,
     store: str | Path | None = None,
@@ -259,7 +259,9 @@ async def run(
             )
         plan = plan.plan
     if not isinstance(plan, str | Plan):
-        raise InputError(f"{plan!r} is no plan: give its text, or what write_plan gave.")
+        raise InputError(
+            f"{type(plan).__name__} is no plan: give its text, or what write_plan gave."
+        )
     actions = as_library(library) or load_library()
     parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
     prepared = prepare_plan(parsed, actions)
@@ -285,8 +287,11 @@ def as_library(library: Actions) -> Library | None:
         return library
     items = _listed(library)
     for item in items:
-        if not isinstance(item, str | OwnAction):
-            raise InputError(f"{item!r} is no name, and nothing that pearl.action made an action.")
+        if not isinstance(item, str | Path | Action | OwnAction):
+            raise InputError(
+                f"A library is given by its name, its file's path, or its actions, not as "
+                f"{type(item).__name__}: give one of these."
+            )
     names = (item.action if isinstance(item, OwnAction) else item for item in items)
     loaded = load_library(*names)
     if errors := [line for is_error, line in library_findings(loaded) if is_error]:

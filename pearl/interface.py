@@ -112,7 +112,7 @@ class Pearl:
     library: Actions = None
     # An address may hold a password.
     store: str | Path | None = field(default=None, repr=False)
-    demonstrations: Sequence[Demonstration] | str | None = None
+    demonstrations: Sequence[Demonstration] | str | Path | None = None
     context: Context | Policy | None = None
     cache: bool = True
     constrain: Mode | None = None
@@ -429,7 +429,7 @@ class Pearl:
         from pearl.evaluate.methods.strategies import with_sizes
         from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
 
-        if not isinstance(self.demonstrations, str | None):
+        if not isinstance(self.demonstrations, str | Path | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
         check_numbers(limit=limit, sample=sample, examples=examples)
         subset, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
@@ -448,7 +448,8 @@ class Pearl:
             examples=examples,
             turns=turns,
         )
-        folder, libraries = self.demonstrations or "", own_library.names if own_library else ()
+        folder = str(self.demonstrations or "")
+        libraries = own_library.names if own_library else ()
         ready = prepare_methods(subset, library, names, sizes, folder, libraries, equip)
         job, model = ready.job(
             as_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning, shown=folder

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 import pearl
@@ -222,10 +223,16 @@ def test_refining_and_evaluating_by_a_metric_of_ones_own(
     refined = reader.refine_sync(questions, "demos", rounds=0, metric=readers.first_word)
     assert [row["correct"] for row in refined.rows] == [True, False]
     assert [path.name for path in refined.plans] == ["The_sea.plan"]
+    shown = pearl.Pearl(model="some-model", demonstrations=refined.plans[0].parent)
+    assert shown.plan_sync("Why?").plan
     scores = reader.evaluate_sync(
         "questions", questions, methods=["zero-shot"], metric=lambda question, gold, answer: 0.25
     )
     assert [one.score for one in scores.results] == [0.25, 0.25]
+    scores = reader.evaluate_sync(
+        "questions", questions, methods=["zero-shot"], metric=lambda *_: numpy.bool_(True)
+    )
+    assert [one.score for one in scores.results] == [1, 1]
 
     def fails(question: str, gold: str, answer: str) -> float:
         return 2 if gold == "The sea" else float(gold)

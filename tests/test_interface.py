@@ -188,7 +188,9 @@ def test_mining_and_condensing(serve: Serve, tmp_path: Path):
     small = one.condense_sync(mined, target=1, rounds=0, output="small.actions")
     assert small.before == 2
     assert list(small.frame()["old"]) == ["FIND_GRUDGE(CTX, X)", "FIND_RIVAL(CTX, X)"]
-    library = pearl.load_library("small.actions")
+    for given in (small.actions, Path("small.actions")):
+        assert not pearl.check(f'1. a = {small.actions[0].name}(CTX, "Ross") : Find it', given)
+    library = pearl.load_library(Path("small.actions"))
     assert [one.name for one in small.actions] == [
         name for name, one in library.actions.items() if not one.is_builtin
     ]
@@ -203,8 +205,8 @@ def test_what_is_missing_is_said_in_one_line(
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(pearl.InputError, match=r"pip install 'pearl\[pandas\]'"):
         done.frame()
-    for library in (len, [len], ["core", 5]):
-        with pytest.raises(pearl.InputError, match="nothing that pearl.action made"):
+    for library, kind in ((len, "builtin_function_or_method"), (["core", 5], "int")):
+        with pytest.raises(pearl.InputError, match=f"not as {kind}: give"):
             pearl.Pearl(model="m", library=library).plan_sync("Why?")  # type: ignore[arg-type]
     with pytest.raises(pearl.InputError, match="react has actions of its own"):
         pearl.Pearl(model="m", library="core").ask_sync("story.txt", "Why?", strategy="react")

@@ -272,10 +272,12 @@ def evidence(*results: Result) -> dict[str, Any]:
 
 def test_a_method_that_failed_everywhere_has_0():
     answered = result("normal-evidence", "x", exact_match=1, f1=1, sp_em=1, sp_f1=1, format=1)
-    found = evidence(answered, result("fsm2", None, format=0.5), result("normal", None))
+    free = replace(result("normal-evidence", "y", f1=0), id="2")
+    found = evidence(answered, free, result("fsm2", None, format=0.5), result("normal", None))
     names = ("exact_match", "f1", "sp_em", "sp_f1", "triples_em", "recall_at_2", "format")
     assert [found["fsm2"][name] for name in names] == [0, 0, 0, 0, None, None, 0.5]
     assert [found["normal"][name] for name in names] == [0, 0, None, None, None, None, None]
+    assert found["normal-evidence"]["format"] == 1
     # So it is where several models stand side by side.
     other = replace(answered, method="normal-evidence, one")
     found = evidence(other, result("fsm2, two", None, format=0.5))
@@ -297,7 +299,7 @@ def test_scores_are_meant_over_all_questions_and_other_measures_over_those_that_
     )
     found = means_of(Evaluation("t", (), ("fsm2", "normal"), {"": 4}, results))
     assert found == {
-        "f1": 1 / 4, "recall_at_2": 1 / 4, "format": 1.5 / 4, "hops": 4, "seconds_a_question": 2,
+        "f1": 1 / 4, "recall_at_2": 1 / 4, "format": 1.5 / 2, "hops": 4, "seconds_a_question": 2,
     }  # fmt: skip
 
 

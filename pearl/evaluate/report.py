@@ -471,8 +471,7 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
 
 
 _SCORES = re.compile(
-    r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall(?:_at_\d+)?|format(?:_final)?|none_fits"
-    r"|guessed"
+    r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall(?:_at_\d+)?|none_fits|guessed"
 )
 """Names of measures that a question without them has 0 of."""
 

@@ -303,7 +303,9 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
         # A model, or a set of demonstrations, stands behind a method's name.
         measured = _MEASURED.fullmatch(f"{method.partition(', ')[0]} {name}")
         counts = values or (name in elsewhere and measured)
-        return sum(values) / evaluation.count() if counts else None
+        # Not every question demands a form: who demanded none kept none badly.
+        over = len(values) if name.startswith("format") else evaluation.count()
+        return sum(values) / over if counts else None
 
     rows = method_rows(
         evaluation, lambda method: {name: mean(method, name) for name in _EVIDENCE_TITLES}
@@ -318,7 +320,8 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
         "paragraphs, that support the answer. Joint: all of it together. Recall: the share of the "
         "supporting paragraphs among the first that searches named. Contains: the answer "
         "holds a right one, letter for letter but for case. Format: the share of demands whose "
-        "first reply had the demanded form; final: whose last one had."
+        "first reply had the demanded form, over the questions with any; final: whose last one "
+        "had."
     )
     return method_table("Answers and their evidence", fields, rows, note)
 

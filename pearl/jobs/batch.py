@@ -114,7 +114,7 @@ def make_setup(
     model: Model,
     strategy: str | OwnStrategy,
     library: Library | None,
-    demonstrations: Sequence[Demonstration] | str | None,
+    demonstrations: Sequence[Demonstration] | str | Path | None,
     settings: Settings = DEFAULT_SETTINGS,
     *,
     fit: Callable[[Model], Context] = context_for,

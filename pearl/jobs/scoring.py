@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import Protocol, SupportsFloat, TypeAlias
 
 from pearl.answer import Session
 from pearl.lang.extensions import extension, failure_text, source_digest
@@ -101,10 +100,11 @@ class OwnMetric:
         words = (option_words(text, options) for text in (gold, answer))
         try:
             given = await call(self.function, question, *words)
+            # NumPy's truth values are no numbers of Python's.
+            score = float(given) if isinstance(given, SupportsFloat) else -1.0
         except Exception as error:
             message = f"The metric {self.name} failed: {failure_text(error)}"
             raise ModelError("metric", message) from error
-        score = float(given) if isinstance(given, Real) else -1.0
         if not 0 <= score <= 1:
             message = f"The metric {self.name} gave {str(given)[:80]}: let it give 0 to 1."
             raise ModelError("metric", message)

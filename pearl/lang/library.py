@@ -393,7 +393,7 @@ def offered_actions(name: str) -> tuple[ast.Action, ...]:
     return actions
 
 
-def load_library(*names: str | ast.Action) -> Library:
+def load_library(*names: str | Path | ast.Action) -> Library:
     """Load action libraries, later ones over earlier ones.
 
     The builtins are always there. A line that declares one of them (the
@@ -413,9 +413,9 @@ def load_library(*names: str | ast.Action) -> Library:
         if isinstance(name, ast.Action):
             added: tuple[ast.Action, ...] = (name,)
         else:
-            added = offered_actions(name) or library_actions(library_source(name))
+            added = offered_actions(str(name)) or library_actions(library_source(str(name)))
         actions |= {action.name: action for action in added if action.name not in own}
-    named = (each.name if isinstance(each, ast.Action) else each for each in chosen)
+    named = (each.name if isinstance(each, ast.Action) else str(each) for each in chosen)
     return Library(tuple(named), MappingProxyType(actions))
 
 

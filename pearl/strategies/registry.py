@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -233,7 +234,7 @@ def prepare(
     name: str | OwnStrategy,
     model: str,
     library: Library | None = None,
-    demonstrations: Sequence[Demonstration] | str | None = None,
+    demonstrations: Sequence[Demonstration] | str | Path | None = None,
     settings: Settings = DEFAULT_SETTINGS,
     tools: object = "",
 ) -> Prepared:
@@ -269,8 +270,9 @@ def prepare(
     library = library or load_library(*spec.libraries)
     if not spec.demonstrations:
         plans_shown: tuple[Demonstration, ...] = ()
-    elif demonstrations is None or isinstance(demonstrations, str):
-        folder, shipped = demonstrations or "", shipped_folder(library.names, spec.demonstrations)
+    elif demonstrations is None or isinstance(demonstrations, str | Path):
+        folder = str(demonstrations or "")
+        shipped = shipped_folder(library.names, spec.demonstrations)
         plans, seed = load_demonstrations(folder, shipped), seed_demonstrations(folder, shipped)
         plans_shown = choose_demonstrations(plans, library, seed=seed)
     else:
