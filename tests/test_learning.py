@@ -20,10 +20,10 @@ from benchmarks.chains import Sampling, exhaustive, learn_from_chains, sampled
 from benchmarks.commaqa import unseen_kinds
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.analogy import AnalogyScorer
-from pearl.commaqa.choice import chosen_programs
+from pearl.commaqa.choice import Way, chosen_programs
 from pearl.commaqa.decomposition import Hop, parse_hops
 from pearl.commaqa.generator import generate
-from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold, model_of
 from pearl.commaqa.learning import _joined as joined
 from pearl.commaqa.logistic import features_of, parts_of
 from pearl.commaqa.model import (
@@ -281,13 +281,40 @@ def test_answers_alone_teach_where_few_questions_are_of_a_kind():
     assert score(learned.model, made("explicit", "compgen", "test", 7, 10)) >= 90
 
 
-def test_a_hop_that_is_of_no_use_elsewhere_is_given_up():
-    def hop(words: str, *arguments: int) -> Move:
-        return Move(Mode.PLAIN, (), Form((words,), (tuple(range(len(arguments))),)), arguments)
+def asks(words: str, *arguments: int) -> Move:
+    return Move(Mode.PLAIN, (), Form((words,), (tuple(range(len(arguments))),)), arguments)
 
-    grew, weights = hop("Who grew marrows?"), hop("What did the marrows of {} weigh?", -1)
-    most, over = hop("What is the highest number in {}?", -1), hop("Is {} more than {}?", -1, 1)
-    owner = hop("Who grew a marrow of {} kilos?", -1)
+
+def test_other_ends_go_on_from_answers_of_their_kind_first():
+    born, won = asks("Who was born in {}?", 1), asks("Who won the {} prize?", 1)
+    town, died = asks("Where did {} live?", -1), asks("When did {} die?", -1)
+    inn, served = asks("Which inns are in {}?", -1), asks("What is served at {}?", -1)
+    feast, eaten = asks("Which feasts did {} hold?", -1), asks("What is eaten at {}?", -1)
+    ways: list[Way] = [
+        ("What may the cook born in {1} have eaten?", (born, town, inn, served)),
+        ("What may the cook with the {1} prize have eaten?", (won, feast, eaten)),
+        *((f"When did the cook {whose} die?", (who, died))
+          for whose, who in (("born in {1}", born), ("with the {1} prize", won))),
+        # As many that begin with something else.
+        *((f"What may the cook of the {at} {{1}} have eaten?",
+           (asks(f"What is the {at} of {{}}?", 1), asks(f"Which {at} was in {{}}?", -1), served))
+          for at in ("hall", "yard", "fort", "barn", "dock", "mill", "camp", "bay", "inlet",
+                     "lodge", "abbey", "tower", "park", "quay", "ridge", "shed", "well", "vale", "wood",
+                     "dale", "farm")),
+    ]  # fmt: skip
+    forms = {move.form: {"text": 1} for _, moves in ways for move in moves}
+    scorer = AnalogyScorer(model_of("answers", forms, ways))
+    hops: tuple[Hop, ...] = ()
+    for asked in ("Who was born in 1830?", "Which feasts did #1 hold?", "What is eaten at #2?"):
+        proposed = scorer.choices("What may the cook born in 1830 have eaten?", hops, ())
+        hops += tuple(one.hop for one in proposed if one.hop and one.hop.question == asked)[:1]
+    assert len(hops) == 3
+
+
+def test_a_hop_that_is_of_no_use_elsewhere_is_given_up():
+    grew, weights = asks("Who grew marrows?"), asks("What did the marrows of {} weigh?", -1)
+    most, over = asks("What is the highest number in {}?", -1), asks("Is {} more than {}?", -1, 1)
+    owner = asks("Who grew a marrow of {} kilos?", -1)
     # Whose heaviest marrow weighs over 40 is whose any marrow does.
     any_such, heaviest = (grew, weights, over, owner), (grew, weights, most, over)
     how_heavy = (grew, weights, most)

@@ -38,6 +38,7 @@ from pearl.lang.values import Value
 # What counts how much, as negative logarithms.
 _DIFFERENT = 0.5  # a word in which two questions differ
 _SPLICED = 4.0  # putting two ways together
+_MISPLACED = 4.0  # asking of an answer what was asked of no answers of its kind
 _LEFT_OUT = 3.0  # leaving a hop of a way out
 _DOUBTFUL = 3.0  # an entity that has words of known questions in it
 _CHANGED = 0.5  # a hop that is asked in other words
@@ -394,11 +395,38 @@ class _KnownQuestions:
                 if _goes_on(moves[len(head) :]):
                     differing = (*_unsaid(extra, head), *_unsaid(lacking, end.moves[: len(head)]))
                     cost = _SPLICED + _DIFFERENT * self.information(differing)
+                    cost += _MISPLACED * self._misplaced(moves)
                     best[moves] = min(cost, best.get(moves, math.inf))
         own = {each.moves for each in pattern.strategies}
         entities = max(map(_needs, own))
         usable = (new for new in best.items() if new[0] not in own and _needs(new[0]) <= entities)
         return sorted(usable, key=lambda pair: (pair[1], str(pair[0])))[:_CHANGED_WAYS]
+
+    def _misplaced(self, moves: _Moves) -> int:
+        """How many of the answers in a way go to hops that go on from no answers of their kind."""
+        return sum(move.form not in self._users[asked] for asked, move in _joins(moves))
+
+    @cached_property
+    def _users(self) -> Mapping[Form, frozenset[Form]]:
+        """By form, what is asked of its answers, and of all else that is of their kind.
+
+        Two answers, or entities of questions, are of a kind where the same is asked of both.
+        """
+        users: dict[Form | tuple[str, int], set[Form]] = defaultdict(set)
+        for pattern in self.model.patterns:
+            for strategy in pattern.strategies:
+                for asked, move in _joins(strategy.moves):
+                    users[asked].add(move.form)
+                for move in strategy.moves:
+                    for entity in move.arguments:
+                        if isinstance(entity, int) and entity > 0:
+                            users[pattern.question, entity].add(move.form)
+        alike = {
+            form: frozenset().union(*(other for other in users.values() if own & other))
+            for form, own in users.items()
+            if isinstance(form, Form)
+        }
+        return defaultdict(frozenset, alike)
 
     def _splice(self, words: tuple[str, ...], entities: tuple[str, ...]) -> Iterable[Analogy]:
         """New chains of known hops, by how many of the question's words they say."""
@@ -475,6 +503,13 @@ def _shift(argument: int | str, behind: int, own: int) -> int | str:
     if -argument > behind:
         return argument + 1
     return own if own >= 0 else own - behind + 1
+
+
+def _joins(moves: _Moves) -> Iterable[tuple[Form, Move]]:
+    """Each hop of a way that asks of an answer, with what that is the answer to."""
+    for at, move in enumerate(moves):
+        back = (arg for arg in move.arguments if isinstance(arg, int) and -at <= arg < 0)
+        yield from ((moves[at + arg].form, move) for arg in back)
 
 
 def _goes_on(moves: Sequence[Move]) -> bool:
