@@ -299,8 +299,8 @@ def test_other_ends_go_on_from_answers_of_their_kind_first():
         *((f"What may the cook of the {at} {{1}} have eaten?",
            (asks(f"What is the {at} of {{}}?", 1), asks(f"Which {at} was in {{}}?", -1), served))
           for at in ("hall", "yard", "fort", "barn", "dock", "mill", "camp", "bay", "inlet",
-                     "lodge", "abbey", "tower", "park", "quay", "ridge", "shed", "well", "vale", "wood",
-                     "dale", "farm")),
+                     "lodge", "abbey", "tower", "park", "quay", "ridge", "shed", "well", "vale",
+                     "wood", "dale", "farm")),
     ]  # fmt: skip
     forms = {move.form: {"text": 1} for _, moves in ways for move in moves}
     scorer = AnalogyScorer(model_of("answers", forms, ways))
