@@ -201,6 +201,7 @@ def is_right(moves: Moves, case: Case) -> bool:
 
 
 def equal(value: Value, answer: Value) -> bool:
+    """Whether a value is the recorded answer, a list of as many items where it is one."""
     if isinstance(answer, list) and isinstance(value, list) and len(answer) != len(value):
         return False
     return exact_match(value, answer)
