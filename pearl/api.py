@@ -300,8 +300,20 @@ def as_library(library: Actions) -> Library | None:
 
 
 def as_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:
-    """Tools as `open_tools` takes them."""
-    return tools if isinstance(tools, str) else tuple(tool.action for tool in tools)
+    """Tools as `open_tools` takes them.
+
+    Raises:
+        InputError: one is nothing that `action` made an action.
+    """
+    if isinstance(tools, str):
+        return tools
+    listed = _listed(tools)
+    for tool in listed:
+        if not isinstance(tool, OwnAction):
+            raise InputError(
+                f"A tool is given as what pearl.action made, not as {type(tool).__name__}."
+            )
+    return tuple(tool.action for tool in listed)
 
 
 def as_context(context: Context | Policy | None, model: Model) -> Context:

@@ -205,6 +205,21 @@ def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):
 
     failed = reader.batch_sync(questions, strategy=Failing).rows[0]["error"]
     assert failed["message"] == "The strategy Failing failed: KeyError: '***'"
+
+    class Odd(Fixed):
+        gives: object = None
+
+        async def next(self, run: pearl.Run) -> Any:
+            return self.gives
+
+    for gives, said in (
+        (None, "next gave NoneType; let it give Steps or Return"),
+        (pearl.Return(("why",)), "Return names why, and the steps that ran are none"),
+        (pearl.Return("why"), "Return was given 'why'"),  # type: ignore[arg-type]
+    ):
+        Odd.gives = gives
+        with pytest.raises(pearl.RunError, match=f"The strategy Odd failed: .*Error: {said}"):
+            reader.ask_sync("story.txt", "Why?", strategy=Odd)
     with pytest.raises(pearl.InputError, match=r"have one name \(Fixed\)"):
         reader.evaluate_sync("questions", questions, methods=[Fixed, readers.Fixed])
     Fixed.__name__ = "pearl"
@@ -308,5 +323,7 @@ def test_rebel_asks_functions(tmp_path: Path):
 
     with pytest.raises(pearl.InputError, match="READS is no tool"):
         reader.ask_sync("story.txt", who, strategy="rebel", tools=[reads])
+    with pytest.raises(pearl.InputError, match="A tool is given as what pearl.action made"):
+        reader.ask_sync("story.txt", who, strategy="rebel", tools=[len])  # type: ignore[list-item]
     with pytest.raises(pearl.InputError, match="asks no tools"):
         reader.ask_sync("story.txt", who, tools=[search])

@@ -330,9 +330,16 @@ def fine(x: str, y: int | float, z: Mapping[str, int]) -> str:
     return x
 
 
+class Reader:
+    def method(self, x: str) -> str:
+        """Read it."""
+        return x
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
+        (Reader.method, "a method of a class"),
         (undocumented, "no docstring"),
         (keyword, "y has a default or a keyword"),
         (default, "y has a default or a keyword"),

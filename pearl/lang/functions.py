@@ -118,6 +118,8 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
         raise refused(f"its types cannot be read ({error}).") from None
     params: list[Param] = []
     variadic = False
+    if next(iter(signature.parameters), "") in ("self", "cls"):
+        raise refused("it is a method of a class: make it a function.")
     for arg in signature.parameters.values():
         if arg.kind in (arg.KEYWORD_ONLY, arg.VAR_KEYWORD) or arg.default is not arg.empty:
             raise refused(f"{arg.name} has a default or a keyword, and plans give all by place.")

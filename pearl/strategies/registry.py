@@ -34,7 +34,7 @@ from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
-from pearl.runtime.loop import Move, Run, RunError, Strategy
+from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, Strategy
 from pearl.strategies.pearl import (
     GivenPlan,
     Pearl,
@@ -545,7 +545,16 @@ class _Own:
 
     async def next(self, run: Run) -> Move:
         with _failing_as(self.name):
-            return await self.strategy.next(run)
+            move: object = await self.strategy.next(run)
+            if not isinstance(move, Steps | Attempt | Return):
+                raise TypeError(f"next gave {type(move).__name__}; let it give Steps or Return")
+            named: Sequence[str] = move.outputs if isinstance(move, Return) else ()
+            if isinstance(named, str):
+                raise TypeError(f"Return was given {named!r}; let it be given a tuple of names")
+            if unknown := [name for name in named if name not in run.values]:
+                names = ", ".join(step.name for step in run.plan.steps) or "none"
+                raise ValueError(f"Return names {unknown[0]}, and the steps that ran are {names}")
+            return move
 
 
 @contextmanager
