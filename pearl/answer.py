@@ -202,26 +202,35 @@ _NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(?:none\b|no option\
 async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     """Ask which option answers a question, given an open answer.
 
-    Where the model says that none fits, the journal is told ``option/none``, and the best is asked
-    for. That may be none too.
+    Where the model says that none fits, of which the journal is told ``option/none``, or its reply
+    names none, the best is asked for. That may be none too.
 
     Raises:
         ModelError: the model gave no usable answer.
-        RunError: its reply names no option.
+        RunError: neither reply names an option.
     """
     options = call.options
+
+    def says_none(text: str) -> bool:
+        return bool(_NONE.match(text)) and not any(map(_NONE.match, options))
+
     reply = await caller(call, "map")
-    fits = not _NONE.match(reply.text) or any(map(_NONE.match, options))
-    if not fits:
-        caller.journal.decide("option/none", True)
+    fits = not says_none(reply.text)
+    chosen = read_option(reply.text, options) if fits else None
+    if chosen is None:
+        if not fits:
+            caller.journal.decide("option/none", True)
         reply = await caller(replace(call, best=True), "map/best")
-        if _NONE.match(reply.text):
+        if says_none(reply.text):
             return Option("", "", fits=False)
-    chosen = read_option(reply.text, options)
+        chosen = read_option(reply.text, options)
     caller.journal.decide("option", letter(chosen) if chosen is not None else None)
     if chosen is None:
         excerpt = " ".join(reply.text.split())[:80]
-        raise RunError(f"The model named no option: it said {excerpt!r}. Run it again.")
+        raise RunError(
+            f"The model named no option, asked twice: it last said {excerpt!r}. Its replies are "
+            "kept: name another model, or ask without the cache."
+        )
     caller.journal.decide("option/text", options[chosen])
     return Option(letter(chosen), options[chosen], fits)
 

@@ -545,6 +545,7 @@ def test_what_an_answer_rests_on(outputs: dict[str, str], quotes: list[tuple[str
         ("No option fits.", ["x", "y"], "A", False),
         ("None of the above", ["x", "None of the above"], "B", True),
         ("No", ["Yes", "No"], "B", True),
+        ("Both of them.", ["Yes", "No"], "A", True),
     ],
 )
 def test_none_is_no_option_unless_one_says_so(
