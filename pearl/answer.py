@@ -262,20 +262,26 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
 def holds(answer: str, *golds: str) -> bool:
     """Whether an open answer holds a gold one: its words, in their order; case does not count.
 
-    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5 are.
+    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5 are,
+    and -5 and 5 are two. A time is a word, too.
     """
     words, *right = (
-        f" {' '.join(map(_plain, _WORD.findall(text.casefold())))} " for text in (answer, *golds)
+        f" {' '.join(map(_plain, _WORD.findall(_MINUS.sub('-', text.casefold()))))} "
+        for text in (answer, *golds)
     )
     return any(gold in words for gold in right)
 
 
-_WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|\d+\.\d+|\w+")
+_MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")
+_WORD = re.compile(
+    r"(?:(?<![\w)\]])-)?"
+    r"(?:\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|(?<!\w)\.\d+|\d+\.\d+|\d+(?::\d\d)+|\w+)"
+)
 
 
 def _plain(word: str) -> str:
-    """A number without commas between its thousands and zeros at its end; another word as it is."""
-    plain = word.replace(",", "")
+    """A number without commas between its thousands and zeros at its ends; another word as is."""
+    plain = re.sub(r"^(-?)0*\.", r"\g<1>0.", word.replace(",", ""))
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 

@@ -231,6 +231,13 @@ def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
         ("1,148,000", "148000", False),
         ("37.5", 37, False),
         ("370", "37", False),
+        ("It rose by 5 degrees.", -5, False),
+        ("-5", 5, False),
+        ("−5 degrees", -5, True),
+        ("It fell, to minus 5.", -5, True),
+        ("3-5 days", 5, True),
+        (".50", 0.5, True),
+        ("At 12:30.", "12", False),
     ],
 )
 def test_equal_numbers_are_one(serve: Any, answer: str, gold: Any, right: bool):

@@ -17,7 +17,9 @@ from click.testing import CliRunner
 
 from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
+from pearl.evaluate.datasets.decomp import score as exact
 from pearl.lang.ast import Literal, Plan, Prompt, Step
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, conclusion
 from pearl.lang.formatter import format_library
@@ -93,6 +95,11 @@ def write(path: Path, data: Any, *, lines: bool = False) -> str:
 
 def pair(name: str, *spans: str) -> dict[str, Any]:
     return {"question": f"{name}?", "query_id": name, "answer": {"spans": list(spans)}}
+
+
+def test_an_answer_to_the_letter_may_stand_in_quotation_marks():
+    asked = Example("a", "?", Source("d", ""), gold="n a s")
+    assert [exact(asked, said) for said in (' "n a s"', "n a s.", "“n a”")] == [1, 0, 0]
 
 
 def test_commaqa_e_is_read_and_scored_in_no_order(tmp_path: Path):

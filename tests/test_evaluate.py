@@ -325,9 +325,11 @@ def test_every_question_counts(tmp_path: Path):
 
     with Server(script) as server:
         done = evaluate(tmp_path, server, "--methods", "zero-shot,pearl", "--json")
-    assert done.code == 1
+        found = results(tmp_path)
+        both = evaluate(tmp_path, server, "--methods", "zero-shot", "--model", "a")
+    assert done.code == both.code == 1
     assert "4 trials failed" in done.err
-    found = results(tmp_path)
+    assert both.err.count("2 trials failed") == 2
     for name in ("zero-shot", "pearl"):
         assert [(one.id, one.answer, one.score) for one in found[name]] == [
             ("0", "A", 1.0), ("1", "A", 0.0), ("2", None, 0.0), ("3", None, 0.0),
@@ -596,6 +598,12 @@ def test_steps_are_written_with_passages_where_nobody_named_a_library(tmp_path: 
     about = done.json["report"]["about"]
     assert about["library"].startswith("open_domain, ")
     assert about["demonstrations"] == str(count)
+    # Plans that are named for another method take nothing from this one, which cannot run them.
+    for folder, shown in (("letters", count), ("open_domain", count)):
+        done, prompt = decomposed(tmp_path, "--methods", "decomp", "--demos", folder)
+        about = done.json["report"]["about"]
+        assert about["library"].startswith("open_domain, ")
+        assert about["demonstrations"] == str(shown)
     done, prompt = decomposed(tmp_path, "--methods", "decomp", "--library", "quality")
     assert "FIND_CHARACTER" in prompt
     assert not any(one in prompt for one in shipped())
@@ -615,6 +623,12 @@ def test_a_demonstration_of_an_evaluated_question_is_not_shown_to_steps_either(t
     assert told in str(report["blocks"][0])
     done, _ = decomposed(tmp_path, "--methods", "pearl", question=first)
     assert "left out" not in str(done.json["report"])
+    (tmp_path / "demos").mkdir()
+    plan = f"question: {first}\n\nwhy = FIND_EVENT(CTX, 'it') : Find it\n"
+    (tmp_path / "demos" / "first.plan").write_text(plan, encoding="utf-8")
+    done, _ = decomposed(tmp_path, "--methods", "pearl", "--demos", "demos", question=first)
+    assert "evaluated." in str(done.json["report"]["blocks"][0])
+    assert "None is left to be shown." in str(done.json["report"]["blocks"][0])
 
 
 def test_a_method_with_actions_of_its_own_is_told_without_a_library(tmp_path: Path):

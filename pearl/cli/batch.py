@@ -98,25 +98,28 @@ def report(progress: JobProgress, settings: JobSettings) -> None:
     click.echo(click.style(f"\npearl runs show {progress.run}", dim=True))
 
 
-def complain(progress: JobProgress, where: str, noun: str = "question") -> None:
+def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> None:
     """Say that some tasks failed, and end.
 
     Args:
-        progress: what the job came to.
-        where: what says why.
+        jobs: what each came to.
+        where: what says why; empty for the command that shows the run.
         noun: what a task is.
 
     Raises:
         SystemExit: some did.
     """
-    failed = progress.failed.total()
-    if failed:
+    failing = [job for job in jobs if job.failed]
+    for job in failing:
+        failed = job.failed.total()
         click.echo(
-            f"pearl: {counted(failed, noun)} failed, and {where} says why"
-            f"{'' if failed == 1 else '; the first'}: {printable(progress.first_failure)} "
+            f"pearl: {counted(failed, noun)} failed, and "
+            f"{where or f'pearl runs show {job.run}'} says why"
+            f"{'' if failed == 1 else '; the first'}: {printable(job.first_failure)} "
             f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}",
             err=True,
         )
+    if failing:
         raise SystemExit(NoAnswer.exit_code)
 
 
@@ -160,7 +163,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
         emit_json({**progress.as_object(), "output": output})
     else:
         report(progress, settings)
-    complain(progress, output)
+    complain(progress, where=output)
 
 
 def _setup(options: Options, model: Model) -> tuple[Setup, Model]:

@@ -142,8 +142,7 @@ def eval_command(
         show(summarise(evaluation), "terminal", "", as_json=False)
         runs = " ".join(progress.run for progress in done)
         click.echo(click.style(f"\npearl report {runs}", dim=True))
-    for progress in done:
-        complain(progress, f"pearl runs show {progress.run}", "trial")
+    complain(*done, noun="trial")
 
 
 def _jobs(

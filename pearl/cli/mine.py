@@ -97,7 +97,7 @@ def mine_command(
     else:
         report(progress, settings)
         _show(mined, progress.done, output, notes)
-    complain(progress, f"pearl runs show {progress.run}")
+    complain(progress)
 
 
 def _in_batches(
@@ -207,4 +207,4 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     else:
         report(progress, settings)
         click.echo(f"{counted(len(written), 'plan')} in {output}, {refined:,} of them refined")
-    complain(progress, f"pearl runs show {progress.run}")
+    complain(progress)

@@ -40,6 +40,9 @@ STEPWISE = "stepwise"
 with nothing but EXECUTE and CONCAT; for steps that are written one at a time, where nobody said
 with what."""
 
+STEPWISE_LIBRARY = "open_domain"
+"""The library of those steps, and the demonstrations that ship for it."""
+
 
 @dataclass(frozen=True)
 class HopSearch:
@@ -315,7 +318,7 @@ def make_context(
             same = tuple(demo for demo in shown if demo.question in common)
             setups[name] = replace(setups[name], demonstrations=same)
     if stepwise is not None:
-        setups[STEPWISE] = setup(load_library("open_domain"), stepwise.refined)
+        setups[STEPWISE] = setup(load_library(STEPWISE_LIBRARY), stepwise.refined)
     return EvaluationContext(setups=setups)
 
 

@@ -141,11 +141,9 @@ class Trials:
             if method is None:
                 return row
         # What the journal and the clock say, whether there is an answer or not.
-        measures |= form(journal.entries) if find_dataset(self.dataset).short else {}
-        measures |= search_measures(journal.entries)
-        measures |= machine_measures(example, journal.entries)
         # What grading takes is no part of what the method took.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
+        measures |= {**form(own), **search_measures(own), **machine_measures(example, own)}
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
         result = Result(

@@ -15,6 +15,7 @@ from pearl.evaluate.context import (
     EXECUTE,
     LIBRARY,
     STEPWISE,
+    STEPWISE_LIBRARY,
     UNREFINED,
     Demonstrations,
     EvaluationContext,
@@ -32,7 +33,7 @@ from pearl.evaluate.results import PROMPT_SET
 from pearl.jobs.job import Job
 from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.jobs.workers import TaskList
-from pearl.lang.library import Library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
@@ -43,8 +44,13 @@ from pearl.models.embeddings import choose_embedding
 from pearl.models.routing import with_library
 from pearl.retrieval.index import open_index
 from pearl.runtime.context import Context
-from pearl.strategies.pearl import load_demonstrations, seed_demonstrations, shipped_folder
-from pearl.strategies.registry import NONE_SHOWN, Limits, OwnStrategy
+from pearl.strategies.pearl import (
+    choose_demonstrations,
+    load_demonstrations,
+    seed_demonstrations,
+    shipped_folder,
+)
+from pearl.strategies.registry import MOST, NONE_SHOWN, Limits, OwnStrategy
 
 _T = TypeVar("_T")
 
@@ -201,10 +207,14 @@ def prepare_methods(
     dataset, examples = sample.dataset, sample.examples
     shipped = shipped_folder(named, dataset.demonstrations)
     shown = without_evaluated(_demonstrations(folder, shipped, methods), examples)
-    # A library or plans that somebody names, or that the data set has, are for every method.
-    own = bool(named or folder or dataset.libraries)
-    open_domain = None if own else _demonstrations("", "open_domain", ())
-    stepwise = without_evaluated(open_domain, examples) if open_domain else None
+    stepwise = None
+    # A library that somebody names, or that the data set has, is for every method.
+    if not (named or dataset.libraries):
+        given = load_demonstrations(folder, STEPWISE_LIBRARY)
+        # Plans that were named for other methods take nothing away from these.
+        if not choose_demonstrations(given, load_library(STEPWISE_LIBRARY)):
+            given = load_demonstrations("", STEPWISE_LIBRARY)
+        stepwise = without_evaluated(Demonstrations(given), examples)
     shared = equip(make_context(library, shown, sizes, stepwise=stepwise))
     return Preparation(sample, methods, shared, shown, stepwise)
 
@@ -231,6 +241,8 @@ def with_options(
     Raises:
         InputError: one of them cannot be used.
     """
+    if not 0 <= (passages or 0) <= MOST:
+        raise InputError(f"A look-up gives at most {MOST} passages, not {passages}.")
     budget = _with_set(Budget, width=width, depth=depth, calls=calls)
     return replace(
         context,
@@ -279,7 +291,7 @@ def _left_out(sets: Demonstrations, of: str) -> Iterator[str]:
 def _unused(sets: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
     shown = {demo.question for demo in shared.setups[setup].demonstrations}
     if not shown:
-        yield NONE_SHOWN
+        yield NONE_SHOWN if sets.refined else "None is left to be shown."
     elif unused := sum(parse(plan).plan.question not in shown for plan in sets.refined):
         yield (
             f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "

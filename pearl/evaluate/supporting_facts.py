@@ -151,7 +151,6 @@ def support_measures(
     answer: str,
     sentences: Iterable[str],
     triples: Iterable[Sequence[str]] | None,
-    entries: Iterable[Entry],
 ) -> Mapping[str, float]:
     """Measures of an answer that comes with its evidence.
 
@@ -165,16 +164,15 @@ def support_measures(
         answer: the answer.
         sentences: what it rests on, copied from the document.
         triples: the same as subject, relation, object; None for a method that gives none.
-        entries: the run's journal, in which it is told which replies fitted.
 
     Returns:
         ``sp_em``, ``sp_f1``, ``sp_precision``, ``sp_recall``, ``joint_em``,
-        ``joint_f1``; with gold triples ``triples_em`` and ``triples_f1``; and
-        `form` of the journal. The last alone where there are no gold facts.
+        ``joint_f1``; with gold triples ``triples_em`` and ``triples_f1``. Nothing where there are
+        no gold facts.
     """
     data = example.data
     if not isinstance(data, MultiHop) or not data.facts:
-        return form(entries)
+        return {}
     facts = compare_sets(facts_of(data, sentences), frozenset(data.facts))
     joint = best(example, answer).jointly(facts)
     measures = {
@@ -188,7 +186,7 @@ def support_measures(
         scores = compare_sets(_bare(triples), _bare(data.triples))
         joint = joint.jointly(scores)
         measures |= {"triples_em": scores.exact_match, "triples_f1": scores.f1}
-    return {**measures, "joint_em": joint.exact_match, "joint_f1": joint.f1, **form(entries)}
+    return {**measures, "joint_em": joint.exact_match, "joint_f1": joint.f1}
 
 
 def form(entries: Iterable[Entry]) -> Mapping[str, float]:

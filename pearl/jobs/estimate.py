@@ -192,7 +192,7 @@ class Estimate:
                 "cost",
                 f"about {dollars(costs[0])}, with a prefix cache {dollars(costs[1])}"
                 if costs
-                else f"not known: no price for {without}; give one with --prices",
+                else f"not known: no price for {without}; give one with --prices or PEARL_PRICES",
             )
         yield (
             "time",

@@ -162,7 +162,7 @@ def _begin(
         if limits.max_cost is not None and unpriced:
             raise InputError(
                 f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
-                "with --prices, or use --max-tokens."
+                "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
             )
         progress = JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
         progress.listener = listener

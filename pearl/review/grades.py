@@ -104,4 +104,6 @@ def graders(evaluation: Evaluation, path: str) -> Graders:
 
 def _check(evaluation: Evaluation) -> None:
     if "with a rubric" not in dict(evaluation.about).get("metric", ""):
-        raise InputError("No model graded these answers: evaluate them with --rubric FILE.")
+        raise InputError(
+            "No model graded these answers: evaluate them with --rubric FILE, or by a pearl.Graded."
+        )

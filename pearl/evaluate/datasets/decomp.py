@@ -83,8 +83,12 @@ def _read(
 
 
 def score(example: Example, answer: str) -> float:
-    """1 where the answer is the right one to the letter, but for spaces around it; else 0."""
-    return float(answer.strip() == example.gold.strip())
+    """1 where the answer is the right one to the letter, but for what is around it; else 0.
+
+    That is spaces, and quotation marks, as questions have around their words.
+    """
+    gold = example.gold.strip()
+    return float(gold in (answer.strip(), answer.strip('"“” \t\r\n')))
 
 
 def _read_groups(path: str) -> Iterator[tuple[str, dict[str, Any]]]:

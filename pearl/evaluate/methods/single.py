@@ -146,7 +146,7 @@ async def in_form(
     measures: Mapping[str, float] = {}
     if "supporting_facts" in reply:
         facts, triples = reply["supporting_facts"], reply["triples"]
-        measures = support_measures(example, answer, facts, triples, session.journal.entries)
+        measures = support_measures(example, answer, facts, triples)
     outcome = Outcome(None, finished.text, measures=measures)
     return await conclude(outcome, answer, example, session)
 

@@ -129,8 +129,7 @@ async def react_with_evidence(
         arg.value if isinstance(arg, Literal) else [] for arg in finished.plan.steps[-1].args
     )
     texts = [_texts(triple) for triple in triples] if isinstance(triples, list) else []
-    entries = session.journal.entries
-    measures = support_measures(example, finished.text, _texts(facts), texts, entries)
+    measures = support_measures(example, finished.text, _texts(facts), texts)
     return await conclude_text(finished, example, session, measures)
 
 
@@ -153,12 +152,12 @@ async def machine(
     measures = {
         "hops": float(strategy.hops),
         "backtracks": float(strategy.backtracks),
-        **_evidence(example, finished, session),
+        **_evidence(example, finished),
     }
     return await conclude_text(finished, example, session, measures)
 
 
-def _evidence(example: Example, finished: Finished, session: Session) -> Mapping[str, float]:
+def _evidence(example: Example, finished: Finished) -> Mapping[str, float]:
     """What the review gives; without one, the sentences that searches quoted, and no triples."""
     steps = finished.plan.steps
     reviews = [finished.values[step.name] for step in steps if step.action == "REVIEW"]
@@ -169,7 +168,7 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
     quotes = quotes or [field_of(record, "evidence") for record in records]
     copied = [sentence for each in quotes for sentence in sentences(each)]
     reviewed = triples if reviews else None
-    return support_measures(example, finished.text, copied, reviewed, session.journal.entries)
+    return support_measures(example, finished.text, copied, reviewed)
 
 
 async def rebel(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
