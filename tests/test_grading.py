@@ -186,4 +186,4 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
         assert said in call("report", "e.jsonl", "--grades", "g.jsonl").err
     assert evaluate("-o", "plain.jsonl").code == 0
     refused = call("report", "plain.jsonl", "--to-grade", 3)
-    assert "No model graded these answers: evaluate them with --rubric FILE." in refused.err
+    assert "No model graded these answers: evaluate them with --rubric FILE, " in refused.err
