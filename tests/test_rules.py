@@ -115,6 +115,8 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         # A step may be called by its number, and one that is not there is told once.
         (TWO.format("").replace("a =", "step_1 =").replace('"Mara"', '"his {step_1}"'), []),
         (TWO.format("").replace('"Mara"', '"his {step_1}"'), ["PRL401", "PRL209"]),
+        # A slip of the pen is told where it is, and not where its name goes unused.
+        (TWO.format("").replace("a =", "avail =").replace('"Mara"', "avial"), ["PRL202"]),
         # A declaration identical to the library's is no finding.
         (DECLARED.format(KNOWN.signature, KNOWN.doc), []),
         (DECLARED.format(KNOWN.signature, f"{KNOWN.doc} And when."), ["PRL208"]),

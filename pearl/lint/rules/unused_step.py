@@ -24,8 +24,9 @@ Fix
 
 import re
 
+from pearl.lang.ast import DOCUMENT
 from pearl.lang.graph import needed
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, alike
 from pearl.lint.rules.quoted_variable import quotations
 
 
@@ -46,8 +47,11 @@ def check(view: PlanView) -> Findings:
     unused = [step for step in steps if step.name not in view.uses]
     if len(unused) < 2:
         return
-    # A quoted name has a rule of its own, and a line that cannot be read may use the step.
+    # A quoted name and a misspelt one have rules of their own, and a line that cannot be read may
+    # use the step.
     explained = {step.name for step, _ in quotations(view)}
+    for name in view.uses.keys() - view.defined.keys() - {DOCUMENT}:
+        explained.update(alike(name, (step.name for step in unused), word=False))
     explained.update(word for line in view.broken for word in re.findall(r"\w+", line.text))
     for step in unused[:-1]:
         if step.name not in explained:
