@@ -274,7 +274,7 @@ def holds(answer: str, *golds: str) -> bool:
 
 _MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")
 _WORD = re.compile(
-    r"(?:(?<![\w)\]])-)?"
+    r"(?:(?<![\w)\]])-(?=\.?\d))?"
     r"(?:\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|(?<!\w)\.\d+|\d+\.\d+|\d+(?::\d\d)+|\w+)"
 )
 

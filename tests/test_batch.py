@@ -238,6 +238,7 @@ def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
         ("3-5 days", 5, True),
         (".50", 0.5, True),
         ("At 12:30.", "12", False),
+        ("-storm\n-fire", "fire", True),
     ],
 )
 def test_equal_numbers_are_one(serve: Any, answer: str, gold: Any, right: bool):

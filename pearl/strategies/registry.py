@@ -549,7 +549,7 @@ class _Own:
             if not isinstance(move, Steps | Attempt | Return):
                 raise TypeError(f"next gave {type(move).__name__}; let it give Steps or Return")
             named: Sequence[str] = move.outputs if isinstance(move, Return) else ()
-            if isinstance(named, str):
+            if isinstance(named, str) or (isinstance(move, Return) and not named):
                 raise TypeError(f"Return was given {named!r}; let it be given a tuple of names")
             if unknown := [name for name in named if name not in run.values]:
                 names = ", ".join(step.name for step in run.plan.steps) or "none"
