@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import CHROMIUM
-
+UNUSED = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "PaintHolding",
+          "SpareRendererForSitePerProcess", "OptimizationHints")  # fmt: skip
+"""Parts that nobody sees: the popups of the address bar alone are two pages for each window."""
+CHROMIUM = ("--no-sandbox", "--disable-gpu", "--in-process-gpu",
+            f"--disable-features={','.join(UNUSED)}")  # fmt: skip
+"""How Chromium is started: it forks the process of a page, for half of what starting one takes."""
 Work = Callable[[Any], Any]
 
 

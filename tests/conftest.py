@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 PICTURES = ROOT / "docs" / "pictures"
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--in-process-gpu"]
-"""How Chromium is started: it forks the process of a page, for half of what starting one takes."""
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Each of the many processes that tests start would compile what nobody else has.
     sys.dont_write_bytecode = False
