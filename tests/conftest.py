@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,16 @@ def keep_picture(name: str, picture: bytes) -> None:
 # More examples have not found anything here; what draws few does so by its own settings.
 settings.register_profile("suite", max_examples=50, deadline=None)
 settings.load_profile("suite")
+
+
+# Nothing that is imported or collected goes before the end: no collector need look through it.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What there is now is looked through no more."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection(session: pytest.Session) -> None:
