@@ -19,7 +19,7 @@ from pearl.jobs.scoring import Scorer as AnswerScorer
 from pearl.lang.ast import Prompt
 from pearl.lang.extensions import extension
 from pearl.lang.library import Library, builtins, load_library
-from pearl.lang.parser import parse
+from pearl.lang.parser import parse_known
 from pearl.lang.source import Source, read_source
 from pearl.lang.values import digest
 from pearl.mining.condense import condense
@@ -265,7 +265,7 @@ def without_evaluated(
     evaluated = {comparable(example.question) for example in examples}
 
     def split(sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-        questions = [(source, parse(source).plan.question) for source in sources]
+        questions = [(source, parse_known(source).plan.question) for source in sources]
         others = tuple(source for source, text in questions if comparable(text) not in evaluated)
         return others, tuple(text for _, text in questions if comparable(text) in evaluated)
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import count
 
 from pearl.lang import ast
@@ -30,6 +31,12 @@ _OF_THE_PLAN = (
     ast.Kind.INSIDE,
     ast.Kind.PROSE,
 )
+
+
+@lru_cache(maxsize=256)
+def parse_known(text: str | Source) -> ast.Parsed:
+    """`parse` a text that is read again and again, as a demonstration is."""
+    return parse(text)
 
 
 def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) -> ast.Parsed:

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pearl.lang.ast import by_number
 from pearl.lang.context_free import Grammar
-from pearl.lang.parser import parse
+from pearl.lang.parser import parse, parse_known
 from pearl.lang.plan_grammar import plan_grammar, step_grammar
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, replacing
@@ -172,7 +172,7 @@ def held(call: Call) -> Call:
 
 
 def _held(write: WritePlan) -> WritePlan:
-    plans = [(demo, parse(demo.plan).plan) for demo in write.demonstrations]
+    plans = [(demo, parse_known(demo.plan).plan) for demo in write.demonstrations]
     # One that declares an action of its own shows what the reply may not do.
     shown = tuple(
         replace(demo, plan=print_plan(by_number(plan)).strip())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from html import escape
 from itertools import chain, count
 from pathlib import Path
@@ -20,7 +21,7 @@ from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.migrate import migrate
-from pearl.lang.parser import parse
+from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.source import (
     InputError,
@@ -220,7 +221,7 @@ def whole(plan: Plan) -> Steps:
 def shown_plans(demonstrations: Iterable[Demonstration]) -> tuple[Plan, ...]:
     """Demonstrations, each a question and a plan's text, as plans with their questions."""
     texts = (f"question: {demo.question}\n\n{demo.plan}" for demo in demonstrations)
-    return tuple(parse(text).plan for text in texts)
+    return tuple(parse_known(text).plan for text in texts)
 
 
 ANSWER = Action(
@@ -486,21 +487,23 @@ def choose_demonstrations(
 
 def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration]:
     """The demonstrations that a library can run as they are, or migrated."""
+    return [shown for source in sources if (shown := _demonstration(source, library))]
+
+
+@lru_cache(maxsize=256)  # The next question, or method, is shown the same.
+def _demonstration(source: Source, library: Library) -> Demonstration | None:
 
     def values(node: Plan | Step) -> tuple[str, ...]:
         # What a step gave; other comments, as a file's head, are for people.
         return tuple(line for line in node.comments if line.startswith("# value "))
 
-    demonstrations: list[Demonstration] = []
-    for source in sources:
-        parsed = parse(source)
+    parsed = parse_known(source)
+    if has_errors(check(parsed, library)):
+        parsed = parse(migrate(source, library).text)
         if has_errors(check(parsed, library)):
-            parsed = parse(migrate(source, library).text)
-            if has_errors(check(parsed, library)):
-                continue
-        if not parsed.plan.question:
-            continue
-        steps = tuple(replace(step, comments=values(step)) for step in parsed.plan.steps)
-        plan = replace(parsed.plan, steps=steps, question="", comments=values(parsed.plan))
-        demonstrations.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
-    return demonstrations
+            return None
+    if not parsed.plan.question:
+        return None
+    steps = tuple(replace(step, comments=values(step)) for step in parsed.plan.steps)
+    plan = replace(parsed.plan, steps=steps, question="", comments=values(parsed.plan))
+    return Demonstration(parsed.plan.question, print_plan(plan).strip())
