@@ -121,7 +121,7 @@ class TestStarting:
         assert one_line(done, 2) == "pearl lsp needs pygls: pip install 'pearl[lsp]'."
 
     def test_json_names_what_it_answers(self):
-        assert "textDocument/rename" in call("lsp", "--json").json["answers"]
+        assert "textDocument/rename" in process("lsp", "--json").json["answers"]
 
 
 class TestBadMessages:

@@ -42,9 +42,15 @@ _LONGEST = 1 << 16
 def read_head(path: Path) -> Head:
     """What a GGUF file says of its model; an `InputError` where it is none that can be read."""
     try:
-        file = path.open("rb")
+        status = path.stat()
+        return _head(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): name a GGUF file.") from None
+
+
+@lru_cache(maxsize=4)
+def _head(path: Path, size: int, changed: int) -> Head:
+    file = path.open("rb")
     try:
         with file:
             entries = dict(_entries(file))
