@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 PICTURES = ROOT / "docs" / "pictures"
+# For matrices as small as here threads that wait for each other take twenty times what one does.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Each of the many processes that tests start would compile what nobody else has.
     sys.dont_write_bytecode = False

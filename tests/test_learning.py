@@ -365,7 +365,7 @@ def test_what_one_question_alone_is_searched_for_is_in_a_row():
 
 
 def test_a_question_about_two_things_is_explained_by_what_is_known_of_one():
-    worlds = made("numeric", "compgen", "train", 11, 60)
+    worlds = made("numeric", "compgen", "train", 11, 40)
     patterns = [one for one in learn_from_gold(worlds).model.patterns if "{2}" not in one.question]
     known = {way.moves: None for one in patterns for way in one.strategies}
     explained = []
