@@ -25,7 +25,7 @@ from pearl.commaqa.decomposition import Hop, parse_hops
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold, model_of
 from pearl.commaqa.learning import _joined as joined
-from pearl.commaqa.logistic import features_of, parts_of
+from pearl.commaqa.logistic import LogisticScorer, features_of, parts_of
 from pearl.commaqa.model import (
     Form,
     Model,
@@ -298,9 +298,7 @@ def test_other_ends_go_on_from_answers_of_their_kind_first():
         # As many that begin with something else.
         *((f"What may the cook of the {at} {{1}} have eaten?",
            (asks(f"What is the {at} of {{}}?", 1), asks(f"Which {at} was in {{}}?", -1), served))
-          for at in ("hall", "yard", "fort", "barn", "dock", "mill", "camp", "bay", "inlet",
-                     "lodge", "abbey", "tower", "park", "quay", "ridge", "shed", "well", "vale",
-                     "wood", "dale", "farm")),
+          for at in PLACES[:21]),
     ]  # fmt: skip
     forms = {move.form: {"text": 1} for _, moves in ways for move in moves}
     scorer = AnalogyScorer(model_of("answers", forms, ways))
@@ -309,6 +307,35 @@ def test_other_ends_go_on_from_answers_of_their_kind_first():
         proposed = scorer.choices("What may the cook born in 1830 have eaten?", hops, ())
         hops += tuple(one.hop for one in proposed if one.hop and one.hop.question == asked)[:1]
     assert len(hops) == 3
+
+
+PLACES = (
+    "show hall lane yard fort barn dock mill camp dale farm bay inlet lodge abbey tower park quay "
+    "ridge shed well vale wood gate bridge ford pier bank crest knoll glen moor heath cove"
+).split()
+
+
+def test_which_of_two_things_is_named_first_is_told_by_the_words():
+    def ways() -> Iterator[Way]:
+        for crop, than in (("marrows", "less"), ("pumpkins", "less"), ("pumpkins", "more")):
+            grew, weighed = (
+                asks(f"Who grew {crop}?"),
+                asks(f"What did the {crop} of {{}} weigh?", -1),
+            )
+            over = asks("Is {} more than {}?", *((-1, 1) if than == "more" else (1, -1)))
+            for place in PLACES[: 4 if than == "more" else None]:
+                question = f"Which {crop} of the {place} weigh {than} than {{1}} kilos?"
+                yield question, (grew, weighed, over)
+
+    given = [*ways()]
+    forms = {move.form: {"text": 1} for _, moves in given for move in moves}
+    scorer = LogisticScorer(model_of("gold", forms, given))
+    grown = Hop("select", "text", "Who grew marrows?")
+    weighed = Hop("select", "text", "What did the marrows of #1 weigh?")
+    question = "Which marrows of the mill weigh more than 5 kilos?"
+    best = next(iter(scorer.choices(question, (grown, weighed), ([], []))))
+    assert best.hop
+    assert best.hop.question == "Is #2 more than 5?"
 
 
 def test_a_hop_that_is_of_no_use_elsewhere_is_given_up():

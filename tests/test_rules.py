@@ -88,6 +88,13 @@ def test_codes_and_names_are_unique() -> None:
 # -- a few that the examples leave open
 
 
+def test_two_steps_that_need_each_other_are_not_told_to_change_places():
+    [found] = check(parse("1. a = FIND_EVENT(CTX, b) : x\n2. b = FIND_REASON(CTX, a) : y"), LIBRARY)
+    assert (found.code, found.help) == (
+        "PRL204", "Step 2 needs step 1, too: let one do without the other.",
+    )  # fmt: skip
+
+
 def said(text: str, selection: Selection = DEFAULT) -> list[str]:
     return [one.code for one in check(parse(text), LIBRARY, selection)]
 

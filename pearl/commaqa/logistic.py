@@ -272,9 +272,12 @@ class LogisticScorer:
 
 
 def _shape(move: Move) -> _Shape:
-    """How a move is asked, with entities all alike."""
-    arguments = (arg if isinstance(arg, int) and arg < 0 else "{}" for arg in move.arguments)
-    return move.mode, move.then, tuple(arguments), move.over
+    """How a move is asked, with entities all alike, whichever of two things stands first.
+
+    *Is it more than 40?* and *Is 40 more than it?* follow the same; the words tell which it is.
+    """
+    arguments = (str(arg) if isinstance(arg, int) and arg < 0 else "{}" for arg in move.arguments)
+    return move.mode, move.then, tuple(sorted(arguments)), move.over
 
 
 def _excess(chance: float) -> float:

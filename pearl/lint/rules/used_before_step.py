@@ -18,7 +18,11 @@ Fix
     None.
 """
 
+from pearl.lang.graph import needed
 from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, Label, PlanView, Rule
+
+# A plan of many steps: so many before one are looked through.
+_MOST = 100
 
 
 def check(view: PlanView) -> Findings:
@@ -29,13 +33,20 @@ def check(view: PlanView) -> Findings:
             if at < index or ref.name == DOCUMENT:
                 continue
             step, source = view.number(index), view.number(at)
+            steps = view.plan.steps
+            if at == index:
+                help = (
+                    f'A step cannot use its own output. If you mean the word, write "{ref.name}".'
+                )
+            elif steps[index].name in needed([ref.name], steps[max(index, at - _MOST) : at + 1]):
+                help = f"Step {source} needs step {step}, too: let one do without the other."
+            else:
+                help = f"Put step {source} before step {step}."
             yield RULE(
                 ref.span,
                 f"{ref.name} is used in step {step}, and defined in step {source}.",
-                help=f'A step cannot use its own output. If you mean the word, write "{ref.name}".'
-                if at == index
-                else f"Put step {source} before step {step}.",
-                labels=(Label(view.plan.steps[at].name_span, "defined here"),),
+                help=help,
+                labels=(Label(steps[at].name_span, "defined here"),),
                 data={"name": ref.name, "step": step, "defined": source},
             )
 
