@@ -38,8 +38,20 @@ def told(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
     return replies
 
 
+MISTAKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("ask", {"documents": 3}, f"documents takes {TAKES['documents']}."),
+    ("ask", {"documents": [1]}, f"documents takes {TAKES['documents']}."),
+    ("ask", {"documents": "a", "options": "b"}, f"options takes {TAKES['options']}."),
+    ("ask", {"document": "a"}, "'document' is no argument of ask, which takes documents,"),
+    ("plan", {"question": None}, f"question takes {TAKES['question']}."),
+    ("lint", {}, f"plan is missing: it takes {TAKES['plan']}."),
+    ("actions", {"search": 4}, f"search takes {TAKES['search']}."),
+)
+"""Calls with an argument that is wrong, and what the line about it says."""
+
+
 @pytest.mark.timeout(60)
-def test_another_program_asks_plans_checks_and_looks_up():
+def test_another_program_asks_plans_checks_looks_up_and_is_told_of_each_wrong_argument():
     Path("papers").mkdir()
     Path("papers/story.txt").write_text(STORY, encoding="utf-8")
     Path("papers/.env").write_text("KEY=feed-the-bear", encoding="utf-8")
@@ -47,7 +59,7 @@ def test_another_program_asks_plans_checks_and_looks_up():
     Path("papers/link.txt").symlink_to("../secret.txt")
     why = "Why does Mara leave the lighthouse?"
     elsewhere = ("../secret.txt", "link.txt", ".env", str(Path("secret.txt").resolve()), "a\0b")
-    answer, whole, alone, planned, found, none, actions, *wrong = told(
+    answer, whole, alone, planned, found, none, actions, missing, *wrong = told(
         ("ask", {"documents": ["story.txt"], "question": why}),
         ("ask", {"documents": ["."], "question": why}),
         ("ask", {"documents": "story.txt", "question": why}),
@@ -55,11 +67,16 @@ def test_another_program_asks_plans_checks_and_looks_up():
         ("lint", {"plan": GOOD.replace("FIND_REASON", "FIND_RAESON")}),
         ("lint", {"plan": GOOD}),
         ("actions", {"search": "conflict"}),
+        ("ask", {}),
         *(("ask", {"documents": [one], "question": why}) for one in elsewhere),
         ("ask", {"documents": ["none.txt"], "question": why}),
         ("ask", {"documents": [], "question": why}),
         ("ask", {"documents": ["story.txt"], "question": " "}),
         ("ask", {"documents": ["story.txt"], "question": why, "options": ["one"]}),
+        *(
+            (tool, {"question": "x"} | args if tool == "ask" else args)
+            for tool, args, _ in MISTAKEN
+        ),
     )
     assert answer["grounded"]
     assert answer["evidence"][0]["text"] in " ".join(STORY.split())
@@ -72,35 +89,20 @@ def test_another_program_asks_plans_checks_and_looks_up():
     for name, line in zip(elsewhere, wrong, strict=False):
         assert line == f"{name} is not below the folder that is served, or is hidden."
     assert "none.txt does not exist" in wrong[len(elsewhere)]
-    assert wrong[len(elsewhere) + 1 :] == [
+    mistakes = len(elsewhere) + 4
+    assert wrong[len(elsewhere) + 1 : mistakes] == [
         "documents is empty: name a file or a folder.",
         "The question is empty: write it in quotes.",
         "Give 2 to 26 options, none of them empty.",
     ]
-    assert "feed-the-bear" not in str((answer, whole, wrong))
-    assert answer["run"] in call("runs", "--store", "kept.db").out
-
-
-@pytest.mark.timeout(60)
-def test_of_each_wrong_argument_a_line_says_what_it_takes():
-    Path("papers").mkdir()
-    wrong: tuple[tuple[str, dict[str, Any], str], ...] = (
-        ("ask", {"documents": 3}, f"documents takes {TAKES['documents']}."),
-        ("ask", {"documents": [1]}, f"documents takes {TAKES['documents']}."),
-        ("ask", {"documents": "a", "options": "b"}, f"options takes {TAKES['options']}."),
-        ("ask", {"document": "a"}, "'document' is no argument of ask, which takes documents,"),
-        ("plan", {"question": None}, f"question takes {TAKES['question']}."),
-        ("lint", {}, f"plan is missing: it takes {TAKES['plan']}."),
-        ("actions", {"search": 4}, f"search takes {TAKES['search']}."),
-    )
-    calls = [(tool, {"question": "x"} | args if tool == "ask" else args) for tool, args, _ in wrong]
-    *replies, both = told(*calls, ("ask", {}))
-    for reply, (_, _, line) in zip(replies, wrong, strict=True):
+    for reply, (_, _, line) in zip(wrong[mistakes:], MISTAKEN, strict=True):
         assert line in reply
         assert "\n" not in reply
-    assert both.splitlines() == [
+    assert missing.splitlines() == [
         f"{one} is missing: it takes {TAKES[one]}." for one in ("documents", "question")
     ]
+    assert "feed-the-bear" not in str((answer, whole, wrong))
+    assert answer["run"] in call("runs", "--store", "kept.db").out
 
 
 def test_what_is_wrong_is_said_before_it_serves():
