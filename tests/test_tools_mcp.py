@@ -82,18 +82,20 @@ def said(tools: Toolbox, *calls: tuple[str, dict[str, Any]]) -> list[ToolReply |
     return asyncio.run(each())
 
 
-def test_a_program_s_tools_are_called_in_one_session(monkeypatch: pytest.MonkeyPatch):
+def test_a_program_s_tools_are_called_in_one_session_and_it_is_begun_again_where_it_ended(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """It has the variables that it is given, and no key of Pearl's."""
     monkeypatch.setenv("PEARL_API_KEY", KEY)
     put = {"place": {"shelf": 2}, "names": ["Mara"]}
-    names = ("read", "put", "Find-All", "here", "environment", "picture", "fails")
+    names = ("read", "put", "Find-All", "here", "environment", "picture", "fails", "ends")
     path = declare(PROGRAM, *names, more="environment.NOTES = '${TOKEN}-1'")
     tools = load_tools(path, {"TOKEN": "beware-of-it"})
     schema = tools.tools["notes_put"].json_schema
     assert schema["properties"]["place"]["properties"]["shelf"] == {"type": "integer"}
     assert tools.tools["notes_put"].about == "Put notes [2J in a place."
     assert tools.tools["notes_read"].json_schema["properties"]["days"]["type"] == "integer"
-    read, given, first, found, again, had, *wrong = said(
+    read, given, first, found, again, had, *wrong, ended, after = said(
         tools,
         ("read", {"name": "Mara", "days": None}),
         ("put", put),
@@ -106,6 +108,8 @@ def test_a_program_s_tools_are_called_in_one_session(monkeypatch: pytest.MonkeyP
         ("picture", {}),
         ("fails", {}),
         ("large", {}),
+        ("ends", {}),
+        ("here", {}),
     )
     assert read == ToolReply(MARA)
     assert isinstance(given, ToolReply)
@@ -123,15 +127,10 @@ def test_a_program_s_tools_are_called_in_one_session(monkeypatch: pytest.MonkeyP
         "reply: notes_picture: It answered with something that is no text.",
         "status: notes_fails: It answered that the call failed.",
         "input: There is no tool notes_large: use notes_read, notes_put, notes_find_all, "
-        "notes_here, notes_environment, notes_picture, notes_fails.",
+        "notes_here, notes_environment, notes_picture, notes_fails, notes_ends.",
     ]
-
-
-def test_a_program_is_ended_with_its_session_and_begun_again():
-    tools = load_tools(declare(PROGRAM, "here", "ends"), {})
-    before, ended, after = said(tools, ("here", {}), ("ends", {}), ("here", {}))
     assert ended == f"network: notes_ends: {ENDED}."
-    numbers = [int(str(one).split("'")[1].split()[0]) for one in (before, after)]
+    numbers = [int(str(one).split("'")[1].split()[0]) for one in (first, after)]
     assert numbers[0] != numbers[1]
     for number in numbers:
         with pytest.raises(ProcessLookupError):
