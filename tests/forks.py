@@ -29,6 +29,7 @@ LOADED = (
     "rich.progress", "snowballstemmer", "sqlite3", "sqlalchemy.dialects.sqlite",
     "pearl.api", "pearl.cli.ask", "pearl.cli.batch", "pearl.cli.lint", "pearl.cli.runs",
     "pearl.jobs.batch", "pearl.lang.definitions", "pearl.models.middleware.stack",
+    "pearl.models.settings",
     "pearl.models.offline", "pearl.models.openai", "pearl.retrieval.index",
     "pearl.store.store", "pearl.strategies.registry", "pearl.lsp.server", "pearl.review.pages",
     "pearl.cli.review", "pearl.evaluate.job", "pearl.lint.render",
