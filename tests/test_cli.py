@@ -671,10 +671,13 @@ class TestScreens:
 def test_what_a_newcomer_mistypes_and_what_is_left_behind(tmp_path: Path):
     assert "There is no command ltin. Do you mean pearl lint?" in call("ltin", "x.plan").err
     plan = tmp_path / "a.plan"
-    plan.write_text("1. a = FIND_CHARACTER(CTX, bob) : x\n", encoding="utf-8")
+    plan.write_text(
+        "1. a = FIND_CHARACTER(CTX, bob, b) : x\n2. b = CONCAT(a) : y\n", encoding="utf-8"
+    )
     drawn = call("graph", plan)
     assert drawn.code == 0
     assert "bob is no step" in drawn.err
+    assert "b is used before its step" in drawn.err
     assert call("lint", plan).code == 1
     assert call("lint", plan, "--exit-zero").code == 0
     (tmp_path / "d.txt").write_text(STORY, encoding="utf-8")

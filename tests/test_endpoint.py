@@ -520,7 +520,9 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "empty": (completion(""), "reply", "empty answer"),
     "white": (completion(" \n"), "reply", "empty answer"),
     "null content": (completion(None), "reply", "empty answer"),
-    "a tool": (completion(None, finish="tool_calls", tool_calls=[{}]), "reply", "empty answer"),
+    "a tool": (completion(None, tool_calls=[{}]), "reply", "called a tool|empty"),
+    "thought, cut": (completion("<think>So", finish="length"), "request", "PEARL_MAX_TOKENS"),
+    "thought alone": (completion("<think>So</think>\n"), "reply", "empty answer"),
     "all thought": (completion("", finish="length"), "request", "PEARL_MAX_TOKENS"),
     "filtered": (completion(None, finish="content_filter"), "refusal", "filter"),
     "half filtered": (completion("It is", finish="content_filter"), "refusal", "filter"),
@@ -589,6 +591,12 @@ def test_a_long_answer_is_returned_whole(serve: Serve, way: str):
     text = "é" * 1_000_000
     serve([completion(text)])
     assert answered(short(), model=WAYS[way]())[0].text == text
+
+
+@pytest.mark.parametrize("thought", ["<think>\n> A quote?\n</think>\n\n", "Well, so</think> "])
+def test_what_a_model_thinks_is_no_part_of_its_answer(serve: Serve, thought: str):
+    serve([completion(f"{thought}It is so, <think>he said</think>.")])
+    assert answered(short(), model=WAYS["chat"]())[0].text == "It is so, <think>he said</think>."
 
 
 @pytest.mark.parametrize("way", WAYS)

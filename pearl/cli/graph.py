@@ -54,9 +54,18 @@ def graph_command(plan: str, form: str, options: Options) -> None:
     parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
-    defined = {DOCUMENT, *(step.name for step in parsed.plan.steps)}
-    unknown = {ref.name for step in parsed.plan.steps for ref in step_refs(step)} - defined
-    warn(*(f"{name} is no step: pearl lint says where." for name in sorted(unknown)))
+    steps, defined = {step.name for step in parsed.plan.steps}, {DOCUMENT}
+    unknown: set[str] = set()
+    for step in parsed.plan.steps:
+        unknown.update(ref.name for ref in step_refs(step) if ref.name not in defined)
+        defined.add(step.name)
+    warn(
+        *(
+            f"{name} is {'used before its step' if name in steps else 'no step'}: pearl lint says "
+            "where."
+            for name in sorted(unknown)
+        )
+    )
     _draw(parsed.plan, form, options)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -144,6 +145,8 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
 def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> _T:
     """Run to the end; what went wrong on the way becomes one line.
 
+    The first Ctrl-C stops it; what is kept is closed then, and no other breaks into that.
+
     Args:
         work: what to run, given what is to be told the run's name.
 
@@ -157,11 +160,29 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
     from pearl.runtime.loop import RunError
 
     data: dict[str, str] = {}
+    interrupted = False
+
+    async def working() -> _T:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work(begun))
+
+        def interrupt() -> None:
+            nonlocal interrupted
+            interrupted = interrupted or task.cancel()
+
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(signal.SIGINT, interrupt)
+        return await task
+
+    def begun(name: str) -> None:
+        data["run"] = name
+
     try:
-        return asyncio.run(work(lambda name: data.update(run=name)))
+        return asyncio.run(working())
     except (ModelError, RunError) as error:
         raise NoAnswer(str(error), data) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        if interrupted:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         hint = f" What was done until then: pearl runs show {data['run']}" if data else ""
         raise Stopped(f"Stopped.{hint}", data) from None
 

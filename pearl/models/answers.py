@@ -91,6 +91,7 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
     if text is not None and not isinstance(text, str):
         kind = "a list" if isinstance(text, list) else "something else"
         raise ModelError("reply", f"The endpoint sent the answer as {kind} and not as text.")
+    text = text and _without_thoughts(text)
     if text is None or not text.strip():
         error = error_of(choice, redact)
         if error is None and finished == "length":
@@ -100,6 +101,8 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
                 "The model stopped at its token limit before it said anything: raise "
                 "PEARL_MAX_TOKENS.",
             )
+        if isinstance(tools, list) and tools:
+            error = error or ModelError("reply", "The model called a tool instead of answering.")
         raise error or ModelError("reply", "The model sent an empty answer.")
     if len(text) > LONGEST:
         raise ModelError(
@@ -110,6 +113,21 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
     # Half a surrogate pair and NUL may be written in JSON, and could not be sent on or kept.
     whole = redact(text).encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
     return whole, finished != "length"
+
+
+_THOUGHTS = re.compile(
+    r"\s*(?:<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|(?:(?!<think>).)*?</think>)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _without_thoughts(text: str) -> str:
+    """A reply without what a reasoning model thinks before it.
+
+    Some servers send that in the text, between tags, the first of which may be in their prompt.
+    """
+    thoughts = _THOUGHTS.match(text)
+    return text[thoughts.end() :] if thoughts else text
 
 
 def error_of(data: Any, redact: Redact) -> ModelError | None:  # noqa: ANN401 - any JSON

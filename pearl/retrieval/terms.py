@@ -146,6 +146,7 @@ _PARAGRAPH = re.compile(
     # A table's row in Markdown, past the line below its head.
     r"|\n(?:[^\S\n]*\|[-:| ]+\n)?(?=[^\S\n]*\|)"
 )
+_LINE, _FIELD = re.compile("\n"), re.compile('"[^"\n]*"')
 _HEADING = re.compile(
     r"[^\S\n]*+(?:#{1,6}[^\S\n][^\n]*+|[^\n\t]{0,59}[^\n\s.!?,;:…\"”’)—-])[^\S\n]*\n"
     r"(?=\s*[\"“‘(]?[^\W_])"
@@ -206,16 +207,34 @@ def sentences(text: str) -> list[Span]:
     """Where each sentence stands, without the white space around it.
 
     What somebody says in quotes stays whole, with its quotes, as long as its
-    paragraph lasts and it is no long speech. A heading is a sentence.
+    paragraph lasts and it is no long speech. A heading is a sentence, and so is a row of values.
     """
     spans: list[Span] = []
     for start, end in blocks(text, _PARAGRAPH):
+        if rows := _rows(text, start, end):
+            for row in rows:
+                _keep(spans, text, *row)
+            continue
         heading = _HEADING.match(text, start, end)
         if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
             _keep(spans, text, start, heading.end())
             start = heading.end()
         _split(spans, text, start, end)
     return spans
+
+
+def _rows(text: str, start: int, end: int) -> list[Span]:
+    """The lines of a paragraph that is rows of values, as in CSV; none of another."""
+    lines = text.count("\n", start, end) + 1
+    for mark, fewest in (("\t", 2), (";", 3), (",", 4)):
+        if lines < fewest or text.find(mark, start, end) < 0:
+            continue
+        rows = [Span(start + one.start, start + one.end)
+                for one in blocks(text[start:end].rstrip(), _LINE)]  # fmt: skip
+        marks = {_FIELD.sub("", text[row.start : row.end]).count(mark) for row in rows}
+        if len(marks) == 1 and marks.pop() > (mark == ","):
+            return rows
+    return []
 
 
 def _split(spans: list[Span], text: str, start: int, end: int) -> None:

@@ -37,7 +37,7 @@ _SYNONYMS = {
     **dict.fromkeys(("not true", "not supported"), LABELS[1]),
 }
 _PLAIN = re.compile(
-    r"(?:(yes|no)(?: |$))?(?:(?:(?:this )?(?:claim|statement)|it|that|this) is )?"
+    r"(?:(yes|no)(?: |$))?(?:(?:(?:this )?(?:claim|statement)|it|that|this)(?: i)?s )?"
     rf"({'|'.join(_SYNONYMS)})?"
 )
 
