@@ -82,10 +82,8 @@ def said(tools: Toolbox, *calls: tuple[str, dict[str, Any]]) -> list[ToolReply |
     return asyncio.run(each())
 
 
-def test_a_program_s_tools_are_called_in_one_session_and_it_is_begun_again_where_it_ended(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    """It has the variables that it is given, and no key of Pearl's."""
+def test_a_program_s_tools_are_called_in_one_session(monkeypatch: pytest.MonkeyPatch):
+    """It has the variables that it is given, and no key of Pearl's; ended, it is begun again."""
     monkeypatch.setenv("PEARL_API_KEY", KEY)
     put = {"place": {"shelf": 2}, "names": ["Mara"]}
     names = ("read", "put", "Find-All", "here", "environment", "picture", "fails", "ends")
