@@ -192,7 +192,8 @@ def test_a_claim_is_a_question_without_a_document():
      ("not supported", 0), ("REFUTES", 0), ("supports or refutes", 0),
      ("", 0), ("unsupports", 0), ("NOT ENOUGH INFO", 0), ("Yes.", 1), ("true", 1), ("no", 0),
      ("False", 0), ("The claim is true.", 1), ("It is false", 0), ("Yes and no", 0),
-     ("It is not true", 0), ("True, but it REFUTES", 0), ("Yes, it is true.", 1), ("It's true", 1), ("That’s false", 0), ("support", 1),
+     ("It is not true", 0), ("True, but it REFUTES", 0), ("Yes, it is true.", 1),
+     ("It's true", 1), ("That’s false", 0), ("support", 1),
      ("No, that is right.", 0), ("refute", 0), ("true and false", 0),
      ("No, it is untrue.", 0), ("Wrong.", 0)],
 )  # fmt: skip
