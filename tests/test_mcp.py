@@ -51,7 +51,7 @@ MISTAKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 @pytest.mark.timeout(60)
-def test_another_program_asks_plans_checks_looks_up_and_is_told_of_each_wrong_argument():
+def test_another_program_asks_plans_checks_and_looks_up():
     Path("papers").mkdir()
     Path("papers/story.txt").write_text(STORY, encoding="utf-8")
     Path("papers/.env").write_text("KEY=feed-the-bear", encoding="utf-8")
