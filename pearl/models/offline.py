@@ -116,7 +116,7 @@ class Offline:
         return
 
 
-NOTHING = "The document has no sentence that bears on this."
+NOTHING = "No sentence that was read bears on this."
 
 QUOTES = 4
 """How many sentences an answer quotes."""
