@@ -124,8 +124,6 @@ if __name__ == "__main__":
     for name in ("write_plan", "execute_step", "map_answer"):
         templates.get_template(f"{name}.jinja")
     gc.freeze()
-    with import_module("pearl.jobs.job")._collecting_seldom():
-        pass
     (how, what, *rest), folder, environment = _next(socket.socket(fileno=int(sys.argv[1])))
     os.chdir(folder)
     os.environ.clear()

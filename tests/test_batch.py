@@ -68,12 +68,9 @@ def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
     assert row["correct"] is None
 
 
-def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(serve: Any):
     before, during = gc.get_threshold(), list[tuple[int, int, int]]()
     gc.unfreeze()
-    monkeypatch.setattr("pearl.jobs.job._frozen", False)
 
     def script(_: dict[str, Any]) -> str:
         during.append(gc.get_threshold())

@@ -46,9 +46,6 @@ CONCURRENT_TASKS = 64
 OBJECTS = 60_000
 """Objects that a job makes before Python looks for cycles among them."""
 
-_frozen = False
-"""Whether the program was seen to have frozen objects; counting them takes long."""
-
 
 @dataclass(frozen=True)
 class Job:
@@ -273,13 +270,12 @@ def _collecting_seldom() -> Iterator[None]:
     What a task makes dies with it, and looking through all that was imported takes a tenth of a
     job's processor time. Who has set a higher limit, or none, keeps it.
     """
-    global _frozen
     before = gc.get_threshold()
     if not 0 < before[0] < OBJECTS:
         yield
         return
     # What a program froze before it forked, say, is not to be thawed.
-    frozen = _frozen = _frozen or gc.get_freeze_count() > 0
+    frozen = gc.get_freeze_count()
     if not frozen:
         gc.freeze()
     gc.set_threshold(OBJECTS, *before[1:])
