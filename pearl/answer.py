@@ -171,6 +171,11 @@ async def open_session(
         if opened:
             opened.end(run)
             await opened.flush()
+    except (ModelError, RunError):
+        # It came to its end, though to no answer; what was interrupted did not.
+        if opened:
+            opened.end(run)
+        raise
     finally:
         if opened:
             opened.close()

@@ -19,7 +19,7 @@ import pytest
 from pearl.store.store import open_store
 from tests.forks import Fork
 from tests.runs import runs
-from tests.server import Server, dripping
+from tests.server import Serve, Server, dripping, failing
 from tests.shell import BAD, GOOD, STORY, call, command, one_line
 
 ASK = "Why did Mara leave?"
@@ -415,6 +415,13 @@ def test_ctrl_c_keeps_the_journal(tmp_path: Path):
     (run,) = runs(tmp_path / ".pearl" / "store.db")
     assert f"pearl runs show {run.name}" in err
     assert run.ended is None
+
+
+def test_a_run_without_an_answer_has_ended(serve: Serve, tmp_path: Path):
+    serve([failing(400, "no")])
+    assert call("ask", "story.txt", ASK, "--model", "m").code == 1
+    (run,) = runs(tmp_path / ".pearl" / "store.db")
+    assert run.ended is not None
 
 
 def shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
