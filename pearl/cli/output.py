@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -158,31 +157,18 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
 
     from pearl.models.base import ModelError
     from pearl.runtime.loop import RunError
+    from pearl.runtime.signals import run_until_stopped
 
     data: dict[str, str] = {}
-    interrupted = False
-
-    async def working() -> _T:
-        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work(begun))
-
-        def interrupt() -> None:
-            nonlocal interrupted
-            interrupted = interrupted or task.cancel()
-
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(signal.SIGINT, interrupt)
-        return await task
 
     def begun(name: str) -> None:
         data["run"] = name
 
     try:
-        return asyncio.run(working())
+        return run_until_stopped(work(begun), [asyncio.Task.cancel])
     except (ModelError, RunError) as error:
         raise NoAnswer(str(error), data) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
-        if interrupted:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
         hint = f" What was done until then: pearl runs show {data['run']}" if data else ""
         raise Stopped(f"Stopped.{hint}", data) from None
 

@@ -11,7 +11,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.signals import run_until_stopped
 from pearl.store.history import (
     as_tags,
     latest,
@@ -121,8 +122,7 @@ def start(
         if settings.scheduler:
             _on_cluster(job, settings, store, progress)
         else:
-            pool = _pool(job, settings, store, progress)
-            asyncio.run(_run_until_stopped(job, pool, settings))
+            _run_until_stopped(job, _pool(job, settings, store, progress), settings)
     return progress
 
 
@@ -204,34 +204,32 @@ def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) 
     return WorkerPool(job.work, job.context, engine, store, run, size, progress)
 
 
-async def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
+def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
     """Run a job's tasks; Ctrl-C makes no new calls, and a second one cuts off those under way."""
-    work = asyncio.create_task(run_tasks(job, pool))
-    loop = asyncio.get_running_loop()
-    asked_to_stop = False
 
-    def stop() -> None:
-        nonlocal asked_to_stop
-        if asked_to_stop:
-            work.cancel()
-            return
-        asked_to_stop = True
+    grace: asyncio.TimerHandle | None = None
+
+    async def work() -> None:
+        try:
+            await run_tasks(job, pool)
+        finally:
+            await settings.model.close()
+
+    def stop(task: asyncio.Task[None]) -> None:
+        nonlocal grace
         pool.engine.stop(ModelError("stopped", "Stopped."))
-        loop.call_later(settings.grace, work.cancel)
+        grace = task.get_loop().call_later(settings.grace, task.cancel)
 
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, stop)
+    def cut_off(task: asyncio.Task[None]) -> None:
+        # What was cut off once is not cut off again while it keeps what was done.
+        if grace is not None and grace.when() > task.get_loop().time():
+            grace.cancel()
+            task.cancel()
+
     try:
-        await work
+        run_until_stopped(work(), [stop, cut_off], (signal.SIGINT, signal.SIGTERM))
     except asyncio.CancelledError:
         raise ModelError("stopped", "Stopped; calls under way were cut off.") from None
-    finally:
-        for number in signals:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.remove_signal_handler(number)
-        await settings.model.close()
 
 
 async def run_tasks(job: Job, pool: WorkerPool) -> None:
