@@ -365,7 +365,7 @@ def _document(document: Document) -> Source:
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
     """A coroutine's function as one that waits for its end.
 
-    It does so where an event loop runs already, too, as in a notebook; whoever interrupts it there
+    It does so where an event loop runs already, too, as in a notebook; what interrupts it there
     stops the work.
     """
 
@@ -386,7 +386,7 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
             done = pool.submit(asyncio.run, working())
             try:
                 return done.result()
-            except KeyboardInterrupt:
+            except BaseException:
                 for each in stop:
                     each()
                 raise
