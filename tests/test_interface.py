@@ -129,7 +129,7 @@ def test_runs_that_share_a_model_cut_off_no_call_of_each_other(
 
 
 @pytest.mark.parametrize(
-    "number, error", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
 )
 def test_a_twin_waits_in_a_loop_that_runs_and_what_interrupts_it_stops_its_work(
     serve: Serve, tmp_path: Path, number: signal.Signals, error: type[BaseException]
