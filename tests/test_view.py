@@ -33,10 +33,11 @@ from pearl.viewer.render import View
 from pearl.viewer.serve import HEADERS
 from tests.conftest import PICTURES, keep_picture
 from tests.forks import Fork
+from tests.pages import CONTRAST, InChromium, Watched, fits, unreadable
 from tests.reviewing import Browser, served
 from tests.server import Asked, Serve, completion
 from tests.shell import STORY, call, command, one_line
-from tests.test_review_pages import CONTRAST, PAYLOADS, fits
+from tests.test_review_pages import PAYLOADS
 
 pytest_plugins = ["tests.browser", "tests.postgres"]
 
@@ -313,31 +314,12 @@ def test_the_command_says_where_it_is_and_writes_nothing(filled: Path):
 # In Chromium
 
 
-class Watched:
-    """A page of a browser that has come in, and what it asked for and complained of."""
+class Visitor(Watched):
+    """A page of a browser that has come in."""
 
     def __init__(self, browser: Any, port: int, **how: Any) -> None:
-        self.context = browser.new_context(reduced_motion="reduce", **how)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
-        self.home = f"http://127.0.0.1:{port}"
-        self.wrong: list[str] = []
-        self.page.on("request", self._asked)
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("console", lambda said: self.wrong.append(said.text))
-        self.page.on("dialog", lambda one: (self.wrong.append(one.message), one.dismiss()))
+        super().__init__(browser, f"http://127.0.0.1:{port}", **how)
         self.page.goto(f"{self.home}/?token={TOKEN}")
-
-    def _asked(self, request: Any) -> None:
-        if not request.url.startswith((self.home, "data:")):
-            self.wrong.append(request.url)
-
-    def close(self) -> None:
-        self.context.close()
-        assert self.wrong == []
-
-
-InChromium = Callable[[Callable[[Any], Any]], Any]
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -345,37 +327,36 @@ def test_by_keys_alone_with_and_without_a_script(
     inside: Browser, in_chromium: InChromium, script: bool
 ):
     def look(browser: Any) -> None:
-        seen = Watched(browser, inside.port, java_script_enabled=script)
-        page = seen.page
-        assert TOKEN not in page.url
+        with Visitor(browser, inside.port, java_script_enabled=script) as seen:
+            page = seen.page
+            assert TOKEN not in page.url
 
-        def tab_to(role: str, name: str) -> None:
-            wanted = page.get_by_role(role, name=name).first
-            for _ in range(60):
-                page.keyboard.press("Tab")
-                if wanted.and_(page.locator(":focus")).count():
-                    return
-            raise AssertionError(name)
+            def tab_to(role: str, name: str) -> None:
+                wanted = page.get_by_role(role, name=name).first
+                for _ in range(60):
+                    page.keyboard.press("Tab")
+                    if wanted.and_(page.locator(":focus")).count():
+                        return
+                raise AssertionError(name)
 
-        tab_to("searchbox", "Words")
-        page.keyboard.type("one.jsonl")
-        tab_to("combobox", "Kind")
-        page.keyboard.type("batch")
-        page.keyboard.press("Enter")
-        tab_to("button", "Show")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**q=one.jsonl**")
-        assert page.locator(".runs li").count() == 1
-        tab_to("link", "3 questions of one.jsonl")
-        page.keyboard.press("Enter")
-        page.get_by_role("heading", name="3 questions of one.jsonl").wait_for()
-        tab_to("link", "q/1")
-        page.keyboard.press("Enter")
-        page.get_by_role("heading", name="Why does Tom leave?").wait_for()
-        tab_to("link", "All runs")
-        page.keyboard.press("Enter")
-        page.get_by_role("heading", name="Runs", exact=True).wait_for()
-        seen.close()
+            tab_to("searchbox", "Words")
+            page.keyboard.type("one.jsonl")
+            tab_to("combobox", "Kind")
+            page.keyboard.type("batch")
+            page.keyboard.press("Enter")
+            tab_to("button", "Show")
+            page.keyboard.press("Enter")
+            page.wait_for_url("**q=one.jsonl**")
+            assert page.locator(".runs li").count() == 1
+            tab_to("link", "3 questions of one.jsonl")
+            page.keyboard.press("Enter")
+            page.get_by_role("heading", name="3 questions of one.jsonl").wait_for()
+            tab_to("link", "q/1")
+            page.keyboard.press("Enter")
+            page.get_by_role("heading", name="Why does Tom leave?").wait_for()
+            tab_to("link", "All runs")
+            page.keyboard.press("Enter")
+            page.get_by_role("heading", name="Runs", exact=True).wait_for()
 
     in_chromium(look)
 
@@ -388,24 +369,18 @@ def test_on_a_phone_and_a_desk_readable_by_everybody(
              f"/diff?a={known['4']}&b={known['4']}")  # fmt: skip
 
     def look(browser: Any) -> None:
-        seen = Watched(browser, inside.port)
-        page = seen.page
-        for path in paths:
-            page.goto(seen.home + path)
-            for width, scheme in product((360, 1280), ("light", "dark")):
-                page.set_viewport_size({"width": width, "height": 800})
-                page.emulate_media(color_scheme=scheme)
-                assert fits(page), (path, width)
-                assert page.evaluate(CONTRAST) == [], (path, scheme)
-            assert page.get_by_role("heading", level=1).count() == 1
-            assert page.locator("main").count() == 1
-            unnamed = "[...document.querySelectorAll('input:not([type=hidden]),select')]"
-            assert page.evaluate(f"{unnamed}.every(one => one.labels.length)")
-            ids = page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
-            assert len(ids) == len(set(ids))
-            tables = page.locator(".wide[tabindex='0'] table").count()
-            assert tables == page.locator("table").count()
-        seen.close()
+        with Visitor(browser, inside.port) as seen:
+            page = seen.page
+            for path in paths:
+                page.goto(seen.home + path)
+                for width, scheme in product((360, 1280), ("light", "dark")):
+                    page.set_viewport_size({"width": width, "height": 800})
+                    page.emulate_media(color_scheme=scheme)
+                    assert fits(page), (path, width)
+                    assert page.evaluate(CONTRAST) == [], (path, scheme)
+                assert unreadable(page) == []
+                tables = page.locator(".wide[tabindex='0'] table").count()
+                assert tables == page.locator("table").count()
 
     in_chromium(look)
 
@@ -422,22 +397,21 @@ def test_nothing_that_anybody_wrote_runs(serve: Serve, in_chromium: InChromium):
     call("batch", name, "-o", "b.jsonl", "--tag", PAYLOADS[2])
 
     def look(browser: Any, port: int) -> None:
-        seen = Watched(browser, port)
-        page = seen.page
-        a, b = names("store.db").values()
-        page.goto(f"{seen.home}/run/{b}")
-        rows = [str(one.get_attribute("href")) for one in page.locator("tbody th a").all()]
-        assert len(rows) == len(PAYLOADS)
-        for path in ("/", f"/diff?a={a}&b={b}", *rows):
-            assert page.goto(seen.home + path).status == 200
-            assert page.evaluate("[window.pwned === undefined, document.scripts.length]") == [
-                True, 0,
-            ]  # fmt: skip
-        page.goto(seen.home)
-        page.locator("a.tag").first.click()
-        assert page.locator(".runs li").count() == 1
-        assert page.evaluate("window.pwned === undefined")
-        seen.close()
+        with Visitor(browser, port) as seen:
+            page = seen.page
+            a, b = names("store.db").values()
+            page.goto(f"{seen.home}/run/{b}")
+            rows = [str(one.get_attribute("href")) for one in page.locator("tbody th a").all()]
+            assert len(rows) == len(PAYLOADS)
+            for path in ("/", f"/diff?a={a}&b={b}", *rows):
+                assert page.goto(seen.home + path).status == 200
+                assert page.evaluate("[window.pwned === undefined, document.scripts.length]") == [
+                    True, 0,
+                ]  # fmt: skip
+            page.goto(seen.home)
+            page.locator("a.tag").first.click()
+            assert page.locator(".runs li").count() == 1
+            assert page.evaluate("window.pwned === undefined")
 
     with viewing() as inside:
         in_chromium(lambda browser: look(browser, inside.port))
@@ -463,30 +437,29 @@ def test_a_batch_is_followed_while_it_runs(serve: Serve, in_chromium: InChromium
     open_database("store.db").dispose()
 
     def look(browser: Any, port: int) -> None:
-        seen = Watched(browser, port)
-        page = seen.page
-        with Fork(command("batch", "q.jsonl", "-o", "a.jsonl"), env=dict(os.environ)) as child:
-            while not page.locator(".runs li:has-text('running'):has-text('2 of 3')").count():
-                page.reload()
-            page.get_by_role("link", name="3 questions of q.jsonl").click()
-            page.get_by_text("2 of 3").wait_for()
-            assert page.get_by_text("This page follows it.").is_visible()
-            page.evaluate("window.same = true")
-            page.locator("td details > summary").first.click()
-            still = seen.context.new_page()
-            still.goto(page.url)
-            still.get_by_role("link", name="Stand still").click()
-            still.get_by_text("This page stands still.").wait_for()
-            go_on.set()
-            page.get_by_text("3 of 3").wait_for()
-            page.get_by_text("(batch, ended)").wait_for()
-            assert child.wait(60) == 0
-        # The page was not loaded anew, what was unfolded is, and it asks no more.
-        assert page.evaluate("window.same")
-        assert page.locator("td details[open]").count() == 1
-        assert page.locator("[hx-get], .live").count() == 0
-        assert still.get_by_text("2 of 3").is_visible()
-        seen.close()
+        with Visitor(browser, port) as seen:
+            page = seen.page
+            with Fork(command("batch", "q.jsonl", "-o", "a.jsonl"), env=dict(os.environ)) as child:
+                while not page.locator(".runs li:has-text('running'):has-text('2 of 3')").count():
+                    page.reload()
+                page.get_by_role("link", name="3 questions of q.jsonl").click()
+                page.get_by_text("2 of 3").wait_for()
+                assert page.get_by_text("This page follows it.").is_visible()
+                page.evaluate("window.same = true")
+                page.locator("td details > summary").first.click()
+                still = seen.context.new_page()
+                still.goto(page.url)
+                still.get_by_role("link", name="Stand still").click()
+                still.get_by_text("This page stands still.").wait_for()
+                go_on.set()
+                page.get_by_text("3 of 3").wait_for()
+                page.get_by_text("(batch, ended)").wait_for()
+                assert child.wait(60) == 0
+            # The page was not loaded anew, what was unfolded is, and it asks no more.
+            assert page.evaluate("window.same")
+            assert page.locator("td details[open]").count() == 1
+            assert page.locator("[hx-get], .live").count() == 0
+            assert still.get_by_text("2 of 3").is_visible()
 
     with viewing() as inside:
         in_chromium(lambda browser: look(browser, inside.port))
@@ -496,17 +469,11 @@ def test_a_page_says_when_nobody_answers_any_more(in_chromium: InChromium):
     with closing(open_store("store.db")) as store:
         store.start("batch", {"count": 2})
         asyncio.run(store.flush())
-
-        def look(browser: Any, port: int) -> Any:
-            page = browser.new_page()
-            page.goto(f"http://127.0.0.1:{port}/?token={TOKEN}")
-            assert page.get_by_text("This page follows it.").is_visible()
-            return page
-
         with viewing() as inside:
-            page = in_chromium(lambda browser: look(browser, inside.port))
-        in_chromium(lambda _: page.get_by_text("Nobody answers").wait_for(timeout=20_000))
-        in_chromium(lambda _: page.close())
+            seen = in_chromium(lambda browser: Visitor(browser, inside.port))
+            in_chromium(lambda _: seen.page.get_by_text("This page follows it.").wait_for())
+        in_chromium(lambda _: seen.page.get_by_text("Nobody answers").wait_for())
+        in_chromium(lambda _: seen.context.close())
 
 
 SHOWN = """\
@@ -579,16 +546,15 @@ def test_the_pictures_of_the_documentation(
         batch = names("store.db")["1"]
 
         def look(browser: Any, port: int) -> None:
-            seen = Watched(browser, port, viewport={"width": 1180, "height": 590})
-            page = seen.page
-            page.goto(f"{seen.home}/")
-            keep_picture("view", page.screenshot())
-            page.set_viewport_size({"width": 1180, "height": 900})
-            page.goto(f"{seen.home}/run/{batch}?item=lighthouse-01")
-            page.locator(".quotes a[href='#q1']").click()
-            page.evaluate("scrollTo(0, document.querySelector('nav').offsetTop - 14)")
-            keep_picture("run", page.screenshot())
-            seen.close()
+            with Visitor(browser, port, viewport={"width": 1180, "height": 590}) as seen:
+                page = seen.page
+                page.goto(f"{seen.home}/")
+                keep_picture("view", page.screenshot())
+                page.set_viewport_size({"width": 1180, "height": 900})
+                page.goto(f"{seen.home}/run/{batch}?item=lighthouse-01")
+                page.locator(".quotes a[href='#q1']").click()
+                page.evaluate("scrollTo(0, document.querySelector('nav').offsetTop - 14)")
+                keep_picture("run", page.screenshot())
 
         with viewing() as inside:
             in_chromium(lambda browser: look(browser, inside.port))

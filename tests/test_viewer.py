@@ -7,11 +7,10 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from pearl.viewer.job import Item, sum_up
 from pearl.viewer.journal import Call, Stage, read_calls, read_frames
 from pearl.viewer.plans import plan_lines
 from pearl.viewer.timeline import timeline
+from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries
 from tests.server import Serve, Server, completion
 from tests.shell import STORY, call, one_line
@@ -552,17 +552,11 @@ def test_a_page_is_written_to_a_file_that_can_be_written(story: Path):
 # In Chromium
 
 
-class Opened:
-    """A page from a disk, and all that it asked for and complained of."""
+class Opened(Watched):
+    """A page from a disk, that asks for nothing from elsewhere."""
 
-    def __init__(self, browser: Any, path: str, **settings: Any) -> None:
-        self.page = browser.new_page(**settings)
-        self.asked: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+    def __init__(self, browser: Any, path: str, **how: Any) -> None:
+        super().__init__(browser, "file:", **how)
         self.page.goto(Path(path).resolve().as_uri())
 
     def harmless(self) -> bool:
@@ -571,14 +565,18 @@ class Opened:
             "[window.hacked === undefined, document.scripts.length, [...document.querySelectorAll"
             "('*')].some(one => [...one.attributes].some(at => at.name.startsWith('on')))]"
         )
-        home = all(url.startswith(("file:", "data:")) for url in self.asked)
-        return state == [True, 0, False] and home and not self.complaints
+        return state == [True, 0, False] and not self.wrong
 
 
-def test_the_trap_is_live(in_chromium: Callable[..., Any]):
-    for trap in (BAD, IMAGE, "<p onclick=''>", "<img src=https://localhost/x>"):
-        Path("trap.html").write_text(f"<p>{trap}</p>", encoding="utf-8")
-        assert not in_chromium(lambda browser: Opened(browser, "trap.html").harmless())
+def test_the_trap_is_live(in_chromium: InChromium):
+    def look(browser: Any) -> None:
+        for trap in (BAD, IMAGE, "<p onclick=''>", "<img src=https://localhost/x>"):
+            Path("trap.html").write_text(f"<p>{trap}</p>", encoding="utf-8")
+            opened = Opened(browser, "trap.html")
+            assert not opened.harmless()
+            opened.context.close()
+
+    in_chromium(look)
 
 
 @pytest.fixture
@@ -600,7 +598,7 @@ def hostile(serve: Serve) -> None:
     serve(script, PEARL_STORE="store.db", PEARL_MODEL=f"{BAD}{IMAGE}")
 
 
-def test_nothing_that_anybody_wrote_runs(hostile: None, in_chromium: Callable[..., Any]):
+def test_nothing_that_anybody_wrote_runs(hostile: None, in_chromium: InChromium):
     name = "<img src=x onerror=window.hacked=1>.txt"
     text = f"{STORY}{BAD} said Tom. {IMAGE} </div></main>{BAD}\n"
     Path(name).write_text(text, encoding="utf-8")
@@ -616,25 +614,27 @@ def test_nothing_that_anybody_wrote_runs(hostile: None, in_chromium: Callable[..
     page(f"last/{id}", file="item.html")
 
     def look(browser: Any) -> None:
-        for file in ("run.html", "job.html", "item.html"):
-            opened = Opened(browser, file)
-            assert opened.harmless(), (file, opened.complaints)
-            assert "\u202e" not in opened.page.content()
-        run, job = (Opened(browser, file).page for file in ("run.html", "job.html"))
-        # It is all there to be read, to the letter.
-        assert run.inner_text("h1") == asked
-        # What the chosen letter stands for, too.
-        assert run.inner_text(".choice").split(": ", 1)[1].rstrip(".") in (BAD, IMAGE)
-        assert run.inner_text(".document .text").count(f"{BAD} said Tom.") == 1
-        assert run.locator("mark").count() >= 2
-        assert name in run.inner_text(".facts")
-        assert BAD in run.locator(".plan").first.inner_text()
-        assert job.locator("section.rows tbody th").inner_text() == id
+        with Opened(browser, "item.html") as opened:
+            page = opened.page
+            for file in ("item.html", "job.html", "run.html"):
+                page.goto(Path(file).resolve().as_uri())
+                assert opened.harmless(), (file, opened.wrong)
+                assert "\u202e" not in page.content()
+                if file == "job.html":
+                    assert page.locator("section.rows tbody th").inner_text() == id
+            # It is all there to be read, to the letter.
+            assert page.inner_text("h1") == asked
+            # What the chosen letter stands for, too.
+            assert page.inner_text(".choice").split(": ", 1)[1].rstrip(".") in (BAD, IMAGE)
+            assert page.inner_text(".document .text").count(f"{BAD} said Tom.") == 1
+            assert page.locator("mark").count() >= 2
+            assert name in page.inner_text(".facts")
+            assert BAD in page.locator(".plan").first.inner_text()
 
     in_chromium(look)
 
 
-def test_links_lead_to_a_quote_and_back_and_all_is_printed(in_chromium: Callable[..., Any]):
+def test_links_lead_to_a_quote_and_back_and_all_is_printed(in_chromium: InChromium):
     # So long that the place is far below what the box shows.
     Path("story.txt").write_text("A line about the sea.\n" * 400 + STORY, encoding="utf-8")
     run = ("ask", "story.txt", QUESTION, "--model", "offline", "--store", "s.db")
@@ -642,23 +642,25 @@ def test_links_lead_to_a_quote_and_back_and_all_is_printed(in_chromium: Callable
     page("last", "--store", "s.db")
 
     def look(browser: Any) -> None:
-        opened = Opened(browser, "out.html", viewport={"width": 1100, "height": 700}).page
-        assert not in_sight(opened, "#q1")
-        opened.click(".quotes a[href='#q1']")
-        assert in_sight(opened, "#q1")
-        style = "getComputedStyle(document.querySelector('#q1')).outlineStyle"
-        assert opened.evaluate(style) == "solid"
-        opened.evaluate("scrollTo(0, 0)")
-        opened.click("#q1")
-        assert opened.url.endswith("#e1")
-        assert in_sight(opened, "#e1")
-        # On paper all is unfolded.
-        hidden = opened.locator("details.calls .said").first
-        assert not hidden.is_visible()
-        opened.emulate_media(media="print")
-        assert hidden.evaluate("one => one.checkVisibility()")
-        assert hidden.bounding_box()["height"] > 10
-        assert not opened.locator("nav").is_visible()
+        size = {"width": 1100, "height": 700}
+        with Opened(browser, "out.html", viewport=size) as found:
+            opened = found.page
+            assert not in_sight(opened, "#q1")
+            opened.click(".quotes a[href='#q1']")
+            assert in_sight(opened, "#q1")
+            style = "getComputedStyle(document.querySelector('#q1')).outlineStyle"
+            assert opened.evaluate(style) == "solid"
+            opened.evaluate("scrollTo(0, 0)")
+            opened.click("#q1")
+            assert opened.url.endswith("#e1")
+            assert in_sight(opened, "#e1")
+            # On paper all is unfolded.
+            hidden = opened.locator("details.calls .said").first
+            assert not hidden.is_visible()
+            opened.emulate_media(media="print")
+            assert hidden.evaluate("one => one.checkVisibility()")
+            assert hidden.bounding_box()["height"] > 10
+            assert not opened.locator("nav").is_visible()
 
     in_chromium(look)
 
@@ -677,15 +679,8 @@ def in_sight(opened: Any, selector: str) -> bool:
     )
 
 
-ORDER = """[...document.querySelectorAll('h1,h2,h3')].map(one => +one.tagName[1])"""
-NAMES = """[...document.querySelectorAll('[id]')].map(one => one.id)"""
-ENDS = """[...document.querySelectorAll('a[href^="#"]')].map(one => one.hash.slice(1))"""
-UNNAMED = """[...document.querySelectorAll('svg[role=img],img,[role=region],[role=group]')].filter(
-one => !one.alt && !one.ariaLabel && !one.getAttribute('aria-labelledby')).length"""
-
-
 def test_pages_fit_are_light_and_dark_and_have_an_order(
-    endpoint: Server, story: Path, in_chromium: Callable[..., Any]
+    endpoint: Server, story: Path, in_chromium: InChromium
 ):
     assert call("batch", questions(6), "-o", "answers.jsonl").code == 1
     for at, run in enumerate(("last", "last/q0", "last/q2")):
@@ -693,28 +688,23 @@ def test_pages_fit_are_light_and_dark_and_have_an_order(
     colours = set()
 
     def look(browser: Any) -> None:
-        for at in range(3):
-            opened = Opened(browser, f"{at}.html")
-            assert opened.harmless(), opened.complaints
-            ask = opened.page.evaluate
-            for width, scheme in product((360, 1100), ("light", "dark")):
-                opened.page.set_viewport_size({"width": width, "height": 800})
-                opened.page.emulate_media(color_scheme=scheme)
-                assert ask("document.documentElement.scrollWidth") <= width
-                colours.add(ask("getComputedStyle(document.body).backgroundColor"))
-            levels, names = ask(ORDER), ask(NAMES)
-            assert (levels[0], levels.count(1)) == (1, 1)
-            assert all(after <= before + 1 for before, after in pairwise(levels))
-            assert len(names) == len(set(names))
-            assert set(ask(ENDS)) <= set(names)
-            assert ask(UNNAMED) == 0
-        # Rows are chosen without a script.
-        opened = Opened(browser, "0.html").page
-        rows = opened.locator("section.rows tbody th")
-        for label, chosen in (("all", 6), ("failed", ["q2", "q5"]), ("right", ["q0", "q4"])):
-            opened.get_by_role("radio", name=label, exact=True).check()
-            seen = [one.inner_text() for one in rows.all() if one.is_visible()]
-            assert chosen in (seen, len(seen))
+        with Opened(browser, "0.html") as opened:
+            page = opened.page
+            for at in (1, 2, 0):
+                page.goto(Path(f"{at}.html").resolve().as_uri())
+                assert opened.harmless(), opened.wrong
+                for width, scheme in product((360, 1100), ("light", "dark")):
+                    page.set_viewport_size({"width": width, "height": 800})
+                    page.emulate_media(color_scheme=scheme)
+                    assert fits(page)
+                    colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+                assert unreadable(page) == []
+            # Rows are chosen without a script.
+            rows = page.locator("section.rows tbody th")
+            for label, chosen in (("all", 6), ("failed", ["q2", "q5"]), ("right", ["q0", "q4"])):
+                page.get_by_role("radio", name=label, exact=True).check()
+                seen = [one.inner_text() for one in rows.all() if one.is_visible()]
+                assert chosen in (seen, len(seen))
 
     in_chromium(look)
     assert len(colours) == 2
