@@ -34,12 +34,13 @@ def run_until_stopped(
     """
     left = list(stops)
     waiting: list[Callable[[asyncio.Task[_T]], object]] = []
-    wake: Callable[[], object] | None = None
+    wake: Callable[[], object] = lambda: None  # noqa: E731 - until there is a loop
 
     def note(_number: int, _frame: FrameType | None) -> None:
         if left:
             waiting.append(left.pop(0))
-            if wake is not None:
+            # A loop that is closed has no work left to stop.
+            with suppress(RuntimeError):
                 wake()
 
     async def working() -> _T:
