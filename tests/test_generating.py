@@ -29,8 +29,8 @@ from tests.conftest import ROOT
 from tests.shell import call
 
 MANY = {
-    "explicit": 400, "implicit": 300, "inventions": 200, "movies": 200, "numeric": 250,
-    "throws": 200,
+    "explicit": 320, "implicit": 225, "inventions": 100, "movies": 100, "numeric": 200,
+    "throws": 100,
 }  # fmt: skip
 """Questions that use all words of a shipped schema."""
 
