@@ -68,8 +68,9 @@ def engine(place: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def local() -> Iterator[Engine]:
-    """An empty store in a file."""
+def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """An empty store in a file, and the one that commands use."""
+    monkeypatch.setenv("PEARL_STORE", "store.db")
     opened = open_database("store.db")
     yield opened
     opened.dispose()
@@ -273,7 +274,7 @@ class TestPeople:
 
 
 class TestQueue:
-    def test_from_everything_that_holds_plans(self, tmp_path: Path):
+    def test_from_everything_that_holds_plans(self, local: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 2)
         (folder / "plan0.v2.plan").write_text(GOOD, encoding="utf-8")
         (folder / "a.actions").write_text("", encoding="utf-8")
@@ -289,11 +290,9 @@ class TestQueue:
         row = {"id": "q1", "question": "Why does Mara leave?", "document": "s.txt"}
         Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
         assert call("batch", "q.jsonl", "-o", "o.jsonl", "--model", "offline").code == 0
-        place = str(Path(".pearl") / "store.db")
         names = ["plans", "a.jsonl", "e.jsonl", "last", "o.jsonl", "plans"]
         folders = read_folders(names, "", "")
-        engine = open_database(place)
-        found = read_queue(names, folders, engine, place).items
+        found = read_queue(names, folders, local, "store.db").items
         assert [one.kind for one in found] == ["file", "file", "row", "result", "run", "row"]
         assert [one.name for one in found[:4]] == [
             "plans/plan0.plan", "plans/plan1.plan", "a.jsonl:1", "e.jsonl, pearl, q1",
@@ -303,7 +302,6 @@ class TestQueue:
         assert found[2].about["answer"] == "So."
         assert found[3].about["gold"] == "B"
         assert len({one.id for one in found}) == 6
-        engine.dispose()
 
     @pytest.mark.parametrize("name", ["nowhere.plan", "last", "empty"])
     def test_what_stands_for_nothing(self, name: str):
@@ -444,8 +442,8 @@ class TestVersions:
 
 class TestRuns:
     @pytest.fixture
-    def ran(self, tmp_path: Path) -> Path:
-        """A store with a batch's run, and the folder with its document."""
+    def ran(self, local: Engine, tmp_path: Path) -> Path:
+        """A batch's run in the store, and the folder with its document."""
         folder = tmp_path / "documents"
         folder.mkdir()
         (folder / "s.txt").write_text(STORY, encoding="utf-8")
@@ -458,12 +456,10 @@ class TestRuns:
         assert call("batch", file, "-o", "o.jsonl", "--model", "offline").code == 0
         return folder
 
-    def test_outputs_and_quotes_in_the_document(self, ran: Path):
-        place = str(Path(".pearl") / "store.db")
-        engine = open_database(place)
+    def test_outputs_and_quotes_in_the_document(self, local: Engine, ran: Path):
         folders = read_folders(["last"], str(ran), "")
-        for one in read_queue(["last", "o.jsonl"], folders, engine, place).items:
-            shown = read_run(one, engine, folders)
+        for one in read_queue(["last", "o.jsonl"], folders, local, "store.db").items:
+            shown = read_run(one, local, folders)
             assert shown.frame
             if one.kind != "run":
                 assert "answer only" in shown.note
@@ -477,19 +473,17 @@ class TestRuns:
             assert marked
             assert {" ".join(piece.split()) for piece in marked} <= {q.text for q in shown.quotes}
             assert "".join(piece.text for _, piece in shown.pieces) == STORY
-        engine.dispose()
 
-    def test_several_documents_are_found_together(self, ran: Path):
+    def test_several_documents_are_found_together(self, local: Engine, ran: Path):
         (ran / "t.txt").write_text("Tom went to sea, and Mara did not.\n", encoding="utf-8")
         row = {"id": "q", "question": "Why does Mara leave?", "documents": ["s.txt", "t.txt"]}
         (ran / "r.jsonl").write_text(json.dumps(row), encoding="utf-8")
         assert call("batch", ran / "r.jsonl", "-o", "r.jsonl", "--model", "offline").code == 0
-        engine = open_database(str(Path(".pearl") / "store.db"))
         folders = read_folders(["last"], str(ran), "")
-        items = read_queue(["last", "r.jsonl"], folders, engine, "store.db").items
+        items = read_queue(["last", "r.jsonl"], folders, local, "store.db").items
         assert len(items) == 2
         for one in items:
-            shown = read_run(one, engine, folders)
+            shown = read_run(one, local, folders)
             assert shown.document.trouble == ""
             assert shown.document.text
             assert shown.document.text.documents.keys() == {"s.txt", "t.txt"}
@@ -497,24 +491,20 @@ class TestRuns:
             assert "t.txt, line 1" in places or one.kind == "row"
         (ran / "t.txt").unlink()
         (ran / "t.txt").symlink_to("s.txt")
-        assert "another text" in read_run(items[0], engine, folders).document.trouble
-        engine.dispose()
+        assert "another text" in read_run(items[0], local, folders).document.trouble
 
-    def test_no_document_from_elsewhere_and_none_that_was_changed(self, ran: Path):
-        place = str(Path(".pearl") / "store.db")
-        engine = open_database(place)
+    def test_no_document_from_elsewhere_and_none_that_was_changed(self, local: Engine, ran: Path):
         nowhere = read_folders(["last"], "", "")
-        first = read_queue(["last"], nowhere, engine, place).items[0]
-        shown = read_run(first, engine, nowhere)
+        first = read_queue(["last"], nowhere, local, "store.db").items[0]
+        shown = read_run(first, local, nowhere)
         assert shown.pieces == []
         assert "--documents" in shown.document.trouble
         assert shown.frame
         assert shown.frame.steps[0].value
         (ran / "s.txt").write_text("Another story.\n", encoding="utf-8")
-        shown = read_run(first, engine, read_folders(["last"], str(ran), ""))
+        shown = read_run(first, local, read_folders(["last"], str(ran), ""))
         assert shown.pieces == []
         assert "another text" in shown.document.trouble
-        engine.dispose()
 
     @pytest.mark.parametrize("name", ["../secret.txt", "/etc/passwd", "link.txt", "sub/../../x"])
     def test_a_row_cannot_name_a_file_elsewhere(self, local: Engine, name: str, tmp_path: Path):
