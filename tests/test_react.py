@@ -414,22 +414,11 @@ def test_the_report_has_every_figure():
         "method", "exact match", "F1", "contains", "facts EM", "facts F1", "joint EM",
         "joint F1", "format", "final format",
     ]  # fmt: skip
-    assert table.rows == (
-        ("normal", "50.0 %", "50.0 %", "50.0 %", "–", "–", "–", "–", "100.0 %", "100.0 %"),
-        (
-            "normal-evidence",
-            "0.0 %",
-            "33.3 %",
-            "50.0 %",
-            "0.0 %",
-            "25.0 %",
-            "0.0 %",
-            "16.7 %",
-            "100.0 %",
-            "100.0 %",
-        ),
-        ("react", "0.0 %", "0.0 %", "0.0 %", "–", "–", "–", "–", "–", "–"),
-    )
+    assert [" ".join(row) for row in table.rows] == [
+        "normal 50.0 % 50.0 % 50.0 % – – – – 100.0 % 100.0 %",
+        "normal-evidence 0.0 % 33.3 % 50.0 % 0.0 % 25.0 % 0.0 % 16.7 % 100.0 % 100.0 %",
+        "react 0.0 % 0.0 % 0.0 % – – – – – –",
+    ]
     plain = evaluation_of([tried("questions", "zero-shot", "Lund")[0]], head, NO_PRICES, "")
     assert evidence_table(plain) is None
 
