@@ -132,16 +132,8 @@ class TestLikeness:
              "FIND_LEAST_LIKELY(CTX, X) : Find the least likely end of X in CTX"),
             ("FIND_LIKELY(CTX, X) : Find the likely end of X in CTX",
              "FIND_MOST_LIKELY(CTX, X) : Find the most likely end of X in CTX"),
-            ("FIND_TRUE(CTX, X) : Find the true statement about X in CTX",
-             "FIND_FALSE(CTX, X) : Find the false statement about X in CTX"),
             ("FIND_CORRECT(CTX, X) : Find the correct claim about X in CTX",
              "FIND_INCORRECT(CTX, X) : Find the incorrect claim about X in CTX"),
-            ("FIND_POSITIVE_EFFECT(CTX, X) : Find the positive effect of X in CTX",
-             "FIND_NEGATIVE_EFFECT(CTX, X) : Find the negative effect of X in CTX"),
-            ("FIND_CAUSE(CTX, X) : Find the cause of X in CTX",
-             "FIND_EFFECT(CTX, X) : Find the effect of X in CTX"),
-            ("FIND_NAMES(CTX, X) : Find the names of X in CTX",
-             "FIND_NAMES_OF(CTX, X) -> list : Find the names of X in CTX"),
         ],
     )  # fmt: skip
     def test_opposites_stay_apart_at_every_target(self, one: str, other: str) -> None:
