@@ -201,7 +201,7 @@ class Option:
         return f"{self.letter}. {self.text}" if self.letter else "none"
 
 
-_NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(?:none\b|no option\b)")
+_NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(none\b|no option\b)")
 
 
 async def map_answer(call: MapAnswer, caller: Caller) -> Option:
@@ -216,8 +216,12 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     """
     options = call.options
 
+    # Where an option says so itself, the same word means that option.
+    worded = {match[1].lower() for match in map(_NONE.match, options) if match}
+
     def says_none(text: str) -> bool:
-        return bool(_NONE.match(text)) and not any(map(_NONE.match, options))
+        said = _NONE.match(text)
+        return said is not None and said[1].lower() not in worded
 
     reply = await caller(call, "map")
     fits = not says_none(reply.text)

@@ -208,6 +208,10 @@ def test_it_does_not_admit(plan: str):
         ('ITEM("Mara", true)', False),
         ('ITEM("Mara", "last")', True),
         ('ITEM(["Mara"], 1)', True),
+        ('ITEM(["Mara"], 0)', False),
+        ('ITEM(["Mara"], "first")', False),
+        ('ITEM(["Mara"], 2.5)', False),
+        ('ITEM(["Mara"], 10000)', False),
         ('JOIN("Mara", "-")', False),
     ],
 )

@@ -402,6 +402,7 @@ def test_every_type_can_be_read(returns, document: Source | None):
         ("The clerk signed the deed. Later she denied that the clerk ever signed the deed; it was "
          "not so.", "The clerk signed the deed", None),
         ("The mayor did not open the letter.", "The mayor opened the letter", False),
+        ("5.1 The mayor opened the letter.", "The mayor opened the letter", True),
         ("The mayor didn't open the letter.", "The mayor opened the letter", False),
         ("The mayor did not open the letter.", "The mayor did not open the letter", True),
         ("The mayor did not open the letter alone.", "The mayor opened the letter", None),
@@ -460,6 +461,15 @@ def test_an_option_that_the_best_sentence_alone_does_not_hold_is_a_guess(text: s
     assert answer.option
     assert (answer.guessed, answer.option.fits) == (guess, not guess)
     assert ("picked by words alone" in answer.notice) is guess
+
+
+@pytest.mark.parametrize("none", ["none", "none of these", "Nothing"])
+def test_an_option_that_says_none_is_no_answer_of_the_reader(none: str):
+    text = "The provider is liable for up to 250,000 euros an event."
+    options = ("1.2 million dollars", "90 days", none)
+    answer = ask(text, "Who is the mayor of Trieste?", options=options)
+    assert answer.option
+    assert (answer.option.letter, answer.option.fits) == ("", False)
 
 
 @pytest.mark.parametrize(
@@ -646,10 +656,17 @@ def test_how_many_is_answered_by_quotes_or_by_nothing():
     assert (none.words, none.evidence) == (NOTHING, ())
 
 
-def test_a_short_row_of_a_table_is_quoted_beside_longer_sentences():
-    text = "Rash was seen in a number of cases, all of them mild.\n\nRash\t\t4\n\nFever\t\t9"
-    found = ask(text, "How many cases of rash were there?")
-    assert "Rash\t\t4" in [quote.text for quote in found.evidence]
+@pytest.mark.parametrize(
+    ("text", "question", "row"),
+    [
+        ("Rash was seen in a number of cases, all of them mild.\n\nRash\t\t4\n\nFever\t\t9",
+         "How many cases of rash were there?", "Rash\t\t4"),
+        ("area,quarter,units,head\nNorth,Q1,120,Ana\nSouth,Q1,210,Ben\nEast,Q2,75,Cleo\n",
+         "Who is head of the South area?", "South,Q1,210,Ben"),
+    ],
+)  # fmt: skip
+def test_a_short_row_of_a_table_is_quoted_beside_longer_lines(text: str, question: str, row: str):
+    assert row in [quote.text for quote in ask(text, question).evidence]
 
 
 def test_what_parts_gave_is_quoted_best_first_and_the_question_is_no_answer():
@@ -669,9 +686,11 @@ def test_what_parts_gave_is_quoted_best_first_and_the_question_is_no_answer():
     [
         ("Why did she leave?", "> The log showed her father's lie.", "B"),
         ("Which of these did she NOT leave for?", "> Her aunt was ill; the log told a lie.", "C"),
-        ("Why did she leave?", "nothing at all", "none"),
+        ("Why did she leave?", "nothing at all", "no option"),
     ],
 )
 def test_an_option_is_chosen_by_its_own_words(question: str, answer: str, letter: str):
     options = ("her aunt was ill", "her father's lie in the log", "the gas conversion")
-    assert reading.choose(MapAnswer(question, answer, options, best=letter != "none")) == letter
+    assert (
+        reading.choose(MapAnswer(question, answer, options, best=letter != "no option")) == letter
+    )

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, pairwise, zip_longest
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal as TypingLiteral
+from typing import NamedTuple, TypeAlias
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Builtin, Literal
 from pearl.lang.printer import print_value
 from pearl.lang.text import pattern
 from pearl.lang.values import (
+    TYPES,
     Pairs,
     Type,
     Value,
@@ -120,7 +122,7 @@ def item(args: Sequence[Given]) -> Value:
     value = args[0].value
     if not isinstance(value, list | str):
         raise _mistaken("ITEM", "a list or a text", value)
-    last = args[1].value == "last" and len(value) > 0
+    last = is_of("last", args[1].value) and len(value) > 0
     place = len(value) if last else _number(args[1].value, "ITEM")
     if place > len(value):
         raise BuiltinError(f"ITEM was asked for number {place} of {len(value)}.")
@@ -263,7 +265,7 @@ def groups(args: Sequence[Given]) -> Value:
 
 
 def _number(value: Value, name: str) -> int:
-    if type(value) is int and 1 <= value <= MOST:
+    if isinstance(value, int) and is_of("count", value):
         return value
     raise BuiltinError(f"{name} needs a whole number from 1 to {MOST}.")
 
@@ -284,27 +286,47 @@ def _mistaken(name: str, expected: str, value: Value) -> BuiltinError:
     return BuiltinError(f"{name} needs {expected}, and was given {type_of(value)}.")
 
 
-_TAKES: Mapping[str, tuple[tuple[Type, ...], ...]] = MappingProxyType(
+Kind: TypeAlias = Type | TypingLiteral["count", "last"]
+"""A type, or the values of one that a builtin takes."""
+
+KINDS: Mapping[Kind, Type] = MappingProxyType(
+    {**{kind: kind for kind in TYPES}, "count": "number", "last": "text"}
+)
+"""The type of each kind."""
+
+_TAKES: Mapping[str, tuple[tuple[Kind, ...], ...]] = MappingProxyType(
     {
         **dict.fromkeys(("flat", "unique", "join", "halves", "rest"), (("list",),)),
         **dict.fromkeys(("keys", "values"), (("pairs",),)),
         "count": (("list", "pairs"),),
-        "item": (("list", "text"), ("number", "text")),
-        "parts": (("number",),),
-        "groups": (("list", "pairs", "text"), ("number",)),
+        "item": (("list", "text"), ("count", "last")),
+        "parts": (("count",),),
+        "groups": (("list", "pairs", "text"), ("count",)),
     }
 )
 
 
-def types_taken(action: Action) -> list[tuple[Type, ...]]:
-    """The types that each parameter of an action takes, but for the document.
+def is_of(kind: Kind, value: Value) -> bool:
+    """Whether a value is of a kind; a type has all values of its own, ``any`` all there are."""
+    if kind == "count":
+        return type(value) is int and 1 <= value <= MOST
+    return value == "last" if kind == "last" else kind in ("any", type_of(value))
 
-    They are what its signature says; where that is ``any``, what the builtin can work on.
+
+def kinds_taken(action: Action) -> list[tuple[Kind, ...]]:
+    """The kinds of values that each parameter of an action takes, but for the document.
+
+    They are what its signature says; where that is ``any``, what the builtin can work on, and
+    of a type, what of it the builtin can.
     """
     body = action.body
     usual = _TAKES.get(body.function, ()) if isinstance(body, Builtin) else ()
-    types = zip_longest((param.type for param in action.params if param.name != DOCUMENT), usual)
-    return [at if at and own == "any" else (own,) for own, at in types if own is not None]
+    types = (param.type for param in action.params if param.name != DOCUMENT)
+    return [
+        (at if own == "any" else tuple(kind for kind in at if KINDS[kind] == own)) or (own,)
+        for own, at in zip_longest(types, usual, fillvalue=())
+        if own
+    ]
 
 
 _SAME = (

@@ -15,7 +15,7 @@ from itertools import chain, groupby, product
 from typing import NamedTuple
 
 from pearl.lang.ast import DOCUMENT, RESERVED, Action, Builtin, Mode, Param, Prompt
-from pearl.lang.builtins import types_taken
+from pearl.lang.builtins import KINDS, MOST, Kind, kinds_taken
 from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Repeated, Symbol
 from pearl.lang.library import Library
 from pearl.lang.printer import print_value
@@ -223,7 +223,7 @@ class _Shape(NamedTuple):
     """Actions that are called alike.
 
     Args:
-        params: the types they take, ``None`` for the document.
+        params: what they take, ``None`` for the document.
         variadic: whether the last argument may repeat.
         returns: the type of their outputs.
         maps: whether they may run over a list with ``each`` or ``where``.
@@ -231,7 +231,7 @@ class _Shape(NamedTuple):
         names: of the actions.
     """
 
-    params: tuple[Type | None, ...]
+    params: tuple[Kind | None, ...]
     variadic: bool
     returns: Type
     maps: bool
@@ -240,7 +240,8 @@ class _Shape(NamedTuple):
 
     def asks_for(self, kind: Type) -> bool:
         """Whether a parameter has this type; ``any`` may be all of them."""
-        return any(param and param != "any" and kind in ("any", param) for param in self.params)
+        types = [KINDS[param] for param in self.params if param and param != "any"]
+        return any(kind in ("any", own) for own in types)
 
 
 def _shapes(actions: Iterable[Action]) -> list[_Shape]:
@@ -251,7 +252,7 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
     """
     named: dict[_Shape, list[str]] = {}
     for action in actions:
-        types = iter(types_taken(action))
+        types = iter(kinds_taken(action))
         kinds = [(None,) if param.name == DOCUMENT else next(types) for param in action.params]
         maps = not (isinstance(action.body, Builtin) or action.variadic)
         # Examples show what else an action takes: a place in a list, a sign to split a text by.
@@ -323,12 +324,12 @@ def _arguments(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Item | None]:
     return [_argument(rules, kind, refs, shape.words, most) for kind in shape.params]
 
 
-def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool, most: int) -> Item | None:
+def _argument(rules: _Rules, kind: Kind | None, refs: _Refs, words: bool, most: int) -> Item | None:
     """What stands for a parameter of a type; None where there is nothing.
 
     Args:
         rules: where to add what it is made of.
-        kind: the type; None for the document.
+        kind: what it takes; None for the document.
         refs: what it may refer to.
         words: whether texts hold letters, and a number is none where no type asks for it.
         most: characters of all its texts.
@@ -336,7 +337,7 @@ def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool, most: 
     if kind is None:
         named = rules.documents
         return rules.add("document", [(name,) for name in named]) if named[1:] else DOCUMENT
-    forms: list[Alternative] = [(ref,) for ref in refs.of(kind)]
+    forms: list[Alternative] = [(ref,) for ref in refs.of(KINDS[kind])]
     match kind:
         case "any" | "list":
             others: list[Alternative] = [(ref,) for ref in refs.every]
@@ -353,6 +354,11 @@ def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool, most: 
             forms += _texts(rules, refs, words, most)
         case "number":
             forms.append((_number(rules),))
+        case "count":
+            digits = len(str(MOST)) - 1
+            forms.append((rules.add("COUNT", [(Chars("1-9"), Chars("0-9", 0, digits))]),))
+        case "last":
+            forms.append(('"last"',))
         case "bool":
             forms += [("true",), ("false",)]
         case _:

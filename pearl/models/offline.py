@@ -124,8 +124,11 @@ QUOTES = 4
 WHOLE = 5
 """Words from which a sentence says something by itself."""
 
-_PAIR = re.compile(r"\t|: \S")
+_PAIR = re.compile(r"\t|: \S|;(?=\w)|(?<!\d),(?=\w)|,(?=[^\W\d])")
 """What stands between a thing and what is said of it, in few words."""
+
+NO_OPTION = "no option"
+"""What is said where no option is chosen: *none* may be the text of one."""
 
 REPEATED = 0.6
 """What a sentence's score is worth when an earlier step has quoted it."""
@@ -274,7 +277,7 @@ def choose(call: MapAnswer) -> str:
     held = [option for option in call.options if _padded(option) in _padded(call.answer)]
     told = held == [call.options[chosen]] and _is_stated(held[0], question, call)
     nearest = call.best and min(scores) < max(scores) and call.answer.strip() != NOTHING
-    return letter(chosen) if told or nearest else "none"
+    return letter(chosen) if told or nearest else NO_OPTION
 
 
 def _is_stated(option: str, question: set[str], call: MapAnswer) -> bool:

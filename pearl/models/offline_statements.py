@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from pearl.models.base import ModelError
-from pearl.retrieval.terms import words
+from pearl.retrieval.terms import CLAUSE, words
 
 NO_STATEMENT = (
     "No sentence says this in these words, or denies it in them, and the offline reader does not "
@@ -40,6 +40,7 @@ _DOUBT = re.compile(
 """What makes a sentence a question, a condition, a report, a doubt or an exception."""
 
 _BETWEEN_CLAUSES = re.compile(r"[,;:.!?…()–—]+(?:\s|$)|\s-\s")
+_NUMBERED = re.compile(rf"\s*{CLAUSE}")
 _WORD = re.compile(r"[^\W_]+(?:['’.,-][^\W_]+)*")
 _LEFT_OUT = frozenset(
     "a an the der die das den dem ein eine einen le la les l un une el los las il lo i gli "
@@ -66,7 +67,8 @@ def stated_truth(sentences: Iterable[str], claim: str) -> bool:
         if not held.issubset(words(sentence)):
             continue
         certain = {match.lower() for match in _DOUBT.findall(sentence)} <= doubts
-        clauses = [one for one in _BETWEEN_CLAUSES.split(sentence) if _positive(one) == wanted]
+        plain = _NUMBERED.sub("", sentence, 1)
+        clauses = [one for one in _BETWEEN_CLAUSES.split(plain) if _positive(one) == wanted]
         if clauses and certain:
             truths |= {bool(_NEGATION.search(clause)) is negated for clause in clauses}
         elif denies(sentence, claim):

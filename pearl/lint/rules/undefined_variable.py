@@ -58,7 +58,15 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     # A line that cannot be read gives its name too: it is told by itself.
     broken = (line.name for line in view.broken if line.name and line.span.end < ref.span.start)
     earlier = (step.name for step in steps[max(0, index - _MOST) : index])
-    defined = [*dict.fromkeys((DOCUMENT, *earlier, *broken))]
+    document = () if returned else (DOCUMENT,)
+    defined = [*dict.fromkeys((*document, *earlier, *broken))]
+    if returned and ref.name == DOCUMENT:
+        return RULE(
+            ref.span,
+            "A plan returns what steps give, not the document.",
+            help=f"Return a step. Defined: {', '.join(defined)}.",
+            data={"name": ref.name, "candidates": defined},
+        )
     close = alike(ref.name, defined, word=not returned and not ref.mode)
     if not close and not returned and _stands_for_document(view, ref, index):
         close = [DOCUMENT]

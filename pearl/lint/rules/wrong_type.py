@@ -1,9 +1,10 @@
-"""An argument of another type than the parameter takes.
+"""An argument that the parameter cannot take.
 
 What it does
     Compares the types that builtins and typed parameters take with what the
-    arguments are and the earlier steps give. Where a type is not known,
-    nothing is said.
+    arguments are and the earlier steps give, and numbers that the plan itself
+    gives with those that ``PARTS``, ``GROUPS`` and ``ITEM`` can work on. Where
+    a type is not known, nothing is said.
 
 Why
     ``KEYS`` of a list that is not pairs, or ``COUNT`` of a number, has no
@@ -22,11 +23,13 @@ Fix
     None.
 """
 
-from pearl.lang.ast import DOCUMENT
-from pearl.lang.builtins import types_taken
+from pearl.lang.ast import DOCUMENT, Literal
+from pearl.lang.builtins import KINDS, MOST, is_of, kinds_taken
+from pearl.lang.printer import print_value
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 _ANSWERS = ("bool", "any", "text")
+_VALUES = {"count": f"a whole number from 1 to {MOST}", "last": '"last"'}
 
 
 def check(view: PlanView) -> Findings:
@@ -46,15 +49,24 @@ def check(view: PlanView) -> Findings:
             continue
         arguments = zip(action.params, step.args, strict=False)
         pairs = [(param, arg) for param, arg in arguments if param.name != DOCUMENT]
-        for (param, arg), types in zip(pairs, types_taken(action), strict=False):
-            kind = view.type_of_argument(arg, index)
-            if kind != "any" and not {"any", kind} & {*types}:
-                expected = " or ".join(types)
+        for (param, arg), kinds in zip(pairs, kinds_taken(action), strict=False):
+            given = view.type_of_argument(arg, index)
+            types = [KINDS[kind] for kind in kinds]
+            if given == "any" or "any" in types:
+                continue
+            wanted = help = ""
+            if given not in types:
+                wanted, shown = " or ".join(types), str(given)
+                help = f"Give {step.action} a step whose output is {wanted}."
+            elif isinstance(arg, Literal) and not any(is_of(kind, arg.value) for kind in kinds):
+                wanted, shown = " or ".join(_VALUES[kind] for kind in kinds), print_value(arg.value)
+                help = f"Write {wanted}."
+            if wanted:
                 yield RULE(
                     arg.span,
-                    f"{step.action} takes {expected} for {param.name}, and is given {kind}.",
-                    help=f"Give {step.action} a step whose output is {expected}.",
-                    data={"action": step.action, "parameter": param.name, "type": kind},
+                    f"{step.action} takes {wanted} for {param.name}, and is given {shown}.",
+                    help=help,
+                    data={"action": step.action, "parameter": param.name, "type": given},
                 )
 
 
