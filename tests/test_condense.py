@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ from pearl.lang.printer import print_arg, print_library
 from pearl.lang.similarity import group, likeness
 from pearl.mining.condense import GENERAL, Condensed, condense
 from pearl.mining.rounds import condense_with, read_reply, shards
-from pearl.models.base import ModelError, Reply, Request
-from pearl.prompts.calls import CondenseActions
+from pearl.models.base import ModelError
 from pearl.prompts.render import render
 from pearl.runtime.context import Context
+from tests.mind import Scripted
 from tests.runs import runs
 from tests.shell import at_terminal, call, one_line
 
@@ -312,26 +311,6 @@ class TestCondense:
 FOUR = REASONS + "FIND_GIST(CTX) : Find the gist of CTX.\n"
 
 
-class Scripted:
-    """Answers each call with what a function of it says."""
-
-    name = identity = "scripted"
-    notice = ""
-
-    def __init__(self, write: Callable[[CondenseActions, int], str | Reply]) -> None:
-        self.write = write
-        self.calls: list[CondenseActions] = []
-
-    async def answer(self, request: Request) -> Reply:
-        assert isinstance(request.call, CondenseActions)
-        self.calls.append(request.call)
-        reply = self.write(request.call, len(self.calls))
-        return reply if isinstance(reply, Reply) else Reply(reply)
-
-    async def close(self) -> None:
-        return
-
-
 def with_model(
     model: Scripted, text: str, target: int, rounds: int = 4, store: Path | None = None
 ) -> Condensed:
@@ -364,7 +343,7 @@ class TestRounds:
             "FIND_PAINTINGS(CTX) : Find all the paintings mentioned in CTX\n"
             "FIND_GIST(CTX) : Find the gist of CTX.\n```\nI hope this helps."
         )
-        made = with_model(Scripted(lambda *_: reply), FOUR, 3)
+        made = with_model(Scripted(lambda _: reply), FOUR, 3)
         sound(made, actions(FOUR))
         assert [one.name for one in made.actions] == [
             "FIND_WHY", "FIND_PAINTINGS", "FIND_GIST",
@@ -381,7 +360,7 @@ class TestRounds:
             "FIND_NOTHING(CTX, X) : Find nothing of X\n"
             "FIND_BOTH(CTX, X, Y) : Find both X and Y\n  replaces: FIND_GIST\n"
         )
-        made = with_model(Scripted(lambda *_: reply), FOUR, 4, rounds=1)
+        made = with_model(Scripted(lambda _: reply), FOUR, 4, rounds=1)
         sound(made, actions(FOUR))
         assert new_names(made) == {
             "FIND_MOTIVE": "FIND_WHY",
@@ -402,7 +381,7 @@ class TestRounds:
 
     def test_a_negation_is_not_lost(self) -> None:
         reply = "FIND_SAID(CTX, X) : Find what is said of X\n  replaces: FIND_MENTIONED, "
-        model = Scripted(lambda *_: f"{reply}FIND_NOT_MENTIONED, FIND_NOT_TOLD")
+        model = Scripted(lambda _: f"{reply}FIND_NOT_MENTIONED, FIND_NOT_TOLD")
         made = with_model(model, MENTIONED, 1, rounds=1)
         assert any("negation" in note.text for note in made.notes)
         assert new_names(made)["FIND_NOT_MENTIONED"] == GENERAL
@@ -410,21 +389,19 @@ class TestRounds:
     def test_a_model_is_told_which_merges_were_refused_and_why(self) -> None:
         first = "FIND_SAID(CTX, X) : Find what is said of X\n  replaces: FIND_NOT_TOLD, FIND_TUNE"
 
-        def write(_: CondenseActions, number: int) -> str:
-            return first if number == 1 else f"{first}, FIND_MENTIONED"
-
-        model = Scripted(write)
+        model = Scripted([first, f"{first}, FIND_MENTIONED"])
         made = with_model(model, MENTIONED, 3)
         sound(made, actions(MENTIONED))
         # The first round brought nothing, and the next was told why.
         assert made.rounds[0].after == 4
-        assert model.calls[0].refused == ()
+        before, after = (request.call for request in model.asked)
+        assert before.refused == ()
         reason = (
             "FIND_NOT_TOLD is not replaced by FIND_SAID, as the negation or superlative in it "
             "would be lost: it stays."
         )
-        assert model.calls[1].refused == (reason,)
-        assert f"and cannot be:\n- {reason}\n" in render(model.calls[1])[-1]["content"]
+        assert after.refused == (reason,)
+        assert f"and cannot be:\n- {reason}\n" in render(after)[-1]["content"]
         assert len(made.rounds) == 2
 
     def test_what_nothing_can_be_put_together_with_is_not_asked_about(self) -> None:
@@ -433,10 +410,10 @@ class TestRounds:
             "LIST_BOATS(CTX) -> list : List the boats in CTX\n"
             "JOIN_ALL(S1, ...) : Join the inputs S1 and so on\n"
         )
-        model = Scripted(lambda *_: f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON")
+        model = Scripted(lambda _: f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON")
         made = with_model(model, text, 6, rounds=1)
         sound(made, actions(text))
-        (asked,) = model.calls
+        (asked,) = (request.call for request in model.asked)
         assert [one.name for one in asked.actions] == [one.name for one in actions(FOUR)]
         # Six are wanted of eight, and three of the eight are not its to put together.
         assert asked.target == 3
@@ -446,7 +423,7 @@ class TestRounds:
             f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON, FIND_JUSTIFICATION\n"
             '  replaces: FIND_GIST(CTX) = (CTX, "all that is told")\n'
         )
-        made = with_model(Scripted(lambda *_: reply), FOUR, 2)
+        made = with_model(Scripted(lambda _: reply), FOUR, 2)
         sound(made, actions(FOUR))
         assert 'replaces: FIND_GIST(CTX) = (CTX, "all that is told")' in (
             print_library(made.actions)
@@ -460,23 +437,22 @@ class TestRounds:
         second = 'FIND_ANY(CTX, X) : Find X\n  replaces: FIND_TIE(CTX, X) = (CTX, "tie of {X}")\n'
         rest = "FIND_SHIP(CTX, X) : Find the ship of X\nFIND_KITE(CTX, X) : Find the kite of X\n"
 
-        def write(call: CondenseActions, number: int) -> str:
-            if number == 1:
-                return f"{first}  replaces: FIND_SHIP\nFIND_KITE(CTX, X) : Find the kite of X"
-            return f"{second}  replaces: FIND_KITE"
-
+        replies = [
+            f"{first}  replaces: FIND_SHIP\nFIND_KITE(CTX, X) : Find the kite of X",
+            f"{second}  replaces: FIND_KITE",
+        ]
         text = f"FIND_BOND(CTX, X, Y) : Find the bond of X with Y\n{rest}"
-        made = with_model(Scripted(write), text, 1)
+        made = with_model(Scripted(replies), text, 1)
         sound(made, actions(text))
         printed = print_library(made.actions)
         assert 'replaces: FIND_BOND(CTX, X, Y) = (CTX, "tie of {X} and {Y}")' in printed
         assert 'replaces: FIND_SHIP(CTX, X) = (CTX, "tie of {X}")' in printed
 
     def test_a_round_that_brings_nothing_ends_it_and_the_rest_is_done_without(self) -> None:
-        model = Scripted(lambda *_: "I cannot do that.")
+        model = Scripted(lambda _: "I cannot do that.")
         made = with_model(model, FOUR, 2)
         sound(made, actions(FOUR))
-        assert (len(model.calls), len(made.actions)) == (1, 2)
+        assert (len(model.asked), len(made.actions)) == (1, 2)
         texts = [note.text for note in made.notes if note.kind == "round"]
         assert texts == [
             "Round 1 brought nothing: what the model wrote is left out.",
@@ -484,9 +460,9 @@ class TestRounds:
         ]
 
     def test_a_library_that_is_small_enough_costs_no_call(self) -> None:
-        model = Scripted(lambda *_: "")
+        model = Scripted(lambda _: "")
         assert len(with_model(model, FOUR, 5).actions) == 5
-        assert model.calls == []
+        assert model.asked == []
 
     def test_an_older_name_is_not_given_to_something_else(self) -> None:
         reply = (
@@ -494,7 +470,7 @@ class TestRounds:
             "FIND_PICTURES(CTX) : Find the pictures\n  replaces: FIND_PAINTINGS, FIND_GIST\n"
         )
         text = FOUR.replace("FIND_GIST(CTX) : Find the gist of CTX", "FIND_GIST(CTX) : Find it")
-        made = with_model(Scripted(lambda *_: reply), text, 3, rounds=1)
+        made = with_model(Scripted(lambda _: reply), text, 3, rounds=1)
         sound(made, actions(text))
         small = Library((), {one.name: one for one in made.actions})
         gist = small.get("FIND_GIST")
@@ -505,26 +481,24 @@ class TestRounds:
         assert len(gist.params) == 2
 
     def test_calls_are_kept_and_made_once(self, tmp_path: Path) -> None:
-        model = Scripted(lambda *_: f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON")
+        model = Scripted(lambda _: f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON")
         store = tmp_path / "s.db"
         first = with_model(model, FOUR, 4, store=store)
         again = with_model(model, FOUR, 4, store=store)
-        assert len(model.calls) == 1
+        assert len(model.asked) == 1
         assert first == again
         assert [run.kind for run in runs(store)] == ["condense", "condense"]
 
     def test_what_was_asked_before_a_failure_is_not_asked_again(self, tmp_path: Path) -> None:
-        def write(call: CondenseActions, number: int) -> str:
-            if number == 2:
-                raise ModelError("refusal", "No.")
-            covered = "FIND_MOTIVE, FIND_REASON" if number == 1 else "FIND_JUSTIFICATION, FIND_WHY"
-            return f"{WHY}\n  replaces: {covered}"
-
-        model, store = Scripted(write), tmp_path / "s.db"
+        first, last = (
+            f"{WHY}\n  replaces: {those}"
+            for those in ("FIND_MOTIVE, FIND_REASON", "FIND_JUSTIFICATION, FIND_WHY")
+        )
+        model, store = Scripted([first, ModelError("refusal", "No."), last]), tmp_path / "s.db"
         with pytest.raises(ModelError):
             with_model(model, FOUR, 3, store=store)
         made = with_model(model, FOUR, 3, store=store)
-        assert len(model.calls) == 3
+        assert len(model.asked) == 3
         assert [one.after for one in made.rounds] == [4, 3]
         assert made.actions[0].name == "FIND_WHY"
 
