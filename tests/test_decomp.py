@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain, repeat
 from types import MappingProxyType
 
@@ -13,16 +13,15 @@ from pearl.lang.ast import Literal
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
-from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.base import ModelError
 from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
 from pearl.prompts.render import render
-from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import Frame, Handlers
-from pearl.runtime.loop import Finished, RunError, run_strategy
+from pearl.runtime.calls import Journal
+from pearl.runtime.executor import Handlers
+from pearl.runtime.loop import Finished, RunError
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
-from tests.mind import Scripted
+from tests.mind import Scripted, carry_out
 
 LISTS = load_library("lists")
 LOOPING = """\
@@ -49,11 +48,9 @@ def decomposer(replies: Sequence[str]) -> Scripted:
     return Scripted(lambda call: next(said) if isinstance(call, steps) else wrong)
 
 
-def run(*replies: str, **limits: int) -> tuple[Finished, Scripted, Journal]:
-    model, journal = decomposer(replies), Journal()
-    caller = Caller(model.answer, model.identity, journal)
-    strategy, frame = Decomp(LISTS, caller, (), **limits), Frame(Source("d", "-"), LISTS, caller)
-    finished = asyncio.run(run_strategy(strategy, "What is it?", frame))
+def run(*replies: str) -> tuple[Finished, Scripted, Journal]:
+    model = decomposer(replies)
+    finished, journal, _ = carry_out(model, partial(Decomp, LISTS), "What is it?", LISTS)
     return finished, model, journal
 
 
@@ -123,30 +120,21 @@ def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: 
 
 
 @pytest.mark.parametrize(
-    ("replies", "words"),
+    ("replies", "words", "asked"),
     [
-        (["a = NOTHING(x)"], "Step 1 was rejected 4 times"),
-        (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times"),
-        (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times"),
+        (["a = NOTHING(x)"], "Step 1 was rejected 4 times", 4),
+        (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times", 4),
+        (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times", 5),
+        ([f'a{at} = SPLIT("{at}", ",")' for at in range(40)], "has 24 steps and no answer", 24),
     ],
 )
-def test_a_decomposer_that_never_learns_is_given_up(replies: list[str], words: str):
+def test_a_decomposer_that_never_learns_or_returns_is_given_up(
+    replies: list[str], words: str, asked: int
+):
     model = decomposer(replies)
-    caller = Caller(model.answer, "scripted", Journal())
-    strategy = Decomp(LISTS, caller)
     with pytest.raises(RunError, match=words):
-        asyncio.run(run_strategy(strategy, "?", Frame(Source("d", "-"), LISTS, caller)))
-    assert len(model.asked) <= 1 + 4
-
-
-def test_a_decomposer_that_never_returns_is_given_up():
-    replies = [f'a{at} = SPLIT("{at}", ",")' for at in range(40)]
-    model = decomposer(replies)
-    caller = Caller(model.answer, "scripted", Journal())
-    frame = Frame(Source("d", "-"), LISTS, caller)
-    with pytest.raises(RunError, match="has 24 steps and no answer"):
-        asyncio.run(run_strategy(Decomp(LISTS, caller), "?", frame))
-    assert len(model.asked) == 24
+        carry_out(model, partial(Decomp, LISTS), "?", LISTS)
+    assert len(model.asked) == asked
 
 
 @pytest.mark.parametrize(
@@ -157,14 +145,11 @@ def test_recursion_that_never_ends_is_cut(action: str, step: str, words: str):
     """Every frame asks the same again, or more each time."""
     own = {one.name: one for one in parse_library(LOOPING).actions}
     library = Library(("loop",), MappingProxyType({**builtins(), **own}))
-
     more = " more" if action == "DEEPER" else ""
     model = Scripted(lambda call: step.format(f'"{call.question}{more}"'))
-    caller = Caller(model.answer, "scripted", Journal())
     handlers = Handlers(decompose=decompose, depth=4)
-    frame = Frame(Source("d", "-"), library, caller, handlers=handlers)
     with pytest.raises(RunError, match=words):
-        asyncio.run(run_strategy(Decomp(library, caller), "Ask 1", frame))
+        carry_out(model, partial(Decomp, library), "Ask 1", library, handlers=handlers)
 
 
 def test_values_in_comments_are_what_an_example_s_steps_gave():
