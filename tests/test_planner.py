@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,6 +32,7 @@ from pearl.strategies.pearl import (
 )
 from pearl.strategies.registry import prepare
 from tests.conftest import ROOT
+from tests.mind import Scripted
 from tests.runs import entries
 from tests.server import Server
 from tests.shell import STORY, call
@@ -42,16 +42,11 @@ WRONG = '1. a = FIND_REASONS_OF(CTX, "Mara leaves") : Find why she leaves'
 DOCUMENT = Source("story.txt", "Mara left. The secret sentence stays here.")
 
 
-class Planner:
+class Planner(Scripted):
     """Gives plans in order, then the last one again; answers steps with the step's name."""
 
-    name = "scripted"
-    identity = "scripted"
-    notice = ""
-
     def __init__(self, *replies: str | Reply) -> None:
-        self.replies: Sequence[str | Reply] = replies
-        self.asked: list[Request] = []
+        self.replies = replies
 
     @property
     def plans(self) -> list[Request]:
@@ -67,9 +62,6 @@ class Planner:
             return Reply(f"output of {request.call.step.name}")
         reply = self.replies[min(len(self.plans), len(self.replies)) - 1]
         return reply if isinstance(reply, Reply) else Reply(reply)
-
-    async def close(self) -> None:
-        return
 
 
 def ask(model: Planner, store: Path | None = None) -> pearl.Answer:
