@@ -23,21 +23,20 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
-from pearl.models.base import ModelError, Reply, Request
+from pearl.models.base import ModelError
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Call, CorrectFilled, FillSchema
 from pearl.prompts.render import load_schema, render
 from pearl.runtime.calls import Caller, Journal, as_json_schema
 from pearl.runtime.context import Context
 from pearl.runtime.evidence import evidence
-from pearl.runtime.executor import Frame
-from pearl.runtime.loop import Finished, RunError, run_strategy
-from pearl.store.store import open_store
+from pearl.runtime.loop import Finished, RunError
+from pearl.store.store import Store
 from pearl.strategies import fsm_states as picture
 from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences
 from pearl.strategies.fsm_states import END, FSM1, FSM2, MACHINES, Machine
 from tests.conftest import ROOT
-from tests.mind import Said, Scripted, run
+from tests.mind import Said, Scripted, gone_on_with, run
 from tests.shell import call
 
 LIBRARY = load_library("fsm")
@@ -711,53 +710,15 @@ class TestHostile:
         assert Done(model, question=question).text == "Holt & Sons"
 
 
-class Stopping(Walking):
-    """Stops for ever at one of its requests."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(search=["no"])
-        self.at = at
-        self.reached = asyncio.Event()
-
-    async def answer(self, request: Request) -> Reply:
-        if len(self.asked) == self.at:
-            self.reached.set()
-            await asyncio.Event().wait()
-        return await super().answer(request)
-
-
 @pytest.mark.parametrize("at", [0, 1, 2, 3, 6, 11, 12])
-def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_twice(at: int, tmp_path: Path):
-    store = open_store(str(tmp_path / "pearl.db"))
+def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_twice(at: int):
+    def make(caller: Caller, _: Store) -> Fsm:
+        return Fsm(FSM2, caller, DOCUMENT, FsmLimits())
 
-    async def once(model: Walking) -> Finished:
-        run = store.start("ask", {"question": QUESTION})
-        engine = start_engine(model, store)
-        caller = Caller(engine.ask, engine.identity, store.journal(run))
-        strategy = Fsm(FSM2, caller, DOCUMENT, FsmLimits())
-        return await run_strategy(
-            strategy, QUESTION, Frame(DOCUMENT, LIBRARY, caller, handlers=strategy.handlers)
-        )
-
-    async def scenario() -> tuple[Finished, list[Request]]:
-        stopping = Stopping(at)
-        task = asyncio.create_task(once(stopping))
-        await stopping.reached.wait()
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        assert len(stopping.asked) == at
-        # What is not kept yet is said as it would have been.
-        going_on = Walking(search=[] if at > 1 else ["no"])
-        finished = await once(going_on)
-        return finished, [*stopping.asked, *going_on.asked]
-
-    try:
-        finished, asked = asyncio.run(scenario())
-    finally:
-        store.close()
+    model = Walking(search=["no"])
+    finished, _ = gone_on_with(model, at, make, QUESTION, LIBRARY, DOCUMENT)
     assert finished.text == "1862"
-    assert len({one.key for one in asked}) == len(asked) == 13
+    assert len(model.asked) == 13
     assert print_plan(finished.plan) == Done(Walking(search=["no"]), FSM2).plan
 
 

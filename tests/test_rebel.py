@@ -20,16 +20,14 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg, print_call
 from pearl.lang.source import Source
-from pearl.models.base import ModelError, Reply, Request
+from pearl.models.base import ModelError
 from pearl.models.embeddings import TfIdf, cosine
-from pearl.models.middleware.stack import start_engine
 from pearl.retrieval.index import build_index, open_index
 from pearl.runtime.binding import value_of
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import Frame
-from pearl.runtime.loop import Finished, RunError, run_strategy
+from pearl.runtime.loop import Finished, RunError
 from pearl.runtime.trace import as_plan, export_trace, read_tree
-from pearl.store.store import open_store
+from pearl.store.store import Store, open_store
 from pearl.strategies.rebel import NOTHING, Fact, Rebel, RebelLimits, rebel
 from pearl.strategies.rebel_calls import sift, written_input
 from pearl.tools.declared import load_tools
@@ -44,7 +42,7 @@ from pearl.tools.toolbox import (
     arguments_of,
     document_tools,
 )
-from tests.mind import Box, Mind, run, tool
+from tests.mind import Box, Mind, gone_on_with, run, tool
 from tests.server import flooding, stalling
 from tests.services import Services
 
@@ -635,49 +633,17 @@ def test_a_model_that_cannot_be_reached_ends_the_run():
 # --- what a store keeps ---
 
 
-class Cutting(Mind):
-    """Is cut off at one call."""
-
-    until = -1
-    run: asyncio.Task[Any] | None = None
-
-    async def answer(self, request: Request) -> Reply:
-        if len(self.asked) == self.until:
-            self.until = -1
-            assert self.run is not None
-            self.run.cancel()
-            await asyncio.sleep(10)
-        return await super().answer(request)
-
-
 @pytest.mark.parametrize("until", range(13))
-def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(tmp_path: Path, until: int):
-    model = Cutting(splits={WHOLE: [WHO, WHERE]}, tools={WHO: ["search"], WHERE: ["search"]},
-                    knows={WHOLE: "Cincinnati"})  # fmt: skip
-    model.until = until
-    box = tools()
+def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(until: int):
+    model, box = mind(), tools()
 
-    async def once() -> tuple[str, str]:
-        model.run = asyncio.current_task()
-        with closing(open_store(str(tmp_path / "store.db"))) as store:
-            engine = start_engine(model, store)
-            journal = store.journal(store.start("eval", {}))
-            caller = Caller(engine.ask, engine.identity, journal)
-            strategy = rebel(caller, CachedTools(box, store, "the run", "the question"))
-            frame = Frame(Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers)
-            finished = await run_strategy(strategy, WHOLE, frame)
-            return finished.text, export_trace(journal.entries, "run")
+    def make(caller: Caller, store: Store) -> Rebel:
+        return rebel(caller, CachedTools(box, store, "the run", "the question"))
 
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(once())
-    text, trace = asyncio.run(once())
-    assert text == "Cincinnati"
-    assert len({one.key for one in model.asked}) == len(model.asked) == 13
+    finished, _ = gone_on_with(model, until, make, WHOLE, LIBRARY, Source("d", "-"))
+    assert finished.text == "Cincinnati"
+    assert len(model.asked) == 13
     assert box.called == [("search", {"query": WHO}), ("search", {"query": WHERE})]
-    model.asked.clear()
-    assert asyncio.run(once()) == (text, trace)
-    assert not model.asked
-    assert len(box.called) == 2
 
 
 def test_a_run_that_goes_on_makes_no_more_calls_than_one_in_one_go(tmp_path: Path):
