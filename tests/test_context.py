@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,15 @@ from pearl.models.offline import Offline
 from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import LabelError, choose_passages, enough_parts, part, spans
-from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.calls import Journal
 from pearl.runtime.context import POLICIES, Context
 from pearl.runtime.evidence import evidence
-from pearl.runtime.executor import Frame
 from pearl.runtime.fitting import fit_call, most_without_document, size_without_document
-from pearl.runtime.loop import Finished, Return, Run, RunError, Steps, run_strategy
+from pearl.runtime.loop import Finished, Return, Run, RunError, Steps
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
 from pearl.strategies.pearl import GivenPlan, Pearl
-from tests.mind import Scripted
+from tests.mind import Scripted, carry_out
 
 LIBRARY = load_library()
 
@@ -65,7 +64,7 @@ def story(paragraphs: int = 110) -> Source:
     return Source("story.txt", "\n\n".join(told))
 
 
-class Reader:
+class Reader(Scripted):
     """Answers from what stands in the prompt, and in no other way.
 
     It finds the sentences of the document, or of the findings, that hold all
@@ -74,7 +73,6 @@ class Reader:
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
-        self.asked: list[Request] = []
 
     async def answer(self, request: Request) -> Reply:
         self.asked.append(request)
@@ -111,12 +109,10 @@ def run(
     document: Source | None = None,
     ask: Any = None,
 ) -> tuple[Finished, Any, Journal]:
-    model, journal = ask or Reader(context.window), Journal()
-    parsed = parse(plan)
+    model, parsed = ask or Reader(context.window), parse(plan)
     assert not parsed.broken
-    caller = Caller(model.answer, "reader", journal)
-    frame = Frame(document or story(), LIBRARY, caller, context)
-    finished = asyncio.run(run_strategy(GivenPlan(parsed.plan), "who?", frame))
+    given, read = GivenPlan(parsed.plan), document or story()
+    finished, journal, _ = carry_out(model, lambda _: given, "who?", LIBRARY, read, context=context)
     return finished, model, journal
 
 
@@ -350,12 +346,10 @@ def test_replies_longer_than_an_endpoint_was_asked_for_are_merged_in_smaller_gro
 
 
 def test_what_cannot_fit_is_said_before_a_plan_is_asked_for():
-    model, journal = Reader(), Journal()
-    caller = Caller(model.answer, "reader", journal)
-    context = window(3000, "full")
-    pearl = Pearl(LIBRARY, caller, document=story(), context=context)
+    model, context = Reader(), window(3000, "full")
+    pearl = partial(Pearl, LIBRARY, document=story(), context=context)
     with pytest.raises(RunError, match="No plan can run: It is to read .* Use --context chunk"):
-        asyncio.run(run_strategy(pearl, "who?", Frame(story(), LIBRARY, caller, context)))
+        carry_out(model, pearl, "who?", LIBRARY, story(), context=context)
     assert model.asked == []
 
 
@@ -399,10 +393,9 @@ def test_a_strategy_that_goes_on_reads_the_same_parts():
             plan = parse(f'{name} = FIND_CHARACTER(CTX, "{thing}") : who').plan
             return Steps(plan.steps)
 
-    journal = Journal()
-    caller = Caller(Reader(3000).answer, "reader", journal)
-    finished = asyncio.run(
-        run_strategy(Twice(), "who?", Frame(story(), LIBRARY, caller, window(3000, "chunk")))
+    context = window(3000, "chunk")
+    finished, *_ = carry_out(
+        Reader(3000), lambda _: Twice(), "who?", LIBRARY, story(), context=context
     )
     assert names(finished) == ["parts", "a_parts", "a", "b_parts", "b"]
     assert list(returns(finished)) == ["MERGE_FIND_CHARACTER"]
