@@ -425,10 +425,9 @@ def test_a_quote_stands_in_the_document_that_its_step_read(two: tuple[str, str])
     Path(two[0]).write_text(PAID, encoding="utf-8")
     for name in two:
         plan = f'a = FIND_EVENT("CTX.{name}", "the deposit")'
-        Path("a.plan").write_text(plan, encoding="utf-8")
-        found = call("run", "a.plan", *two, "--json", "--store", "s.db").json["evidence"]
+        found = call("run", "-", *two, "--json", stdin=plan).json["evidence"]
         assert [one["document"] for one in found] == [name]
-        assert call("runs", "show", "last", "--store", "s.db", "--html", "run.html").code == 0
+        assert call("runs", "show", "last", "--html", "run.html").code == 0
         assert f"{name}, line" in Path("run.html").read_text(encoding="utf-8")
 
 
@@ -439,20 +438,17 @@ def test_the_mark_between_documents_is_in_no_prompt(two: tuple[str, str]):
 
 
 def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
-    Path("a.plan").write_text('a = FIND_EVENT("CTX.will", "the deposit")', encoding="utf-8")
+    will = 'a = FIND_EVENT("CTX.will", "the deposit")'
     told = "CTX.will names none of the documents: lease.txt, a.letter.md.\n"
-    assert told in call("run", "a.plan", *two).err
+    assert told in call("run", "-", *two, stdin=will).err
     # Nothing is asked of the steps before it.
     before = 'b = FIND_EVENT(CTX, "the deposit")\na = FIND_REASON("CTX.will", b)'
-    Path("a.plan").write_text(before, encoding="utf-8")
-    assert told in call("run", "a.plan", *two).err
+    assert told in call("run", "-", *two, stdin=before).err
     assert "calls      0 made" in call("runs", "show", "last").out
-    Path("a.plan").write_text('a = FIND_EVENT("CTX.will", "the deposit")', encoding="utf-8")
-    assert "there is one only, CTX" in call("run", "a.plan", two[0]).err
-    Path("a.plan").write_text('a = FIND_EVENT("CTX.lese", "the deposit")', encoding="utf-8")
-    assert "a.letter.md. Did you mean CTX.lease.txt?" in call("run", "a.plan", *two).err
-    Path("a.plan").write_text(EACH, encoding="utf-8")
-    assert LEASE in call("run", "a.plan", two[0]).out
+    assert "there is one only, CTX" in call("run", "-", two[0], stdin=will).err
+    near = call("run", "-", *two, stdin=will.replace("will", "lese")).err
+    assert "a.letter.md. Did you mean CTX.lease.txt?" in near
+    assert LEASE in call("run", "-", two[0], stdin=EACH).out
 
 
 def test_a_planner_is_told_the_names_of_several_documents(two: tuple[str, str], serve: Serve):
