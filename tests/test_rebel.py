@@ -754,7 +754,7 @@ def test_right_answers_from_a_search_over_a_corpus_and_a_weather_service(tmp_pat
     [
         ("moves", elsewhere, 60, "sent on to another host"),
         ("floods", flooding(20), 60, "longer than"),
-        ("hangs", stalling(begun=b"{"), 0.3, "No answer within 0.3 seconds"),
+        ("hangs", stalling(begun=b"{"), 0.1, "No answer within 0.1 seconds"),
     ],
 )
 def test_services_that_misbehave_are_told_in_one_line(
