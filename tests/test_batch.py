@@ -163,6 +163,18 @@ def test_a_call_that_two_questions_wait_for_is_in_vain_once(serve: Any):
     assert (told[0] in batch().out, told[1] in call("runs", "show", "last").out) == (True, True)
 
 
+def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
+    serve(lambda _: "I would say about a dozen or so, give or take 3, or 4")
+    plan = {"document": "story.txt", "plan": 'a = FIND_QUANTITY(CTX, "x") : y'}
+    write({**plan, "id": "1"})
+    Path("own.actions").write_text(
+        "FIND_QUANTITY(CTX, X) -> bool : Whether there is X in CTX.\n", encoding="utf-8"
+    )
+    said = batch("--library", "own.actions").err
+    assert ". The replies are kept: name another model, or ask all anew with --no-cache." in said
+    assert batch("--library", "own.actions").err.splitlines()[1:] == said.splitlines()[1:]
+
+
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
     def answer(body: dict[str, Any]) -> Any:
         prompt = body["messages"][-1]["content"]

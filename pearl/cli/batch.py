@@ -112,11 +112,15 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
     failing = [job for job in jobs if job.failed]
     for job in failing:
         failed = job.failed.total()
+        first = printable(job.first_failure)
+        again = f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}"
+        if set(job.failed) == {"reply"} and not job.calls.failed:
+            again = "The replies are kept: name another model, or ask all anew with --no-cache."
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and "
             f"{where or f'pearl runs show {job.run}'} says why"
-            f"{'' if failed == 1 else '; the first'}: {printable(job.first_failure)} "
-            f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}",
+            f"{'' if failed == 1 else '; the first'}: {first}"
+            f"{'' if first.endswith(('.', '?', '!')) else '.'} {again}",
             err=True,
         )
     if failing:

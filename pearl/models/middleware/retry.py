@@ -91,8 +91,8 @@ class Retry:
         if error.retry_after is not None and error.retry_after > self.longest_wait:
             message = (
                 f"The endpoint asks to wait {_duration(error.retry_after)}, longer than the "
-                f"{_duration(self.longest_wait)} that are waited for: run it again later, or raise "
-                "--max-wait."
+                f"{_duration(self.longest_wait)} that are waited for: run it again later, or as "
+                "pearl batch with a longer --max-wait."
             )
             tries = 1
         return ModelError(
