@@ -32,7 +32,7 @@ from pearl.viewer.plans import plan_lines
 from pearl.viewer.timeline import timeline
 from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries
-from tests.server import Serve, Server, completion
+from tests.server import Asked, Serve, Server, completion, failing
 from tests.shell import STORY, call, one_line
 
 pytest_plugins = ["tests.browser", "tests.postgres"]
@@ -64,32 +64,21 @@ def later(answer: str, seconds: float) -> Any:
     return handle
 
 
-async def busy(_: web.Request) -> web.StreamResponse:
-    return web.json_response({"error": {"message": "no"}}, status=503)
-
-
-def text_of(body: dict[str, Any]) -> str:
-    return "\n".join(
-        one["content"] if isinstance(one["content"], str) else one["content"][0]["text"]
-        for one in body["messages"]
-    )
-
-
 @pytest.fixture
 def endpoint(serve: Serve) -> Server:
     """An endpoint that plans, with a mistake at first, and answers each step after a while."""
 
     def script(body: dict[str, Any]) -> Any:
-        text = text_of(body)
-        if "write reading plans" in text:
-            first = len(body["messages"]) == 2
-            return later(PLAN.replace("who leaves", "x") if not first else f"1. a = NONE({BAD})", 0)
-        if "sort questions" in text or "carry out one step" not in text:
-            return "A"
-        tries.append(1)
-        return busy if len(tries) == 1 else later(QUOTING, 0.05)
+        match Asked(body, {}).kind:
+            case "plan":
+                return later(f"1. a = NONE({BAD})", 0)
+            case "correct":
+                return later(PLAN, 0)
+            case "step":
+                return later(QUOTING, 0.05) if next(tries, True) else failing(503)
+        return "A"
 
-    tries: list[int] = []
+    tries = iter([False])
     key, model = "sk-very-secret", "gpt-4o-mini"
     return serve(script, OPENAI_API_KEY=key, PEARL_STORE="store.db", PEARL_MODEL=model)
 
@@ -168,7 +157,7 @@ def test_each_call_has_its_prompt_as_it_was_sent(endpoint: Server, story: Path, 
     assert call("ask", story, QUESTION, "--constrain", constrain).code == 0
     shown = prompts_of(page())
     sent = [
-        [(one["role"], text_of({"messages": [one]}).rpartition("</document>")[2].strip())
+        [(one["role"], Asked({"messages": [one]}, {}).text.rpartition("</document>")[2].strip())
          for one in asked.messages]
         for asked in endpoint.asked
     ]  # fmt: skip
@@ -471,7 +460,7 @@ def questions(count: int) -> Path:
         {
             "id": f"q{at}", "question": f"Why {at}?", "document": "story.txt",
             "options": ["the Fund", "the sea"], "gold": "AB"[at % 2],
-            **({"plan": "1. a = PARTS(CTX, 0) : no"} if at % 3 == 2 else {}),
+            **({"plan": "n = COUNT([])\na = PARTS(CTX, n) : no"} if at % 3 == 2 else {}),
         }
         for at in range(count)
     ]  # fmt: skip
@@ -577,12 +566,12 @@ def hostile(serve: Serve) -> None:
     )
 
     def script(body: dict[str, Any]) -> Any:
-        text = text_of(body)
-        if "write reading plans" in text:
-            return plan if len(body["messages"]) > 2 else f"{BAD}\n1. x = {IMAGE}(CTX) : {BAD}"
-        if "carry out one step" in text:
-            return f"{BAD}{IMAGE}</mark></div>\n> {BAD} said Tom.\n> {IMAGE}"
-        return "A"
+        replies = {
+            "plan": f"{BAD}\n1. x = {IMAGE}(CTX) : {BAD}",
+            "correct": plan,
+            "step": f"{BAD}{IMAGE}</mark></div>\n> {BAD} said Tom.\n> {IMAGE}",
+        }
+        return replies.get(Asked(body, {}).kind, "A")
 
     serve(script, PEARL_STORE="store.db", PEARL_MODEL=f"{BAD}{IMAGE}")
 
