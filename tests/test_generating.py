@@ -24,9 +24,9 @@ from pearl.commaqa.schema_reader import invent_words, read_schema, shipped_schem
 from pearl.commaqa.theories import divide, theories_of
 from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
 from pearl.lang.source import InputError
-from pearl.lang.values import Value, canonical_json, to_json
 from tests.conftest import ROOT
 from tests.shell import call
+from tests.worlds import told
 
 MANY = {
     "explicit": 320, "implicit": 225, "inventions": 100, "movies": 100, "numeric": 200,
@@ -68,11 +68,6 @@ def worlds(*told: Any) -> list[tuple[dict[str, Any], World]]:
     """Rows as they come back from JSON, and their worlds."""
     data = [json.loads(json.dumps(row, ensure_ascii=False)) for row in rows(*told)]
     return [(row, read_world(row, f"rows:{at}", str(at))) for at, row in enumerate(data, 1)]
-
-
-def told(values: Sequence[Value]) -> list[str]:
-    """Values so that 66, 66.0 and "66.0" are three."""
-    return [canonical_json(to_json(value)) for value in values]
 
 
 def asked(row: dict[str, Any]) -> list[dict[str, Any]]:

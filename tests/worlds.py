@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pearl.commaqa.world import World, read_world
+from pearl.lang.values import Value, canonical_json, to_json
 
 
 def template(agent: str, look: str, words: str, *kinds: str) -> dict[str, Any]:
@@ -46,3 +48,8 @@ def row(facts: str, asks: str) -> dict[str, Any]:
 def world(facts: str, asks: str) -> World:
     """The world of a `row`."""
     return read_world(row(facts, asks), "here:1", "here/1")
+
+
+def told(values: Sequence[Value]) -> list[str]:
+    """Values so that 66, 66.0 and "66.0" are three."""
+    return [canonical_json(to_json(value)) for value in values]
