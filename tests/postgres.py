@@ -21,8 +21,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    import psycopg
 
 USER = "postgres"
 """Who runs the server where the tests run as root, which PostgreSQL refuses to be."""
@@ -37,9 +41,10 @@ class NoServerError(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, on a port of 127.0.0.1."""
+    """A running server, on a port of 127.0.0.1, and a connection on which databases are made."""
 
     port: int
+    connection: psycopg.Connection
 
     def address(self, database: str) -> str:
         """What PEARL_STORE is to be."""
@@ -49,18 +54,11 @@ class Server:
     def database(self) -> Iterator[str]:
         """The address of a fresh database, which is dropped at the end."""
         name = f"pearl_{secrets.token_hex(4)}"
-        self._tell(f"CREATE DATABASE {name}")
+        self.connection.execute(f"CREATE DATABASE {name}")
         try:
             yield self.address(name)
         finally:
-            self._tell(f"DROP DATABASE {name} WITH (FORCE)")
-
-    def _tell(self, statement: str) -> None:
-        import psycopg
-
-        address = self.address("postgres").replace("+psycopg", "")
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute(statement)
+            self.connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @contextmanager
@@ -70,6 +68,8 @@ def running() -> Iterator[Server]:
     Raises:
         NoServerError: none can be started here.
     """
+    import psycopg
+
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="pearl-postgres-"))
     try:
@@ -91,7 +91,9 @@ def running() -> Iterator[Server]:
                 if server.poll() is not None:
                     raise NoServerError(f"PostgreSQL did not start: {_said(log)}")
                 time.sleep(0.05)
-            yield Server(port)
+            address = f"postgresql://{_user()}@127.0.0.1:{port}/postgres"
+            with psycopg.connect(address, autocommit=True) as connection:
+                yield Server(port, connection)
         finally:
             # It ends at once: nothing in it is worth keeping.
             server.send_signal(signal.SIGQUIT)

@@ -22,6 +22,7 @@ from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.batch_api import Batches, Gathering, Options, open_batches
 from pearl.models.batch_client import LARGEST_LINE
 from pearl.models.batch_store import BatchStatus
+from pearl.models.middleware import retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.openai import Endpoint, OpenAI
 from pearl.models.settings import Settings
@@ -841,7 +842,9 @@ def test_the_environment_names_the_endpoint(tmp_path: Path, monkeypatch: pytest.
 # --- the engine ---
 
 
-def test_the_engine_works_around_it(tmp_path: Path):
+def test_the_engine_works_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # What was turned away comes back within this time, while the next batch is gathered.
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.02)
     tried: Counter[str] = Counter()
 
     def script(body: Body) -> Answer:
@@ -851,7 +854,7 @@ def test_the_engine_works_around_it(tmp_path: Path):
         return (429, {"error": {"message": "busy"}}) if busy else echo(body)
 
     async def work(provider: Provider) -> list[Reply]:
-        one = model(provider, tmp_path, quiet=0.8)
+        one = model(provider, tmp_path, quiet=0.3)
         engine = start_engine(one, limits=EngineLimits(concurrency=10_000, first=10_000))
         found = await asyncio.gather(*(engine.ask(request(word)) for word in words(60)))
         await one.close()

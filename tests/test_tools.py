@@ -28,6 +28,7 @@ from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.retrieval.index import build_index
 from pearl.runtime.binding import SolverError
+from pearl.tools import toolbox
 from pearl.tools.calculator import calculate, evaluate
 from pearl.tools.declared import load_tools, read_tools
 from pearl.tools.safety import host_problem, is_public, redaction
@@ -445,30 +446,28 @@ def test_certificates_are_verified(here: Services, tmp_path: Path):
 ENDLESS = '[it.parameters.q]\nabout = "x"\npattern = "^(a|aa)+$"'
 
 
-@pytest.mark.parametrize(
-    ("limit", "reason", "told"), [("60", "input", "takes too long"), ("0.01", "time", "0.01 sec")]
-)
-def test_a_pattern_that_takes_for_ever_ends(here: Services, limit: str, reason: str, told: str):
-    path = service(f"{here.url}/plain", ENDLESS, limits=f"seconds = {limit}\nprivate = true")
-    before = len(here.came)
-    error = failed(path, {"q": "a" * 200 + "!"})
-    assert (error.reason, told in str(error)) == (reason, True)
-    assert len(here.came) == before
+def test_a_pattern_that_takes_for_ever_ends(here: Services, monkeypatch: pytest.MonkeyPatch):
+    """By the limit of patterns or the call's own; the loop goes on meanwhile."""
 
-
-def test_others_go_on_while_a_pattern_takes_for_ever(here: Services):
-    tools = load_tools(service(f"{here.url}/plain", ENDLESS), {})
-
-    async def turns() -> int:
+    async def turns(limit: str) -> tuple[str, str, int]:
+        limits = f"seconds = {limit}\nprivate = true"
+        tools = load_tools(service(f"{here.url}/plain", ENDLESS, limits=limits), {})
         call, made = asyncio.create_task(tools.call("it", {"q": "a" * 200 + "!"})), 0
         while not call.done():
             await asyncio.sleep(0)
             made += 1
-        assert isinstance(call.exception(), ToolError)
+        error = call.exception()
+        assert isinstance(error, ToolError)
         await tools.close()
-        return made
+        return error.reason, str(error), made
 
-    assert asyncio.run(turns()) > 1_000
+    monkeypatch.setattr(toolbox, "PATTERNS", 0.2)
+    for limit, reason, told in (("60", "input", "takes too long"), ("0.01", "time", "0.01 sec")):
+        before = len(here.came)
+        found, said, made = asyncio.run(turns(limit))
+        assert (found, told in said) == (reason, True)
+        assert reason == "time" or made > 100
+        assert len(here.came) == before
 
 
 # --- addresses ---

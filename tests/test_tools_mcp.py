@@ -281,7 +281,8 @@ def test_a_server_over_http_that_misbehaves():
 def test_a_program_that_is_no_server(how: str, message: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mcp, "STARTING", 0.5)
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.1)
+    for name in ("PROCESS_TERMINATION_TIMEOUT", "FORCE_KILL_TIMEOUT"):
+        monkeypatch.setattr(f"mcp.client.stdio.{name}", 0.1)
     path = declare(how, "read", more="limits.seconds = 0.5")
     assert refused(path).startswith(f"notes: {message}")
 
