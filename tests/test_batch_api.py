@@ -62,7 +62,7 @@ def words(count: int) -> list[str]:
 
 def model(provider: Provider, folder: Path, **options: Any) -> Batches:
     settings = options.pop("settings", {})
-    chosen = Options(**{"quiet": 0.05, "interval": 0.02, **options})
+    chosen = Options(**{"quiet": 0.02, "interval": 0.01, **options})
     return Batches(endpoint(provider.url, **settings), folder, chosen)
 
 
@@ -210,7 +210,7 @@ def test_a_later_request_goes_into_a_later_batch(tmp_path: Path):
 
 def test_a_full_file_goes_at_once(tmp_path: Path):
     with Provider() as provider:
-        found = ask(model(provider, tmp_path, quiet=0.3, most=3), words(7))
+        found = ask(model(provider, tmp_path, most=3), words(7))
         assert texts(found) == said(words(7))
         assert [len(batch) for batch in provider.sent] == [3, 3, 1]
 
@@ -218,7 +218,7 @@ def test_a_full_file_goes_at_once(tmp_path: Path):
 def test_a_file_has_so_many_bytes_at_most(tmp_path: Path):
     some = ["a" * 400, "b" * 400, "c" * 5000, "d" * 400]
     with Provider() as provider:
-        found = ask(model(provider, tmp_path, quiet=0.3, most_bytes=1500), some)
+        found = ask(model(provider, tmp_path, most_bytes=1500), some)
         assert texts(found) == said(some)
         sizes = [len(data) for _, _, data in provider.uploads]
         assert sorted(len(batch) for batch in provider.sent) == [1, 1, 2]
@@ -653,7 +653,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.test_batch_api import KEY, endpoint, told, words
 from pearl.models.batch_api import Batches, Options
-model = Batches(endpoint({url!r}), Path({folder!r}), Options(0.05, 0.02))
+model = Batches(endpoint({url!r}), Path({folder!r}), Options(0.02, 0.01))
 asyncio.run(told(model, words({count})))
 """
 
@@ -833,7 +833,7 @@ def test_the_environment_names_the_endpoint(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(InputError, match="PEARL_TEMPERATURE is wrong"):
             open_batches("m", tmp_path)
         monkeypatch.delenv("PEARL_TEMPERATURE")
-        assert texts(ask(open_batches("m", tmp_path, Options(0.05, 0.05)), ["w"])) == said("w")
+        assert texts(ask(open_batches("m", tmp_path, Options(0.02, 0.01)), ["w"])) == said("w")
     for name in ("", "offline", "recorded:x"):
         with pytest.raises(InputError, match="needs a model of an endpoint"):
             open_batches(name, tmp_path)
