@@ -392,6 +392,12 @@ def test_an_early_closed_pipe_is_no_error():
     assert done.stdout.count("\n") == 1
 
 
+def test_questions_do_not_come_through_a_pipe():
+    os.mkfifo("pipe")
+    told = "Questions are read more than once, so not from pipe: write them to a file."
+    assert told in one_line(call("batch", "pipe", "-o", "answers.jsonl"), 2)
+
+
 def test_ctrl_c_keeps_the_journal(tmp_path: Path):
     with Server([dripping]) as server:
         settings = {"OPENAI_BASE_URL": server.url, "PEARL_MODEL": "m"}

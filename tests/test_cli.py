@@ -315,7 +315,12 @@ class TestLint:
         (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
         result = call("lint", "rows.jsonl", "--json")
         assert {one["file"] for one in result.json} == {"rows.jsonl:2", "rows.jsonl:3"}
-        assert "3 plans checked" in call("lint", "rows.jsonl").err
+        told = call("lint", "rows.jsonl")
+        assert "3 plans checked" in told.err
+        assert "fix: " in told.out
+        assert "pearl lint --" not in told.out
+        formatted = call("fmt", "rows.jsonl").err
+        assert formatted == "pearl: rows.jsonl: rows of a .jsonl file are not formatted.\n"
 
     def test_standard_input_and_a_librarys_text(self) -> None:
         assert call("lint", "-", "--json", stdin=BAD).json[0]["file"] == "-"
@@ -376,6 +381,12 @@ class TestFix:
         assert result.code == 1
         assert "letter.txt" in result.out + result.err
         assert (tmp_path / "letter.txt").read_text() == text
+
+    def test_a_document_with_numbered_clauses_stays_as_it_is(self) -> None:
+        text = "Lease\n\n1. Definitions\nThe Lessor is Ada.\n2. Rent (monthly\nIt is 40 euros.\n"
+        Path("lease.txt").write_text(text, encoding="utf-8")
+        assert call("lint", "lease.txt", "--fix", "--unsafe-fixes").code == 1
+        assert Path("lease.txt").read_text(encoding="utf-8") == text
 
     def test_a_diff_shows_what_fixes_change_and_changes_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "f.plan").write_text(self.TEXT)

@@ -342,7 +342,9 @@ def test_evidence_of_several_documents_says_which(
     asked = "What is said of the deposit?"
     found = call("ask", *files, asked, "--json").json["evidence"]
     assert {(one["document"], one["page"]) for one in found} == {place[:2] for _, place in places}
-    told = call("ask", "papers", asked).out
+    over = call("ask", "papers", asked)
+    assert "Passed over, as no document ends so: papers/notes.cfg. To read one" in over.err
+    told = over.out
     assert f"lease.pdf, page 2: {LEASE}\nmore/letter.md, line 3: The deposit was paid" in told
     rows = [{"id": "a", "question": asked, "documents": ["lease.pdf", "more/letter.md"]}]
     rows.append({"id": "b", "question": asked, "document": "../papers"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.cli import NoAnswer
+from pearl.cli import NoAnswer, warn
 from pearl.cli.inputs import folder_of
 from pearl.cli.options import (
     Options,
@@ -21,7 +21,7 @@ from pearl.cli.options import (
     warn_of_library,
 )
 from pearl.cli.output import check_output, emit, emit_json, on_screen
-from pearl.lang.documents import read_documents
+from pearl.lang.documents import passed_over, read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
 
@@ -56,7 +56,7 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
         raise InputError("The question is empty: write it in quotes after the document.")
     library = library_for(options.strategy, options.libraries)
     model = choose(options.model, options.planner, options.reader)
-    source = read_documents(documents)
+    source = _read(documents)
     if question == "-":
         question = read_source("-", "question").text
     work = partial(
@@ -182,7 +182,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     source = read_source(plan, "plan")
     warn_of_library(source, options.libraries)
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
-    doc = read_documents(documents)
+    doc = _read(documents)
     errors = [error for error in check(parse(source), library) if error.severity is Severity.ERROR]
     if errors:
         if not options.as_json:
@@ -195,6 +195,18 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     context = context_for(model, options.context, options.window)
     work = partial(run, source.text, doc, options=options.choices, library=library, context=context)
     show(_run(work, model, options), doc, as_json=options.as_json)
+
+
+def _read(paths: tuple[str, ...]) -> Source:
+    """The documents; what of a folder is none is told."""
+    source = read_documents(paths)
+    if left := passed_over(paths):
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        warn(
+            f"Passed over, as no document ends so: {', '.join(left[:3])}{more}. To read one as "
+            "text, name the file itself."
+        )
+    return source
 
 
 def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Options) -> _T:

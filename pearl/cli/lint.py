@@ -118,6 +118,7 @@ def _fix_all(
 ) -> Iterator[tuple[Input, Input]]:
     """Fix texts: each before and after. What cannot be fixed is refused before any is."""
     from pearl.cli.inputs import folder_of
+    from pearl.lang.parser import parse
     from pearl.lint.checker import fix
 
     for item in inputs:
@@ -125,8 +126,9 @@ def _fix_all(
             raise InputError(f"{item.source.name}: rows of a .jsonl file cannot be fixed.")
 
     for item in inputs:
-        source = item.source
-        if item.kind is TextKind.PLAN:
+        source, parsed = item.source, parse(item.source)
+        # Numbered clauses look like broken steps; a text without one sound step is no plan.
+        if item.kind is TextKind.PLAN and (parsed.plan.steps or not parsed.aside):
             folder = folder_of(source)
             library = load_quietly(own_libraries(source, libraries), folder)
             source = fix(source, library, selection(folder), unsafe=unsafe)
@@ -252,14 +254,19 @@ def fmt_command(
 
     changed: list[str] = []
     unreadable: list[InputError] = []
+    rows: set[str] = set()
     diff = ""
     printed: str | None = None
     dry = only_check or only_diff
     for item in list(each_input(paths, unreadable.append)):
         name, text = item.source.name, item.source.text
+        if item.row:
+            file = name.rpartition(":")[0]
+            if file not in rows:
+                unreadable.append(InputError(f"{file}: rows of a .jsonl file are not formatted."))
+            rows.add(file)
+            continue
         try:
-            if item.row:
-                raise InputError(f"{name}: rows of a .jsonl file are not formatted.")
             form = format_library if item.kind is TextKind.LIBRARY else format_plan
             formatted = form(item.source)
         except InputError as error:

@@ -315,11 +315,11 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     ]
     note = (
         "Means over all questions; one without a result counts as 0. Facts: the sentences, or "
-        "paragraphs, that support the answer. Joint: all of it together. Recall: the share of the "
-        "supporting paragraphs among the first that searches named. Contains: the answer "
-        "holds a right one, letter for letter but for case. Format: the share of demands whose "
-        "first reply had the demanded form, over the questions with any; final: whose last one "
-        "had."
+        "paragraphs, that support the answer. Joint: all of it together, triples only of methods "
+        "that give them. Recall: the share of the supporting paragraphs among the first that "
+        "searches named. Contains: the answer holds a right one, letter for letter but for case. "
+        "Format: the share of demands whose first reply had the demanded form, over the questions "
+        "with any; final: whose last one had."
     )
     return method_table("Answers and their evidence", fields, rows, note)
 

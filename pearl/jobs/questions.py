@@ -241,6 +241,10 @@ def read_index(
             "Questions are read more than once, so not from standard input: write them to a file."
         )
     file = Path(path)
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise InputError(
+            f"Questions are read more than once, so not from {path}: write them to a file."
+        )
     home = Path(folder) if folder else file.parent
     if folder and not home.is_dir():
         raise InputError(f"{folder} is no folder: name the one the documents are in.")

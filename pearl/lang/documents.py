@@ -156,16 +156,32 @@ def files_of(path: str) -> list[str]:
     """
     if not os.path.isdir(path):
         return [path]
-    files = [
-        str(file)
-        for file in sorted(Path(path).rglob("*"))
-        if file.suffix.lower() in ENDINGS and file.is_file() and not file.is_symlink()
-        if not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
+    files = [str(file) for file in _files(path) if file.suffix.lower() in ENDINGS]
     if not 0 < len(files) <= _MOST:
         contents = f"{len(files):,} documents" if files else f"no document ({' '.join(ENDINGS)})"
         raise InputError(f"{path} is a directory with {contents}: name 1 to {_MOST:,} files.")
     return files
+
+
+def passed_over(paths: Sequence[str]) -> list[str]:
+    """The files of folders that are no documents by their endings, in order."""
+    return [
+        str(file)
+        for path in paths
+        if os.path.isdir(path)
+        for file in _files(path)
+        if file.suffix.lower() not in ENDINGS
+    ]
+
+
+def _files(path: str) -> list[Path]:
+    """The files of a folder and those below it, in order, but for links and hidden ones."""
+    return [
+        file
+        for file in sorted(Path(path).rglob("*"))
+        if file.is_file() and not file.is_symlink()
+        if not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
 
 
 def pdf(data: bytes) -> str:

@@ -237,17 +237,20 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         if scores[at] > 0:
             first.setdefault(texts[at], at)
     best = list(first.values())
-    # A few words answer little, but where they are those asked for; a table's row is whole, as is
-    # what stands behind a colon; or a document may hold nothing longer.
+    # A few words answer little, but where they are those asked for, or have one that no other
+    # sentence has; a table's row is whole, as is what stands behind a colon; or a document may
+    # hold nothing longer.
     asked = set(words("\n".join(call.texts)))
-    whole = [
+    whole = {
         at
         for at in best
         if len(texts[at].split()) >= WHOLE
         or _PAIR.search(texts[at])
         or len(asked & read.stems[at]) > 1
-    ]
-    return (whole or best)[:QUOTES]
+    }
+    held = frozenset().union(*(read.stems[at] for at in whole))
+    kept = [at for at in best if at in whole or not held.issuperset(asked & read.stems[at])]
+    return kept[:QUOTES]
 
 
 def choose(call: MapAnswer) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from pearl.lang.numbers import NUMBER_WORDS, SCALES, UNITS, find_last, plain
@@ -97,6 +98,10 @@ _DAY = re.compile(
 )
 """The day of a date, and the time of a clock, which count nothing."""
 
+_AND = re.compile(r"\b(?:and|or|but|und|oder|aber|et|ou|mais|y|o|pero|e|ma)\b|,", re.IGNORECASE)
+_YEAR = re.compile(r"\b(?:in|by|since|from|until|of|im|seit|bis|en|nel|dal) (?:1\d|20)\d\d$")
+"""A year at the end of a text."""
+
 HOW_MANY = re.compile(
     r"\b(?:how many|number of|count|wie ?viele|anzahl|combien de|nombre de|cuánt[oa]s|número de"
     r"|quant[ie]|numero di)\b",
@@ -151,6 +156,8 @@ def stated_number(quotes: Sequence[str], stated: set[str], note: set[str], *, co
             continue
         said = [number for number in _said(quote) if number.value not in stated]
         counting = {number.value for number in said if _counts(number, wanted)}
+        if len(counting) == 1 and _shares_noun(said):
+            break
         if len(counting) == 1:
             return _clear(counting.pop())
         if counting:
@@ -166,6 +173,21 @@ def _counts(number: _Said, wanted: set[str]) -> bool:
     counts = after and words(after[0]) and not _RUN.match(after[0])
     part = _PART_OF.search(number.before)
     return bool(counts and not part and wanted.intersection(words(" ".join(after))))
+
+
+def _shares_noun(said: Sequence[_Said]) -> bool:
+    """Whether a number after another is told without a noun, as in *forty ships in May and six in
+    June*: what each counts, only a reader knows."""
+    return any(
+        _AND.search(number.before[len(earlier.before) :]) and not _noun(number)
+        for earlier, number in pairwise(said)
+        if _noun(earlier) and not _YEAR.search(number.before + (number.value or ""))
+    )
+
+
+def _noun(number: _Said) -> bool:
+    """Whether a content word stands behind a number."""
+    return bool(words(" ".join(number.after.split(maxsplit=1)[:1])))
 
 
 def _said(quote: str) -> Iterator[_Said]:

@@ -1,5 +1,6 @@
 """For a person at a terminal: the line, a marker under the place, the act."""
 
+import re
 from collections.abc import Iterator
 
 import click
@@ -11,6 +12,9 @@ from pearl.lint.render.report import Renderer, Report, apart
 
 WIDTH = 96
 """Columns a shown line may take; a longer one is cut around the place."""
+
+
+_ROW = re.compile(r"\.jsonl:\d+$")
 
 
 def _blocks(report: Report) -> str:
@@ -49,7 +53,9 @@ def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
     if diagnostic.fix:
         how = "--fix" if diagnostic.fix.safety is Safety.SAFE else "--unsafe-fixes"
         act = printable(diagnostic.fix.title)
-        yield f"{click.style('fix:', fg='cyan')} {act} (pearl lint {how})"
+        # Rows of a file are mended by whoever made them.
+        command = "" if _ROW.search(source.name) else f" (pearl lint {how})"
+        yield f"{click.style('fix:', fg='cyan')} {act}{command}"
 
 
 def _window(source: Source, diagnostic: Diagnostic) -> tuple[str, int, int]:
