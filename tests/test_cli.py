@@ -608,7 +608,7 @@ class TestScreens:
         code, shown = on_terminal("lint", bad)
         assert code == 1
         assert "\x1b[31m" in shown
-        assert "\x1b" not in process("lint", bad).out
+        assert "\x1b" not in call("lint", bad).out
 
     @pytest.mark.parametrize("setting", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
     def test_no_colours_for_those_who_want_none(self, bad: str, setting: dict[str, str]) -> None:
@@ -620,7 +620,7 @@ class TestScreens:
         code, shown = on_terminal("ask", story, "Why does Mara leave?")
         assert code == 0
         assert "━" in shown or "calls" in shown
-        assert "calls" not in process("ask", story, "Why does Mara leave?").err
+        assert "calls" not in call("ask", story, "Why does Mara leave?").err
 
     @pytest.mark.parametrize(
         "reply",

@@ -398,26 +398,6 @@ def test_an_answer_that_decides_for_no_option_is_counted_as_such(tmp_path: Path)
     assert re.search(r"no\s.*option\s.*fits", done.out, re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("mine", "quality.jsonl", "-o", "quality.jsonl"),
-        ("report", "quality.jsonl", "-o", "quality.jsonl"),
-        ("replicate", "quality.jsonl", "-o", "quality.jsonl"),
-        ("condense", "quality.jsonl", "-o", "quality.jsonl"),
-        ("eval", "quality", "--data", "quality.jsonl", "-o", "quality.jsonl"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_what_is_read_is_never_written_over(tmp_path: Path, words: tuple[str, ...]):
-    path = Path(write_articles(tmp_path, *many(2)))
-    before = path.read_bytes()
-    done = asked_of(tmp_path, "", *words)
-    assert done.code == 2
-    assert "name another file to write" in done.err or words[0] == "condense"
-    assert path.read_bytes() == before
-
-
 def test_an_evaluation_can_be_shown_again_and_last_is_the_last_one(tmp_path: Path):
     write_articles(tmp_path, *many(4))
     with Server(reader(lambda _: "A")) as server:

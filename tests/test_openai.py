@@ -303,11 +303,18 @@ def test_nothing_is_sent_after_a_final_error(serve: Serve):
     c = FIND_CAUSE(CTX, b) : find
     """
 
+    refused, no = asyncio.Event(), failing(401)
+
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        refused.set()
+        return await no(request)
+
     async def later(_: web.Request) -> web.StreamResponse:
+        await refused.wait()
         await asyncio.sleep(0.3)
         return web.json_response(completion("fine"))
 
-    server = serve(where('"y"', later, failing(401)))
+    server = serve(where('"y"', later, refuse))
     with pytest.raises(pearl.RunError, match="Step a has no output"):
         pearl.run_sync(plan, TOWN)
     # The first two were under way together; c has its input, and is not sent.

@@ -28,7 +28,6 @@ from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.retrieval.index import build_index
 from pearl.runtime.binding import SolverError
-from pearl.tools import toolbox
 from pearl.tools.calculator import calculate, evaluate
 from pearl.tools.declared import load_tools, read_tools
 from pearl.tools.safety import host_problem, is_public, redaction
@@ -446,7 +445,7 @@ def test_certificates_are_verified(here: Services, tmp_path: Path):
 ENDLESS = '[it.parameters.q]\nabout = "x"\npattern = "^(a|aa)+$"'
 
 
-def test_a_pattern_that_takes_for_ever_ends(here: Services, monkeypatch: pytest.MonkeyPatch):
+def test_a_pattern_that_takes_for_ever_ends(here: Services):
     """By the limit of patterns or the call's own; the loop goes on meanwhile."""
 
     async def turns(limit: str) -> tuple[str, str, int]:
@@ -461,12 +460,12 @@ def test_a_pattern_that_takes_for_ever_ends(here: Services, monkeypatch: pytest.
         await tools.close()
         return error.reason, str(error), made
 
-    monkeypatch.setattr(toolbox, "PATTERNS", 0.2)
     for limit, reason, told in (("60", "input", "takes too long"), ("0.01", "time", "0.01 sec")):
         before = len(here.came)
         found, said, made = asyncio.run(turns(limit))
         assert (found, told in said) == (reason, True)
-        assert reason == "time" or made > 100
+        # Where the loop stands still while a pattern is searched, it makes a thousand turns.
+        assert reason == "time" or made > 5_000
         assert len(here.came) == before
 
 
@@ -695,7 +694,6 @@ GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
         (f"[it]\n{GOOD}methd = 'GET'\n", "it.methd: there is no such field: do you mean method?"),
         (f"[it]\n{GOOD}zzz = 1\n", "it.zzz: there is no such field: use kind, about, limits,"),
         (f"[it]\n{GOOD}method = 'PUT'\n", "it.method: use GET or POST."),
-        (f"[it]\n{GOOD}kind = 'shell'\n", "it.kind: use http or calculator or search or mcp or p"),
         (f"[it]\n{GOOD}[it.limits]\nseconds = 0\n", "it.limits.seconds: give a number above 0"),
         (f"[it]\n{GOOD}[it.limits]\nbytes = 1.5\n", "it.limits.bytes: give a whole number"),
         (f"[it]\n{GOOD}[it.limits]\ncalls = true\n", "it.limits.calls: give a whole number"),
