@@ -216,12 +216,8 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     """
     options = call.options
 
-    # Where an option says so itself, the same word means that option.
-    worded = {match[1].lower() for match in map(_NONE.match, options) if match}
-
     def says_none(text: str) -> bool:
-        said = _NONE.match(text)
-        return said is not None and said[1].lower() not in worded
+        return bool(_NONE.match(text)) and read_option(text, options) is None
 
     reply = await caller(call, "map")
     fits = not says_none(reply.text)
@@ -265,6 +261,11 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
             for at, text in enumerate(texts)
             if text and re.search(rf"(?<!\w){text}(?!\w)", lowered)
         }
+    # Where an option says so itself, the same word means that option.
+    said = _NONE.match(text)
+    if not indices and said:
+        worded = list(map(_NONE.match, options))
+        indices = {at for at, own in enumerate(worded) if own and own[1].lower() == said[1].lower()}
     return indices.pop() if len(indices) == 1 else None
 
 

@@ -750,6 +750,17 @@ def test_a_reply_that_no_value_can_hold_fails_its_question_and_no_other(serve: A
     assert "expected a" in rows["a"]["error"]["message"]
 
 
+def test_a_batch_and_an_evaluation_count_alike_what_fits_no_option():
+    options = ["Rossi", "The mill was sold"]
+    write({**question("a"), "document": STORY, "options": options, "gold": "A"})
+    run = batch("--model", "offline", "--json").json["run"]
+    assert answers()["a"]["option"]["fits"] is False
+    table = next(one for one in call("report", run, "--json").json["blocks"] if "rows" in one)
+    assert [row["none_fits"] for row in table["rows"]] == [1]
+    how = ("--data", "q.jsonl", "--methods", "pearl", "--model", "offline", "--json")
+    assert call("eval", "questions", *how).json["guessed"] == 1
+
+
 def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
     action = "New actions:\n- COUNT_YEARS(CTX, X) -> number : Say how many\n\n"
     plan = f'{action}1. n = COUNT_YEARS(CTX, "{{}}") : years'

@@ -821,15 +821,34 @@ class TestMethods:
         assert name == "fsm2" or "triples_em" not in told
 
     def test_recall_is_of_the_first_titles(self, example: Example):
-        named = ["Other", "ada  HOLT", "other", "Holt & Sons"]
+        named = [(title, ()) for title in ("Other", "ada  HOLT", "other", "Holt & Sons")]
         assert recall(example, named) == {
             "recall": 2 / 3,
             "recall_at_2": 1 / 3,
             "recall_at_5": 2 / 3,
             "precision": 2 / 3,
         }
-        assert recall(example, [""]) == dict.fromkeys(("recall", "recall_at_2", "recall_at_5"), 0)
+        assert recall(example, [("", ())]) == dict.fromkeys(
+            ("recall", "recall_at_2", "recall_at_5"), 0
+        )
         assert recall(Example("1", QUESTION, DOCUMENT), named) == {}
+
+    def test_of_paragraphs_of_one_title_those_count_that_are_quoted(self):
+        document, paragraphs = compose(
+            "orm.md",
+            [("Orm", ["The Orm is a river."]), ("Orm", [BY_HOLT]), ("Ada Holt", [IN_1862])],
+        )
+        data = MultiHop(paragraphs, (Fact("Orm", 1), Fact("Ada Holt", 2)), "paragraph")
+        example = Example("1", QUESTION, document, gold="1862", data=data)
+        quoted = {"The Orm is a river.": (0, 0), BY_HOLT: (0.5, 1), "It is wide.": (0.5, 0.5)}
+        for quote, shares in quoted.items():
+            found = recall(example, [("Orm", [quote])])
+            assert (found["recall"], found["precision"]) == shares, quote
+        searches = [finds("Holt & Sons", BY_HOLT, title="Orm")] * 2
+        done = Done(Walking(search=searches, judge=[{"same": True}]), FSM2, document=document)
+        [request, *_] = [one for one in done.model.asked if one.path.startswith("step/review")]
+        assert BY_HOLT in request.messages[-1]["content"]
+        assert "The Orm is a river." not in request.messages[-1]["content"]
 
     def test_what_searches_found_is_told_of_a_run_without_an_answer(self, example: Example):
         """One whose last state never fits has found a paragraph; one that finds nothing says so."""

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import pytest
 
 import pearl
-from pearl.answer import map_answer, read_option
+from pearl.answer import Option, map_answer, read_option
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
@@ -482,6 +482,17 @@ def test_a_reply_that_only_quotes_says_its_quotations():
 ENDS = """
 a = FIND_CHARACTER(CTX, "Ada") : Find who Ada is
 b = FIND_CHARACTER(CTX, "Bo") : Find who Bo is"""
+
+
+def test_none_is_the_option_that_says_so():
+    model = Scripted({"map": "None.", "step/a": "It does not say."})
+    answer = pearl.run_sync(
+        f"question: Who?\n{ENDS.splitlines()[1]}",
+        DOCUMENT,
+        options=["Ada", "Bo", "none of these"],
+        model=model,
+    )
+    assert answer.option == Option("C", "none of these")
 
 
 @pytest.mark.parametrize("end", ["", "\nc = CONCAT(a, b) : both"])

@@ -126,7 +126,7 @@ def _in_batches(
 def _show(mined: Mined, questions: int, output: str, notes: str) -> None:
     click.echo(
         f"\n{counted(len(mined.actions), 'action')} from {counted(mined.proposals, 'proposal')}, "
-        f"in {output}; {counted(questions - mined.proposing, 'question')} needed none"
+        f"in {output}; {counted(questions - mined.proposing, 'question')} brought none"
     )
     kinds = Counter(note.kind for note in mined.notes)
     for kind, count in kinds.items():

@@ -328,6 +328,10 @@ def answers_of(
     results = []
     for row in rows:
         option, usage = row.get("option") or {}, Usage(**row["usage"])
+        measures: dict[str, float] = {
+            key: float(row[key]) for key in ("grounded", "guessed") if key in row
+        }
+        measures |= {"none_fits": float(not option["fits"])} if option else {}
         results.append(
             Result(
                 method="batch",
@@ -343,7 +347,7 @@ def answers_of(
                 calls=row["calls"],
                 usage=usage,
                 cost=prices.cost({model: usage}),
-                measures={key: float(row[key]) for key in ("grounded", "guessed") if key in row},
+                measures=measures,
             )
         )
     questions = str(head.get("questions", ""))

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, starmap, takewhile
 
 from pearl.evaluate.accuracy import method_rows, method_table
 from pearl.evaluate.datasets.base import Example, one_line
@@ -216,25 +216,39 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
     return {"format": first_fits / len(fitted), "format_final": some_fits / len(fitted)}
 
 
-def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
-    """Gold paragraphs beside those that searches named, by their titles in that order.
+def recall(example: Example, searches: Sequence[tuple[str, Sequence[str]]]) -> Mapping[str, float]:
+    """Gold paragraphs beside those that searches named, in that order.
 
     ``recall``, ``recall_at_2`` and ``recall_at_5`` are shares of the gold ones; ``precision``,
-    where any was named, is of those. Nothing where there are no gold paragraphs.
+    where any was named, is of those. Nothing where there are no gold paragraphs. Of several
+    paragraphs of one title, as MuSiQue has them, the ones count that the search quoted.
+
+    Args:
+        example: the question with its gold paragraphs.
+        searches: the title that each named, and the sentences that it quoted.
     """
 
     def plain(title: str) -> str:
         return one_line(title).casefold()
 
     data = example.data
-    gold = {plain(fact.title) for fact in data.facts} if isinstance(data, MultiHop) else set()
-    if not gold:
+    if not isinstance(data, MultiHop) or not data.facts:
         return {}
-    order = [title for title in dict.fromkeys(map(plain, titles)) if title]
+    by_number = data.unit == "paragraph"
+
+    def found(title: str, quotes: Sequence[str]) -> list[tuple[str, int]]:
+        numbers = {one.number for one in data.paragraphs if by_number and plain(one.title) == title}
+        if len(numbers) > 1:
+            numbers = numbers & {fact.number for fact in facts_of(data, quotes)} or numbers
+        return [(title, number) for number in sorted(numbers)] or [(title, NOWHERE)]
+
+    gold = {(plain(fact.title), fact.number if by_number else NOWHERE) for fact in data.facts}
+    named = [(plain(title), quotes) for title, quotes in searches if plain(title)]
+    order = list(dict.fromkeys(chain.from_iterable(starmap(found, named))))
     shares = {f"recall_at_{depth}": len(gold & {*order[:depth]}) / len(gold) for depth in DEPTHS}
-    found = len(gold & {*order})
-    precision = {"precision": found / len(order)} if order else {}
-    return {**shares, "recall": found / len(gold), **precision}
+    right = len(gold & {*order})
+    precision = {"precision": right / len(order)} if order else {}
+    return {**shares, "recall": right / len(gold), **precision}
 
 
 def machine_measures(example: Example, entries: Iterable[Entry]) -> Mapping[str, float]:
@@ -250,7 +264,8 @@ def machine_measures(example: Example, entries: Iterable[Entry]) -> Mapping[str,
     """
     ends = [entry for entry in entries if entry.kind == "decision" and _STATE.fullmatch(entry.path)]
     searches = [entry.value for entry in ends if entry.path.endswith("/search")]
-    shares = recall(example, [search["title"] for search in searches if "title" in search])
+    named = [(one["title"], one.get("evidence", [])) for one in searches if "title" in one]
+    shares = recall(example, named)
     if not ends or not shares:
         return {}
     unanswered = sum(search["outcome"] == "nothing" for search in searches)

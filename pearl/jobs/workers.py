@@ -111,8 +111,10 @@ class JobProgress:
             self.failed[row["error"]["reason"]] += 1
             self.first_failure = self.first_failure or row["error"]["message"]
         self.fallbacks += row.get("fallback") is True
-        self.ungrounded += row.get("grounded") is False
-        self.guessed += row.get("guessed") is True
+        # An evaluation has numbers for what a batch says in words.
+        marks = row.get("measures", row)
+        self.ungrounded += marks.get("grounded") == 0
+        self.guessed += marks.get("guessed") == 1
         if row.get("correct") is not None:
             self.judged += 1
             self.right += row["correct"]

@@ -251,7 +251,7 @@ class Fsm:
             self._spare = None
             outcome = "settled" if settled else "found"
             told = {key: _field(value, key) for key in ("answer", "title")}
-            self._go(outcome, step=name, **told)
+            self._go(outcome, step=name, **told, evidence=sentences(field_of(value, "evidence")))
         elif self._at == "revise":
             self._revised = Ref(name)
             self._go("revised", step=name, question=as_text(value), type=self._type)
@@ -284,7 +284,7 @@ class Fsm:
 
     # --- from state to state ---
 
-    def _go(self, outcome: str, **details: str) -> None:
+    def _go(self, outcome: str, **details: str | list[str]) -> None:
         """On to the state that the table has for an outcome."""
         self._enter(outcome, self._state.on[outcome], details)
 
@@ -321,7 +321,7 @@ class Fsm:
         self._limited = True
         self._enter("limit", to, {"limit": limit, "reason": reason})
 
-    def _enter(self, outcome: str, to: str, details: Mapping[str, str]) -> None:
+    def _enter(self, outcome: str, to: str, details: Mapping[str, str | list[str]]) -> None:
         self._caller.journal.decide(self._path, {"outcome": outcome, "to": to, **details})
         self._number += 1
         self._at = to
@@ -507,17 +507,23 @@ class Fsm:
         Those they named, and those that their evidence stands in; where the document has none of
         either, all of it.
         """
-        records = searches if isinstance(searches, list) else []
-        named = {_plain(_field(record, "title")) for record in records} - {""}
-        quoted = [text for record in records for text in sentences(field_of(record, "evidence"))]
-        spans = [quote.span for quote in self._located(quoted) if quote.span]
         retriever = DocumentRetriever(self._document)
-        texts = [
-            retriever.shown(block)
-            for block in retriever.paragraphs
-            if named & _titles(block)
-            or any(block.span.start < span.end and span.start < block.span.end for span in spans)
-        ]
+        blocks, found = retriever.paragraphs, set[int]()
+        for record in searches if isinstance(searches, list) else []:
+            title = _plain(_field(record, "title"))
+            quoted = self._located(sentences(field_of(record, "evidence")))
+            spans = [quote.span for quote in quoted if quote.span]
+            named = {at for at, block in enumerate(blocks) if title and title in _titles(block)}
+            held = {
+                at
+                for at, block in enumerate(blocks)
+                if any(
+                    block.span.start < span.end and span.start < block.span.end for span in spans
+                )
+            }
+            # Of several paragraphs of one title, it is the one that the quote stands in.
+            found |= held | (set() if named & held else named)
+        texts = [retriever.shown(blocks[at]) for at in sorted(found)]
         return Source(f"{self._document.name} (found)", "".join(texts)) if texts else self._document
 
     def _unquoted(self, reply: dict[str, Any], field: str) -> list[str]:
