@@ -751,12 +751,13 @@ def test_a_reply_that_no_value_can_hold_fails_its_question_and_no_other(serve: A
 
 
 def test_a_batch_and_an_evaluation_count_alike_what_fits_no_option():
-    options = ["Rossi", "The mill was sold"]
-    write({**question("a"), "document": STORY, "options": options, "gold": "A"})
+    Path("ada.txt").write_text("Ada went to Kiel. Bo stayed in Ulm.", encoding="utf-8")
+    asked = {"id": "a", "question": "Why did Ada go?", "document": "ada.txt"}
+    write({**asked, "options": ["Kiel was near", "Bonn was far"], "gold": "A"})
     run = batch("--model", "offline", "--json").json["run"]
     assert answers()["a"]["option"]["fits"] is False
     table = next(one for one in call("report", run, "--json").json["blocks"] if "rows" in one)
-    assert [row["none_fits"] for row in table["rows"]] == [1]
+    assert [(row["none_fits"], row["guessed"]) for row in table["rows"]] == [(1, 1)]
     how = ("--data", "q.jsonl", "--methods", "pearl", "--model", "offline", "--json")
     assert call("eval", "questions", *how).json["guessed"] == 1
 

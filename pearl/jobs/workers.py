@@ -110,9 +110,10 @@ class JobProgress:
         else:
             self.failed[row["error"]["reason"]] += 1
             self.first_failure = self.first_failure or row["error"]["message"]
-        self.fallbacks += row.get("fallback") is True
         # An evaluation has numbers for what a batch says in words.
-        marks = row.get("measures", row)
+        result = row.get("result", row)
+        marks = result.get("measures", result)
+        self.fallbacks += result.get("fallback") is True
         self.ungrounded += marks.get("grounded") == 0
         self.guessed += marks.get("guessed") == 1
         if row.get("correct") is not None:
