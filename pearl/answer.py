@@ -272,14 +272,23 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
 def holds(answer: str, *golds: str) -> bool:
     """Whether an open answer holds a gold one: its words, in their order; case does not count.
 
-    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5 are,
-    and -5 and 5 are two. A time is a word, too.
+    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
+    ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. A time is
+    a word, too.
     """
-    words, *right = (
-        f" {' '.join(map(_plain, _WORD.findall(_MINUS.sub('-', text.casefold()))))} "
-        for text in (answer, *golds)
-    )
-    return any(gold in words for gold in right)
+    from pearl.lang.numbers import in_digits
+
+    return any(
+        f" {gold} " in f" {words} "
+        for words, *right in ([*map(_words, (answer, *golds))],
+                              [_words(in_digits(text)) for text in (answer, *golds)])
+        for gold in right
+    )  # fmt: skip
+
+
+def _words(text: str) -> str:
+    """A text's words with a space between them, and numbers by what they come to."""
+    return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", text.casefold()))))
 
 
 _MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")

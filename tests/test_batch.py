@@ -248,6 +248,17 @@ EQUAL = [
     (".50", 0.5, True),
     ("At 12:30.", "12", False),
     ("-storm\n-fire", "fire", True),
+    ("Es kostet 3.750,00 €.", 3750, True),
+    ("1.250.000 EUR", 1250000, True),
+    ("12'500 CHF", 12500, True),
+    ("3.750", 3750, False),
+    ("On 31.03.2035.", 31, False),
+    ("1.2 million dollars", 1200000, True),
+    ("1.2 million dollars", 1.2, True),
+    ("Twenty-one came.", 21, True),
+    ("Twenty-one came.", 20, False),
+    ("Minus five.", 5, False),
+    ("One of them came.", 1, False),
 ]
 
 

@@ -57,6 +57,14 @@ _SPELLED = pattern(
 )
 
 
+_GROUPED = pattern(
+    r"(?<![\w.,'’])\d{1,3}(?:(?:\.\d{3})+(?=,\d{1,2}(?!\d))|(?:\.\d{3}){2,}"
+    r"|(?:['’\u00a0\u2009\u202f]\d{3})+)(?:,\d{1,2}(?!\d)|(?!\d))"
+)
+"""Thousands as German, Swiss, French and other writers set them apart, where nothing else can be
+meant: *3.750,00*, *1.250.000*, *12'500*."""
+
+
 class Number(NamedTuple):
     """A number of a text, in the two ways in which it may be meant.
 
@@ -82,6 +90,31 @@ def find_last(text: str) -> Number | None:
     plainer = plainer.replace("\N{FRACTION SLASH}", "/")
     numbers = list(_digits(plainer)) or list(_spelled(plainer))
     return numbers[-1] if numbers else None
+
+
+def in_digits(text: str) -> str:
+    """A text with plain digits for the numbers that can be read in one way alone.
+
+    *3.750,00*, *12'500*, *1.2 million* and *twenty-one* become 3750.00, 12500, 1200000 and 21.
+    Dozens and fractions stay, and so does *one*, which is often no number.
+    """
+
+    def grouped(match: re.Match[str]) -> str:
+        whole, comma, cents = match[0].partition(",")
+        return re.sub(r"\D", "", whole) + (f".{cents}" if comma else "")
+
+    def scaled(match: re.Match[str]) -> str:
+        if not match["scale"] or match["scale"].lower() == "dozen":
+            return match[0]
+        return f"{next(_digits(match[0])).scaled.normalize():f}"
+
+    def counted(match: re.Match[str]) -> str:
+        if not match["number"] or match["number"].lower() == "one":
+            return match[0]
+        number = _counted(match)
+        return match[0] if number.by_dozens else f"{number.scaled.normalize():f}"
+
+    return _SPELLED.sub(counted, _DIGITS.sub(scaled, _GROUPED.sub(grouped, text)))
 
 
 def last_number(text: str) -> Decimal | None:
