@@ -62,6 +62,7 @@ def write_files() -> None:
         "array.jsonl": "[1]\n",
         "text.jsonl": "no json\n",
         "rows.jsonl": '{"question": "x"}\n',
+        "one.jsonl": '{"id": "1", "question": "x?", "document": "story.txt"}\n',
         "outputs.jsonl": '{"plan": "a = CONCAT(1)", "step_outputs": 3}\n',
         "recording.jsonl": '{"path": "step/a"}\n',
     }
@@ -156,6 +157,9 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "story.txt exists and is no plan", ["plan", ASK, "-o", "story.txt"]),
     (2, "latin.txt exists and is no plan", ["plan", ASK, "-o", "latin.txt"]),
     (2, "bad.plan exists and is no plan", ["plan", ASK, "-o", "bad.plan"]),
+    (2, "latin.txt exists and is no file of answers", ["batch", "one.jsonl", "-o", "latin.txt"]),
+    (2, "story.txt exists and is no library", ["mine", "rows.jsonl", "-o", "story.txt"]),
+    (2, "latin.txt exists and is no library", ["condense", "core", "-o", "latin.txt"]),
     (2, "cannot be written", ["plan", ASK, "--store", "/proc/runs/s.db"]),
     (2, "option fire is given twice", ["ask", "story.txt", ASK, *["--option", "fire"] * 2]),
     (2, "Options need a question", ["run", "free.plan", "story.txt", *["--option", "x"] * 2]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,7 +19,7 @@ from pearl.cli.options import (
     shared,
     warn_of_library,
 )
-from pearl.cli.output import check_output, emit, emit_json, on_screen
+from pearl.cli.output import check_kind, check_output, emit, emit_json, on_screen
 from pearl.lang.documents import passed_over, read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
@@ -93,7 +92,7 @@ def plan_command(question: str, options: Options) -> None:
     from pearl.strategies.registry import NONE_SHOWN
 
     check_output(options.output)
-    _check_plan(options.output)
+    check_kind(options.output, "plan", _has_plan)
     if question == "-":
         question = read_source("-", "question").text
     library = load_sound(options.libraries)
@@ -126,24 +125,12 @@ def plan_command(question: str, options: Options) -> None:
         emit_json(result)
 
 
-def _check_plan(output: str) -> None:
-    """Make sure that a plan takes the place of nothing but a plan or an empty file.
-
-    Raises:
-        InputError: the file holds something else.
-    """
+def _has_plan(path: str) -> bool:
+    """Whether a file is a plan."""
     from pearl.lang.parser import parse
 
-    target = Path(output)
-    if output == "-" or not target.is_file() or not target.stat().st_size:
-        return
-    try:
-        parsed = parse(read_source(output, "plan"))
-        is_plan = bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
-    except InputError:
-        is_plan = False
-    if not is_plan:
-        raise InputError(f"{output} exists and is no plan: name another file to write.")
+    parsed = parse(read_source(path, "plan"))
+    return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
 
 
 def planned_object(planned: Planned, model: Model) -> dict[str, Any]:

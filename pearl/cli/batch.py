@@ -19,7 +19,7 @@ import click
 from pearl.cli import NoAnswer, Stopped, warn
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, choose, concurrency, library_for, load_sound, shared
-from pearl.cli.output import check_output, emit_json
+from pearl.cli.output import check_kind, check_output, emit_json, has_rows
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
@@ -160,7 +160,9 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
     index = read_index(questions, options.documents, ahead, plan_problem=setup.plan_problem)
     warn(*index.notes)
-    progress = do(batch_job(index, output, setup), settings, quiet=options.as_json)
+    job = batch_job(index, output, setup)
+    check_kind(output, "file of answers", has_rows)
+    progress = do(job, settings, quiet=options.as_json)
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)
     if options.as_json:

@@ -13,7 +13,7 @@ import click
 
 from pearl.cli import Stopped
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_output, emit, emit_json, on_terminal
+from pearl.cli.output import check_kind, check_output, emit, emit_json, has_actions, on_terminal
 from pearl.lang.source import InputError, read_source, write
 from pearl.lang.text import counted, printable
 
@@ -70,6 +70,7 @@ def condense_command(
     from pearl.mining.merges import print_review, read_review
 
     check_output(output)
+    check_kind(output, "library", has_actions)
     source = library_source(file)
     actions = library_actions(source)
     seed_actions = load_library(*(seeds or ("core",))).actions

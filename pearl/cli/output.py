@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +13,7 @@ import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.jobs.progress import bar, is_watched
-from pearl.lang.source import InputError, check_writable, write
+from pearl.lang.source import InputError, check_writable, read_source, write
 from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
@@ -131,6 +131,40 @@ def check_output(path: str, *more: str) -> None:
     files = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
     models = [text.removeprefix("recorded:") for text in texts]
     check_writable(path, (*texts, *models, *files, *read_config().library, *more))
+
+
+def check_kind(path: str, noun: str, is_one: Callable[[str], bool]) -> None:
+    """Make sure that a file takes the place of nothing but one of its own kind, or an empty one.
+
+    Args:
+        path: the file.
+        noun: what it is to hold, for the message.
+        is_one: whether a file holds that.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    target = Path(path)
+    if path == "-" or not target.is_file() or not target.stat().st_size:
+        return
+    with suppress(InputError):
+        if is_one(path):
+            return
+    raise InputError(f"{path} exists and is no {noun}: name another file to write.")
+
+
+def has_rows(path: str) -> bool:
+    """Whether a file begins as JSON lines do."""
+    with open(path, "rb") as file:
+        return file.read(64).lstrip().startswith(b"{")
+
+
+def has_actions(path: str) -> bool:
+    """Whether a file is an action library, which may be one of comments alone."""
+    from pearl.lang.library import parse_library
+
+    parsed = parse_library(read_source(path, "library"))
+    return bool(parsed.actions) or not parsed.broken
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:
