@@ -126,9 +126,10 @@ def _fix_all(
             raise InputError(f"{item.source.name}: rows of a .jsonl file cannot be fixed.")
 
     for item in inputs:
-        source, parsed = item.source, parse(item.source)
+        source = item.source
+        parsed = parse(source) if item.kind is TextKind.PLAN else None
         # Numbered clauses look like broken steps; a text without one sound step is no plan.
-        if item.kind is TextKind.PLAN and (parsed.plan.steps or not parsed.aside):
+        if parsed and (parsed.plan.steps or not parsed.aside):
             folder = folder_of(source)
             library = load_quietly(own_libraries(source, libraries), folder)
             source = fix(source, library, selection(folder), unsafe=unsafe)
