@@ -82,7 +82,7 @@ class Incoming:
     async def read_error(self, seconds: float) -> bytes:
         """The beginning of an error, as far as it comes within so many seconds."""
         pieces: list[bytes] = []
-        with suppress(TimeoutError, ModelError):
+        with suppress(ModelError), _mapped_errors():
             async with asyncio.timeout(seconds):
                 async for piece in self.pieces:
                     pieces.append(piece)
@@ -183,7 +183,8 @@ class Transport:
             url = _below(base, path).update_query(query) if query else _below(base, path)
             with self.calling():
                 async with session.request(method, url, allow_redirects=False, **sent) as response:
-                    yield Incoming(response.status, response.headers, self._pieces(response))
+                    pieces = response.content.iter_any()
+                    yield Incoming(response.status, response.headers, pieces)
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -201,12 +202,6 @@ class Transport:
     def called(self) -> bool:
         """Whether a call is under way in this event loop."""
         return asyncio.get_running_loop() in self._under_way
-
-    @staticmethod
-    async def _pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        with _mapped_errors():
-            async for piece in response.content.iter_any():
-                yield piece
 
     async def close(self) -> None:
         """Close what this event loop has open, and what loops that have ended left behind.

@@ -176,7 +176,8 @@ def _messages(name: str, **values: Any) -> tuple[calls.Message, ...]:  # noqa: A
 
 def _blocks(name: str, *blocks: str, **values: Any) -> list[str]:  # noqa: ANN401 - template values
     template = _environment().get_template(f"{name}.jinja")
-    context = template.new_context(values)
+    # Shared: Jinja's own globals, which no template here uses, are not copied for each prompt.
+    context = template.new_context(values, shared=True)
     return ["".join(template.blocks[block](context)).strip() for block in blocks]
 
 

@@ -156,8 +156,13 @@ class Writer(ABC):
                 change.waiting[1].set_result(answer)
 
 
+ROUNDS = 2
+"""Rounds of the event loop for which a commit waits: what comes in them shares it. Two save half of
+the commits of 32 questions side by side; further ones save less than waiting for them costs."""
+
+
 class LoopWriter(Writer):
-    """Commits in the event loop's own thread, once for all that is ready at a moment.
+    """Commits in the event loop's own thread, once for all that comes within a few of its rounds.
 
     It is for a file, which takes a few dozen microseconds to write to; handing the work to
     another thread takes longer, as Python's threads wait for one another.
@@ -206,7 +211,13 @@ class LoopWriter(Writer):
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
         if not self._due:
             self._due = True
-            loop.call_soon(self._drain)
+            loop.call_soon(self._wait, loop, ROUNDS)
+
+    def _wait(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
+        if rounds:
+            loop.call_soon(self._wait, loop, rounds - 1)
+        else:
+            self._drain()
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         self._changes.append(self._heartbeat)
