@@ -253,16 +253,16 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     noted = re.findall(rf"\b(?:answer|option)(?: is)?\W+({letters})\b(?!['’])", text, re.IGNORECASE)
     named = {alone[1]} if alone else {bold or plain for bold, plain in marked} | set(noted)
     indices = {ord(mark.upper()) - ord("A") for mark in named}
+    # The words that say that none fits are no option's, unless it says so itself.
+    said = _NONE.match(text)
     if not indices:
-        lowered = text.lower()
+        lowered = text[said.end() if said else 0 :].lower()
         texts = [re.escape(option.strip().lower()) for option in options]
         indices = {
             at
             for at, text in enumerate(texts)
             if text and re.search(rf"(?<!\w){text}(?!\w)", lowered)
         }
-    # Where an option says so itself, the same word means that option.
-    said = _NONE.match(text)
     if not indices and said:
         worded = list(map(_NONE.match, options))
         indices = {at for at, own in enumerate(worded) if own and own[1].lower() == said[1].lower()}
@@ -273,8 +273,8 @@ def holds(answer: str, *golds: str) -> bool:
     """Whether an open answer holds a gold one: its words, in their order; case does not count.
 
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
-    ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. A time is
-    a word, too.
+    ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
+    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too.
     """
     from pearl.lang.numbers import in_digits
 

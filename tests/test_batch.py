@@ -251,7 +251,11 @@ EQUAL = [
     ("Es kostet 3.750,00 €.", 3750, True),
     ("1.250.000 EUR", 1250000, True),
     ("12'500 CHF", 12500, True),
-    ("3.750", 3750, False),
+    ("3.750", 3750, True),
+    ("Es sind 3.750.", 3.75, True),
+    ("12 500 Euro", 12500, True),
+    ("8,45 EUR", 8.45, True),
+    ("8, 45 or more", 8.45, False),
     ("On 31.03.2035.", 31, False),
     ("1.2 million dollars", 1200000, True),
     ("1.2 million dollars", 1.2, True),
@@ -774,13 +778,10 @@ def test_a_batch_and_an_evaluation_count_alike_what_fits_no_option():
 
 
 def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
-    action = "New actions:\n- COUNT_YEARS(CTX, X) -> number : Say how many\n\n"
-    plan = f'{action}1. n = COUNT_YEARS(CTX, "{{}}") : years'
-    asked = {"document": STORY, "question": "How long ago?", "gold": "3"}
+    asked = {"document": STORY, "question": "Who kept the lighthouse?"}
     told = {**asked, "id": "told", "plan": '1. a = FIND_EVENT(CTX, "the mill") : what'}
-    write(
-        told, {**asked, "id": "picked", "plan": plan.format("years that Mara kept the lighthouse")}
-    )
+    picked = {**asked, "id": "picked", "options": ["Kiel", "Mara"], "gold": "B"}
+    write(told, picked)
     result = batch("--model", "offline")
     assert "guessed    1 picked by words alone: see guessed in the answers" in result.out
     assert {name: row["guessed"] for name, row in answers().items()} == {
@@ -797,6 +798,21 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
     for name, marked in (("told", False), ("picked", True)):
         assert call("runs", "show", f"last/{name}", "--html", "p.html").code == 0
         assert ("picked by words alone" in Path("p.html").read_text(encoding="utf-8")) is marked
+
+
+def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
+    about = {"document": STORY, "question": "What does parking cost in Genf?"}
+    write(
+        {**about, "id": "a", "options": ["Ulm", "Kiel"], "gold": "A"},
+        {**about, "id": "b", "gold": "no"},
+    )
+    result = batch("--model", "offline")
+    assert "no option  named by 1: none is nearer than the others" in result.out
+    assert "right      0 of 2" in result.out
+    run = result.out.split()[-1]
+    assert re.search(r"batch +2 +1 +1 +0 +0\n", call("report", run).out)
+    assert call("runs", "show", "last/a", "--html", "p.html").code == 0
+    assert "bears out no option, and none is nearer" in Path("p.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

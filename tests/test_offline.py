@@ -352,7 +352,7 @@ def test_documents_that_are_no_prose(text: str):
 def test_a_document_that_says_nothing_of_it_is_not_made_to():
     answer = ask("The tide came in. The stones were grey.", "Why did the zeppelin burn?")
     assert answer.evidence == ()
-    assert "No sentence that was read bears on this" in answer.text
+    assert "Nothing that was read bears on this" in answer.text
 
 
 def test_a_long_document_is_read_to_its_end():
@@ -378,92 +378,24 @@ def carried_out(returns, argument: str, document: Source | None = STORY) -> str:
 
 @pytest.mark.parametrize("document", [STORY, Source("n", "Nothing."), None])
 @pytest.mark.parametrize("returns", TYPES)
-def test_every_type_can_be_read(returns, document: Source | None):
-    says_it = document is STORY or (returns == "number" and not document)
-    if returns in ("number", "bool") and not says_it:
-        with pytest.raises(ModelError, match="No sentence says this"):
+def test_every_type_is_quotes_but_numbers_and_truth_values_which_take_a_model(
+    returns, document: Source | None
+):
+    if noun := {"number": "number", "bool": "yes or no"}.get(returns):
+        with pytest.raises(ModelError, match=f"quotes, and gives no {noun}: use a language model"):
             carried_out(returns, "Bo sold seven boats in 1,884", document)
     else:
         decode(carried_out(returns, "Bo sold seven boats in 1,884", document), returns)
 
 
-@pytest.mark.parametrize(
-    ("text", "claim", "so"),
-    [
-        ("Ada lives in Ulm.", "Ada lives in Ulm", True),
-        ("Ada lives in Ulm.", "Ada lived in the Ulm", True),
-        ("Ada lives in Ulm.", "Ada lives in Kiel with Bo", None),
-        ("Ada lives in Ulm.", "the", None),
-        ("The brother of Ada lives in Ulm.", "Ada lives in Ulm", None),
-        ("The council met in April.", "The council met in May", None),
-        ("Although he never paid the fee, the clerk signed the deed.",
-         "The clerk signed the deed", True),
-        ("The guard who never slept locked the door.", "The guard locked the door", None),
-        ("The clerk signed the deed. Later she denied that the clerk ever signed the deed; it was "
-         "not so.", "The clerk signed the deed", None),
-        ("The mayor did not open the letter.", "The mayor opened the letter", False),
-        ("5.1 The mayor opened the letter.", "The mayor opened the letter", True),
-        ("The mayor didn't open the letter.", "The mayor opened the letter", False),
-        ("The mayor did not open the letter.", "The mayor did not open the letter", True),
-        ("The mayor did not open the letter alone.", "The mayor opened the letter", None),
-        ("Der Bürgermeister öffnete den Brief nicht.", "Der Bürgermeister öffnete den Brief",
-         False),
-        ('"The clerk signed the deed," wrote Bo.', "The clerk signed the deed", None),
-        ("They will not cover storm damage.", "The insurer will cover storm damage", None),
-        ("They will cover storm damage.", "They will never cover storm damage", False),
-        ("L'inquilino non fuma in casa.", "L'inquilino fuma in casa", False),
-        ("Will they cover storm damage? No.", "They will cover storm damage", None),
-        ("It was rumoured that they will cover storm damage.", "They will cover storm damage",
-         None),
-        ("The plan to close the inn failed.", "The inn closed", None),
-        ("The school has 14 teachers and 230 pupils.", "The school has 230 teachers", None),
-        ("The school has 14 teachers and 230 pupils.", "The school has 14 pupils", None),
-        ("They deny that they will cover storm damage.", "They will cover storm damage", None),
-        ("If they cover storm damage, the fee rises.", "They cover storm damage", None),
-        ("La pêche n'est autorisée que pour la carpe.", "La pêche est autorisée", None),
-        ("La pêche est autorisée pour la carpe, de nuit.", "La pêche est autorisée pour le sandre",
-         None),
-        ("Eine Untervermietung der Wohnung ist unzulässig.",
-         "Eine Untervermietung der Wohnung ist zulässig", None),
-    ],
-)  # fmt: skip
-def test_a_statement_is_so_or_not_where_a_clause_says_it_outright(
-    text: str, claim: str, so: bool | None
-):
-    if so is None:
-        with pytest.raises(ModelError, match="No sentence says this in these words"):
-            carried_out("bool", claim, Source("n", text))
-    else:
-        assert decode(carried_out("bool", claim, Source("n", text)), "bool") is so
-
-
-@pytest.mark.parametrize(
-    ("action", "told"), [("CHECK_TRUE", True), ("FIND_QUANTITY", True), ("FIND_EVENT", False)]
-)
-def test_a_bare_value_says_that_it_was_picked_by_words(action: str, told: bool):
-    plan = f'1. a = {action}(CTX, "Bo sold seven boats in 1,884") : Look'
-    answer = pearl.run_sync(plan, STORY, model="offline")
-    assert ("picked by words alone" in answer.notice) is told
-
-
-@pytest.mark.parametrize(
-    ("text", "guess"),
-    [
-        ("Ada left to go to Ulm.", False),
-        ("Ada left to go to Ulm or to Kiel.", True),
-        ("Ada never left to go to Ulm.", True),
-        ("Chair in Ulm: Where did Ada go when she left?", True),
-        ("Ulm: Ada stayed. As she left, Ada had to go to see Bo.", True),
-    ],
-)
-def test_an_option_that_the_best_sentence_alone_does_not_hold_is_a_guess(text: str, guess: bool):
-    answer = ask(text, "Where did Ada go when she left?", options=("Ulm", "Kiel", "Bonn"))
+def test_an_option_is_a_guess_even_where_a_sentence_holds_it():
+    answer = ask("Ada left to go to Ulm.", "Where did Ada go?", options=("Kiel", "Ulm"))
     assert answer.option
-    assert (answer.guessed, answer.option.fits) == (guess, not guess)
-    assert ("picked by words alone" in answer.notice) is guess
+    assert (answer.option.letter, answer.option.fits, answer.guessed) == ("B", False, True)
+    assert "picked by words alone" in answer.notice
 
 
-@pytest.mark.parametrize("none", ["none", "none of these", "Nothing"])
+@pytest.mark.parametrize("none", ["none", "none of these", "Nothing", "no"])
 def test_an_option_that_says_none_is_no_answer_of_the_reader(none: str):
     text = "The provider is liable for up to 250,000 euros an event."
     options = ("1.2 million dollars", "90 days", none)
@@ -521,103 +453,6 @@ def test_a_clause_is_found_by_its_number():
     assert "clause" not in told.lacks
     none = pearl.ask_sync(Source("x", text), "What does clause 31.2 say?", model=Offline())
     assert "31.2" in none.lacks
-
-
-def test_a_number_is_the_best_sentences():
-    assert decode(carried_out("number", "how many boats Bo sold"), "number") == 7
-
-
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        ("The landlord keeps 3 roofs. The garden is the tenant's.", "zebras"),
-        ("1.1 The monthly fee is in an annex. The roof cost 90 crowns.", "the monthly fee"),
-        ("4 How ships came", "ships came"),
-        ("Ada lives in Ulm.", "Ada"),
-        ("Of the ships of 1904 most came.", "ships that came in 1904"),
-        ("Year\tShips that came\n1904\t\n1905\t12", "ships that came in 1904"),
-        ("| Year | Ships that came |\n| 1904 | |\n| 1905 | 12 |", "ships that came in 1904"),
-        *(
-            (text, "ships came")
-            for text in [
-                "Two thirds of the ships came.",
-                "Between 10 and 20 ships came.",
-                "So 12-15 ships came.",
-                "Fewer than 30 ships came.",
-                "So ships came, mindestens EUR 30.",
-                "So nineteen eighty-four ships came.",
-                "So 3 Millionen ships came.",
-                "So ships came for EUR 750, and for EUR 1,500 at night.",
-                "So four of the eleven ships came.",
-                "So 4 ships came, and 5 ships left.",
-                "So 4 ships came in May and 5 in June.",
-            ]
-        ),
-        ("The bridge carries forty lorries.", "how many bridges"),
-        ("The mill was not sold until 1931.", "years until the mill was sold"),
-    ],
-)
-def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
-    with pytest.raises(ModelError, match="No sentence says this number"):
-        carried_out("number", asked, Source("n", text))
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("3.2 Ships came for 12 crowns.", 12),
-        ("See section 4: ships came for 12 crowns.", 12),
-        ("4.2. Ships came for 12 crowns.", 12),
-        ("§ 7. Ships came for 12 crowns.", 12),
-        ("Artikel 5. Ships came for 12 crowns.", 12),
-        ("In 1904 forty ships came.", 40),
-        ("So forty ships came and went in 1904.", 40),
-        ("So at quay 3 forty ships came, and ten men.", 40),
-        ("In 1904 the ships came, seven ships.", 7),
-        ("Two of us were there, as we are when it is June in Ulm. Ships came in, 8 by night.", 8),
-        ("So ships came for 1904 days.", 1904),
-        ("So ships came for 4.687,50 € each.", 4687.5),
-        ("So ships came for 2.500,00 € each.", 2500),
-        ("So ships came for 18\u202f600 euros.", 18600),
-        ("So ships came for 12'500.50 francs.", 12500.5),
-        ("So ships came for 1.250.000 Euro.", 1250000),
-        ("So ships came for 2,5 Euro.", 2.5),
-        ("So ships came for $4,687.50 each.", 4687.5),
-        ("So 17 ships came, 3 100-ton ones.", 17),
-        ("So on 31.03.2035 forty ships came.", 40),
-        ("So on May 12 300 ships came.", 300),
-        ("[09:51:27] MO: Ships came for 12 crowns.", 12),
-        ("So on 3 October the ships came, 8 by night.", 8),
-        ("So le 7 juin the ships came, 8 by night.", 8),
-        ("So a 14 de febrero the ships came, 8 by night.", 8),
-        ("So May came: 12 300 ships came.", 12300),
-        ("So of 18 600 ships came 2.", 18600),
-        ("So three hundred and twelve ships came.", 312),
-        ("So two thousand four hundred and six ships came.", 2406),
-        ("So a hundred and twenty ships came.", 120),
-        ("So twenty-one ships came.", 21),
-        ("So thirty-six (36) ships came.", 36),
-        ("So 1.2 million ships came.", 1200000),
-        ("So ships came at -12 degrees.", -12),
-        ("So ships came at −5 °C.", -5),
-    ],
-)
-def test_a_number_counts_what_is_asked_for_and_is_no_clauses(text: str, number: int):
-    document = Source("n", text)
-    assert decode(carried_out("number", "ships came", document), "number") == number
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("So ships came for 1.250 Euro.", "1.250"),
-        ("So ships came for 31.03.2035 Euro.", "31.03.2035"),
-        ("So by Quay 12 300 ships came.", "12 300"),
-    ],
-)
-def test_a_number_that_can_be_read_in_two_ways_is_none(text: str, number: str):
-    with pytest.raises(ModelError, match=f'^"{number}" can be read in more than one way'):
-        carried_out("number", "ships came", Source("n", text))
 
 
 @pytest.mark.parametrize(

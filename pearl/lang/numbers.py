@@ -2,36 +2,29 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
-from types import MappingProxyType
 from typing import NamedTuple
 
 from pearl.lang.text import pattern
 
-UNITS = (
+_UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen"
 ).split()
-"""The words of the numbers below twenty, each at its number."""
 
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _PARTS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "third": Decimal(1) / 3}
 _UNDER = {"half": 2, "halves": 2, "quarter": 4, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6,
           "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10}  # fmt: skip
-SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
+_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
            "trillion": 10**12}  # fmt: skip
-"""What the words that multiply a number before them say."""
-
 _WORDS = {
-    **{word: at for at, word in enumerate(UNITS)},
+    **{word: at for at, word in enumerate(_UNITS)},
     **{word: 10 * at for at, word in enumerate(_TENS, 2)},
 }
 
-NUMBER_WORDS: Mapping[str, int] = MappingProxyType(_WORDS)
-"""The words of the numbers below twenty and of the tens, with what they say."""
-
-_SCALE = "|".join(SCALES)
+_SCALE = "|".join(_SCALES)
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PART = "|".join(_PARTS)
 _AND = rf"\s+and\s+an?\s+(?P<{{}}>{_PART})\b"
@@ -58,11 +51,11 @@ _SPELLED = pattern(
 
 
 _GROUPED = pattern(
-    r"(?<![\w.,'’])\d{1,3}(?:(?:\.\d{3})+(?=,\d{1,2}(?!\d))|(?:\.\d{3}){2,}"
-    r"|(?:['’\u00a0\u2009\u202f]\d{3})+)(?:,\d{1,2}(?!\d)|(?!\d))"
+    r"(?<![\w.,'’])\d{1,3}(?:(?:\.\d{3})+(?!\.?\d)|(?:['’ \u00a0\u2009\u202f]\d{3})+(?!\d))"
+    r"(?:,\d{1,2}(?!\d)|(?!,\d))|(?<![\w.,])\d{1,9},\d{1,2}(?![\d,]*\d)"
 )
-"""Thousands as German, Swiss, French and other writers set them apart, where nothing else can be
-meant: *3.750,00*, *1.250.000*, *12'500*."""
+"""Numbers as German, Swiss, French and other writers may set them, in whatever else they may be
+read: *3.750,00*, *1.250*, *12'500*, *12 500*, *8,45*."""
 
 
 class Number(NamedTuple):
@@ -93,10 +86,11 @@ def find_last(text: str) -> Number | None:
 
 
 def in_digits(text: str) -> str:
-    """A text with plain digits for the numbers that can be read in one way alone.
+    """A text with plain digits for its numbers, as writers of any country may mean them.
 
-    *3.750,00*, *12'500*, *1.2 million* and *twenty-one* become 3750.00, 12500, 1200000 and 21.
-    Dozens and fractions stay, and so does *one*, which is often no number.
+    *3.750,00*, *12'500*, *1.2 million* and *twenty-one* become 3750.00, 12500, 1200000 and 21; and
+    *1.250* and *12 500*, which may be meant otherwise, 1250 and 12500. Dozens and fractions stay,
+    and so does *one*, which is often no number.
     """
 
     def grouped(match: re.Match[str]) -> str:
@@ -142,7 +136,7 @@ def _digits(text: str) -> Iterator[Number]:
             written = Decimal(match["digits"].replace(",", "")) + _part(match["and"])
             scale = (match["scale"] or "").lower()
             more = _part(match["half"])
-            yield _number(sign * (written + more), sign * (written * SCALES.get(scale, 1) + more),
+            yield _number(sign * (written + more), sign * (written * _SCALES.get(scale, 1) + more),
                           scale)  # fmt: skip
             continue
         under = Decimal(match["under"])
@@ -160,10 +154,10 @@ def _spelled(text: str) -> Iterator[Number]:
             whole = _WORDS[match["whole"].lower()] if match["whole"] else 0
             yield _number(whole + over / _UNDER[match["under"].lower()])
         elif match["part"]:
-            scale = SCALES[match["whose"].lower()] if match["whose"] else 1
+            scale = _SCALES[match["whose"].lower()] if match["whose"] else 1
             yield _number(_PARTS[match["part"].lower()] * scale)
         elif match["alone"]:
-            yield _number(Decimal(SCALES[match["alone"].lower()]))
+            yield _number(Decimal(_SCALES[match["alone"].lower()]))
         else:
             yield _counted(match)
 
@@ -174,7 +168,7 @@ def _counted(match: re.Match[str]) -> Number:
     if match["scale"]:
         scale = match["scale"].lower()
         written = _sum(words) + more
-        return _number(written, written * SCALES[scale], scale)
+        return _number(written, written * _SCALES[scale], scale)
     dozens = len(words) > 1 and words[-1] == "dozen" and words[0] not in ("a", "an")
     written = _sum(words[:-1] if dozens else words) + more
     return _number(written, _sum(words) + more, "dozen" if dozens else "")
@@ -191,8 +185,8 @@ def _part(word: str | None) -> Decimal:
 def _sum(words: list[str]) -> Decimal:
     total = current = 0
     for word in words:
-        if word in SCALES:
-            scale = SCALES[word]
+        if word in _SCALES:
+            scale = _SCALES[word]
             current = max(current, 1) * scale
             if scale >= 1000:
                 total, current = total + current, 0

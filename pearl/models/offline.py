@@ -33,7 +33,6 @@ from pearl.lang.source import Source
 from pearl.lang.text import text_digest
 from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.offline_numbers import HOW_MANY, stated_number
 from pearl.models.offline_planning import (
     Question,
     asks_for_what_is_not_so,
@@ -42,7 +41,6 @@ from pearl.models.offline_planning import (
     write,
     write_shortest,
 )
-from pearl.models.offline_statements import denies, stated_truth
 from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CondenseActions,
@@ -56,7 +54,7 @@ from pearl.prompts.calls import (
     letter,
 )
 from pearl.retrieval.terms import QUESTION_STOP as STOP
-from pearl.retrieval.terms import SentenceIndex, index_sentences, stems, words, words_asked
+from pearl.retrieval.terms import SentenceIndex, index_sentences, stems, words
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
@@ -69,11 +67,17 @@ NEEDED = (
     "use --model local."
 )
 
+QUOTES_ALONE = (
+    "The offline reader quotes, and gives no {}: use a language model, or an action that gives "
+    "text or a list."
+)
+UNQUOTABLE = {"number": "number", "bool": "yes or no"}
+"""Types of which no sentence is a value, as a person calls them."""
+
 
 CODE = (
-    *("models/offline.py", "models/offline_numbers.py", "models/offline_planning.py"),
-    "models/offline_statements.py",
-    *("retrieval/terms.py", "lang/text.py", "lang/numbers.py", "lang/similarity.py"),
+    *("models/offline.py", "models/offline_planning.py"),
+    *("retrieval/terms.py", "lang/text.py", "lang/similarity.py"),
 )
 """What decides what the reader says: replies that other code gave are not taken from a store."""
 
@@ -116,7 +120,7 @@ class Offline:
         return
 
 
-NOTHING = "No sentence that was read bears on this."
+NOTHING = "Nothing that was read bears on this."
 
 QUOTES = 4
 """How many sentences an answer quotes."""
@@ -133,9 +137,6 @@ NO_OPTION = "no option"
 REPEATED = 0.6
 """What a sentence's score is worth when an earlier step has quoted it."""
 
-HELD = 0.7
-"""The share of a statement's words that one sentence must hold to bear it out."""
-
 _ORDERS = "find list check answer summarize describe identify explain state name topic event"
 """Words by which steps tell a reader what to do, and not what to look for."""
 
@@ -143,11 +144,14 @@ _ORDERS = "find list check answer summarize describe identify explain state name
 def carry_out(call: ExecuteStep) -> str:
     """The sentences that bear on the step, each on its own line after ``> ``.
 
-    For a truth value, a number or a list, the value stands on the first line; a number or a
-    truth value that no sentence says is a `ModelError`. What the parts of a
-    document gave is read as a document itself. Of another step without the document all that can
-    be said is its arguments.
+    For a list, it stands on the first line. What the parts of a document gave is read as a
+    document itself. Of another step without the document all that can be said is its arguments.
+
+    Raises:
+        ModelError: the step's action gives a number or a truth value, which takes understanding.
     """
+    if call.action.returns in UNQUOTABLE:
+        raise ModelError("refusal", QUOTES_ALONE.format(UNQUOTABLE[call.action.returns]))
     if (findings := _findings(call)) is not None:
         others = tuple((name, value) for name, value in call.arguments if name != FINDINGS)
         call = replace(call, document=Source("findings", findings), arguments=others, written=())
@@ -160,7 +164,6 @@ def carry_out(call: ExecuteStep) -> str:
         ]
         text = "\n".join(map(as_text, values))
         lines, below = text.splitlines(), ""
-        texts: list[str] = []
     else:
         read = index_sentences(call.document.text)
         # What is quoted is found in the document: only a table's tabs say which cell is empty.
@@ -170,19 +173,7 @@ def carry_out(call: ExecuteStep) -> str:
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
         text = text or NOTHING
-    stated, note = set[str]().union(*map(words_asked, call.texts)), set(words(call.step.note))
     match call.action.returns:
-        case "bool":
-            claim = "\n".join(as_text(value) for _, value in call.arguments)
-            return f"{'yes' if stated_truth(texts, claim) else 'no'}{below}"
-        case "number":
-            counted = HOW_MANY.search(" ".join((call.action.doc, call.step.note, *call.texts)))
-            number = (
-                stated_number(lines, stated, note, counted=bool(counted))
-                if call.document
-                else len(lines)
-            )
-            return f"{number}{below}"
         case "list":
             return f"{json.dumps(lines, ensure_ascii=False)}{below}"
         case "pairs":
@@ -259,9 +250,11 @@ def choose(call: MapAnswer) -> str:
     A word that several options share says little; one that only the question
     has says nothing. Where the question asks for what is not so, it is the
     option that the answer bears out least. Ties go to the first option; where all are
-    tied, none is chosen. None fits but one whose whole text the answer holds, and no other's, in
-    the sentence that has most words of the question (`_is_stated`).
+    tied, none is chosen. Whether one fits takes understanding: none is said to, and one is chosen
+    where the best is asked for.
     """
+    if not call.best:
+        return NO_OPTION
     question = set(words(call.question))
     options = [set(words(option)) - question for option in call.options]
     shared = Counter(stem for option in options for stem in option)
@@ -277,29 +270,8 @@ def choose(call: MapAnswer) -> str:
     ]
     unlike = asks_for_what_is_not_so(call.question)
     chosen = scores.index(min(scores) if unlike else max(scores))
-    held = [option for option in call.options if _padded(option) in _padded(call.answer)]
-    told = held == [call.options[chosen]] and _is_stated(held[0], question, call)
-    nearest = call.best and min(scores) < max(scores) and call.answer.strip() != NOTHING
-    return letter(chosen) if told or nearest else NO_OPTION
-
-
-def _is_stated(option: str, question: set[str], call: MapAnswer) -> bool:
-    """Whether the answer's lines with most of a question's words, and enough of them, hold an
-    option, ask nothing and are not negated where the question is not."""
-    lines = call.answer.splitlines()
-    shares = [len(question.intersection(words(line))) for line in lines]
-    best = [line for line, share in zip(lines, shares, strict=True) if share == max(shares)]
-    return max(shares, default=0) >= HELD * len(question) and all(
-        _padded(option) in _padded(line)
-        and not line.rstrip().endswith("?")
-        and not denies(line, call.question)
-        for line in best
-    )
-
-
-def _padded(text: str) -> str:
-    """A text's words, in lower case and with a space on either side of each."""
-    return " ".join(("", *re.findall(r"[^\W_]+", text.casefold()), ""))
+    nearest = min(scores) < max(scores) and call.answer.strip() != NOTHING
+    return letter(chosen) if nearest else NO_OPTION
 
 
 # --- actions proposed and condensed, and questions labelled ---

@@ -132,17 +132,17 @@ def _folded(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(filterfalse(unicodedata.combining, parts)))
 
 
-CLAUSE = r"(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)])[^\S\n]+(?=[^\W\da-z_])"
+_CLAUSE = r"(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)])[^\S\n]+(?=[^\W\da-z_])"
 """What stands before a numbered clause, a list's item or a heading: *3.2*, *3.* or *3)*."""
 
-CLAUSE_NAME = (
+_CLAUSE_NAME = (
     r"§+|(?i:art(?:\.|icles?|ikeln?|ículos?|icol[oi])|(?:chapter|clause|section)s?|sec\.|abschnitt"
     r"|klausel|cláusula|clausola|sección|sezione)"
 )
 """What stands before a clause's number, in English, German, French, Spanish and Italian."""
 
 _PARAGRAPH = re.compile(
-    rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{CLAUSE}))"
+    rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{_CLAUSE}))"
     # A table's row in Markdown, past the line below its head.
     r"|\n(?:[^\S\n]*\|[-:| ]+\n)?(?=[^\S\n]*\|)"
 )
@@ -160,12 +160,12 @@ _ABBREVIATED = re.compile(
 )
 _NUMBERED = re.compile(r"\b(?:[Nn]os?|pp?|[Ff]igs?|[Vv]ol|[Cc]h|[Aa]rts?|[Ss]ecs?)$")
 _CLAUSE_NUMBER = re.compile(
-    rf"\s*(?:(?:{CLAUSE_NAME})\s?)?(?:[A-Z]\.)?(?:\d+|\d{{1,3}}(?:\.\d{{1,3}})+)[a-z]?\s*"
+    rf"\s*(?:(?:{_CLAUSE_NAME})\s?)?(?:[A-Z]\.)?(?:\d+|\d{{1,3}}(?:\.\d{{1,3}})+)[a-z]?\s*"
     r"|\s*[IVX]{1,5}"
 )
 """The number of a clause, before the full stop that ends it: *4*, *4.2*, *§ 4*, *Article 4*, *IV*.
 """
-MONTH = re.compile(
+_MONTH = re.compile(
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember"
     r"|[Jj]anvier|[Ff]évrier|[Mm]ars|[Aa]vril|mai|[Jj]uin|[Jj]uillet|[Aa]oût|septembre|octobre"
@@ -261,7 +261,7 @@ def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
     word = text[max(start, at - 8) : at]
     if _CLAUSE_NUMBER.fullmatch(text, start, at):
         return True  # The number of a clause belongs to it.
-    if re.search(r"(?<![\w.,])\d{1,2}$", word) and MONTH.match(text, stop.start("next")):
+    if re.search(r"(?<![\w.,])\d{1,2}$", word) and _MONTH.match(text, stop.start("next")):
         return True  # The day of a date, as in "31. März".
     numbered = stop["next"].isdigit() and _NUMBERED.search(word)
     return bool(numbered or _ABBREVIATED.search(word))
@@ -364,11 +364,6 @@ _ASKING = re.compile(
 )
 """What asks, in English, German, French, Italian and Spanish, and stands in no answer;
 QUESTION_STOP has more."""
-
-
-def words_asked(question: str) -> list[str]:
-    """The content words of a question, as `words` gives them, without what asks."""
-    return words(_ASKING.sub("", question))
 
 
 def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
