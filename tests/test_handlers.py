@@ -134,6 +134,23 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ("  aliases: find", "find is no name of an action"),
         ("  replaces: A(X) = (X)", "replaces names the action itself"),
         ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
+        ("  plan:", "its plan has no step"),
+        ("  demonstration:", "its demonstration has no step"),
+        ("  plan:\n    1. x = CONCAT(X)\n    return both", "its plan returns both, which none"),
+        ("  plan:\n    1. X = CONCAT(X)", "its step X has the name of a parameter"),
+        (
+            "  plan:\n    New actions:\n    - G(X) : see X\n\n    1. x = CONCAT(X)",
+            "its plan declares G",
+        ),
+        (
+            "A2(X) -> list : all X\n  plan:\n    1. x = CONCAT(X)",
+            "its plan gives text, and no list",
+        ),
+        ("  body: builtin split", "the builtin split cannot take 1 parameters"),
+        ("A2(X, Y) : X by Y\n  body: builtin split", "the builtin split gives no text"),
+        ("A2(X, Y: text) -> list : X, Y\n  body: solver retrieve", "Y is how many passages"),
+        ("A2(X, Y, Z) -> list : X, Y, Z\n  body: solver retrieve", "a retriever takes a query"),
+        ("  body: builtin concat\n  model: offline", "it has a model of its own and asks none"),
     ],
 )
 def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
@@ -142,6 +159,17 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     plan = "    1. x = FLAT(X)\n    2. y = A(each x)"
     good = f"A(X) : a X\n  aliases: C\n  traits: pure\n  plan:\n{plan}"
     assert check_library(Source("l", good)) == []
+
+
+def test_plans_that_come_back_to_each_other_are_told():
+    plan = "A{}(X) : the X\n  plan:\n    1. x = FLAT(X)\n    2. z = A{}({})\n"
+    findings = check_library(Source("l", plan.format(1, 2, "x") + plan.format(2, 1, "x")))
+    assert [found.message for found in findings if found.code == "PRL505"] == [
+        f"A{one}: its plan calls A{other}, which calls it, and would never end."
+        for one, other in ((1, 2), (2, 1))
+    ]
+    ends = check_library(Source("l", plan.format(1, 2, "each x") + plan.format(2, 1, "x")))
+    assert "PRL505" not in [found.code for found in ends]
 
 
 FAULTS = {

@@ -198,6 +198,8 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
             "# First.\n# Then.\n1. a = FIND_CHARACTER(CTX)\n",
         ),
         ("<think>\n</think>1. a = FIND_CHARACTER(CTX)\n", "1. a = FIND_CHARACTER(CTX)\n"),
+        # A part of a step is no call.
+        ('1. a = FIND_ALL(CTX, "x")\n2. b = a[0]\n', '1. a = FIND_ALL(CTX, "x")\n2. b = a[0]\n'),
     ],
 )
 def test_a_safe_fix(text: str, fixed: str) -> None:
@@ -305,6 +307,12 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
          "a = FIND_EVENT(CTX, \"y\")\n4. b = FIND_REASON(CTX, a)"),
         ("whys = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, whyz)",
          "whys = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, whyz)"),
+        ('ro = FIND_ALL(CTX, "y")\n4. b = FIND_EVENT(each ros, "y")',
+         'ro = FIND_ALL(CTX, "y")\n4. b = FIND_EVENT(each ros, "y")'),
+        ('fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, fe)',
+         'fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, fe)'),
+        ('my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)',
+         'my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)'),
         ("b = FIND_REASON(CTX, #12)", "b = FIND_REASON(CTX, #12)"),
         ("b = FIND_REASON(CTX why)", "b = FIND_REASON(CTX, why)"),
         ("b = CONCAT(event why)", "b = CONCAT(event, why)"),

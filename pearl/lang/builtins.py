@@ -296,14 +296,44 @@ KINDS: Mapping[Kind, Type] = MappingProxyType(
 
 _TAKES: Mapping[str, tuple[tuple[Kind, ...], ...]] = MappingProxyType(
     {
-        **dict.fromkeys(("flat", "unique", "join", "halves", "rest"), (("list",),)),
+        "concat": (("any",),),
+        **dict.fromkeys(("flat", "unique", "halves", "rest"), (("list",),)),
         **dict.fromkeys(("keys", "values"), (("pairs",),)),
         "count": (("list", "pairs"),),
-        "item": (("list", "text"), ("count", "last")),
+        "documents": (),
         "parts": (("count",),),
         "groups": (("list", "pairs", "text"), ("count",)),
+        "split": (("any",), ("any",)),
+        "join": (("list",), ("any",)),
+        "item": (("list", "text"), ("count", "last")),
+        **dict.fromkeys(("sign", "last_number", "conclusion"), (("any",),)),
     }
 )
+
+_GIVES: Mapping[str, Type] = MappingProxyType(
+    {
+        **dict.fromkeys(("concat", "join", "sign"), "text"),
+        **dict.fromkeys(("flat", "unique", "keys", "values", "documents", "parts"), "list"),
+        **dict.fromkeys(("split", "halves", "rest"), "list"),
+        **dict.fromkeys(("count", "last_number"), "number"),
+        "groups": "pairs",
+    }
+)
+
+
+def misfit(action: Action) -> tuple[str, str]:
+    """What an action's builtin cannot be given, or does not give, as its signature says, and what
+    it can; both empty where it can be carried out."""
+    body = action.body
+    name = body.function if isinstance(body, Builtin) else ""
+    given = sum(param.name != DOCUMENT for param in action.params)
+    takes, gives = len(_TAKES.get(name, ())), _GIVES.get(name, "any")
+    if name in _TAKES and given != takes and not (name == "concat" and given):
+        shown = "at least one" if name == "concat" else f"{takes or 'none'}"
+        return f"the builtin {name} cannot take {given} parameters.", f"It takes {shown}."
+    if "any" not in (gives, action.returns) and gives != action.returns:
+        return f"the builtin {name} gives no {action.returns}.", f"Write -> {gives}."
+    return "", ""
 
 
 def is_of(kind: Kind, value: Value) -> bool:

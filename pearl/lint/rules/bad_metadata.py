@@ -3,10 +3,12 @@
 What it does
     Reports, below an action of a library: a key that there is none of (``alias:``), and one in a
     form that it does not have; a trait or a builtin that does not exist; a solver's name that is
-    nearly ``retrieve``, the one that Pearl has; a name in ``replaces`` that the older action has
-    no parameter for, or as many arguments as the new one does not take; a step of a ``plan`` that
-    calls no action, takes too many or too few arguments, or uses what no earlier step and no
-    parameter is; and a parameter that the action has twice.
+    nearly ``retrieve``, the one that Pearl has; parameters or an output that the builtin, the
+    retriever or the plan does not have; a ``model`` for what asks none; a name in ``replaces``
+    that the older action has no parameter for, or as many arguments as the new one does not take;
+    a ``plan`` without steps, one that declares actions or comes back to the action itself; a step
+    of it that calls no action, takes too many or too few arguments, has a parameter's name, or
+    uses what no earlier step and no parameter is; and a parameter that the action has twice.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -34,20 +36,26 @@ from pearl.lang.ast import (
     Action,
     Builtin,
     Decomposed,
+    Parsed,
+    Plan,
+    Prompt,
     Solver,
     Step,
     SubPlan,
     refs,
     step_refs,
 )
-from pearl.lang.builtins import FUNCTIONS
-from pearl.lang.library import TRAITS, builtins
+from pearl.lang.builtins import FUNCTIONS, misfit
+from pearl.lang.graph import outputs
+from pearl.lang.library import TRAITS, Library, builtins
 from pearl.lang.text import counted, pattern
+from pearl.lang.values import Type
 from pearl.lint.rules.base import (
     ERROR,
     Diagnostic,
     Findings,
     LibraryView,
+    PlanView,
     Rule,
     Span,
     closest,
@@ -108,6 +116,7 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
     for key, names_said in own.items():
         if action.name in names_said:
             yield f"{key} names the action itself.", action.name, "Name another, or leave it out."
+    yield from _body(action)
     for alias in action.aliases:
         if not _ACTION.fullmatch(alias):
             help = "Write names in capitals, and commas between them."
@@ -123,30 +132,111 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         if not action.takes(len(older.args)):
             wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
             yield wrong, older.name, f"Write as many as {action.signature} takes."
-    bodies = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
     if isinstance(action.body, SubPlan):
-        bodies = (action.body.plan,)
-    for plan in bodies:
-        library = view.library.with_declared(plan.declares)
-        names = {DOCUMENT, *(param.name for param in action.params)}
-        shown = isinstance(action.body, Decomposed)
-        # Of what cannot be read, names may come that are used here.
-        below = view.lines_below(action)
-        partly = action in view.unread or any(
-            below.start <= line.span.start < below.end for line in view.broken
+        yield from _plan(view, action, action.body.plan)
+    if isinstance(action.body, Decomposed):
+        for plan in action.body.demonstrations:
+            yield from _demonstration(view, action, plan)
+
+
+def _body(action: Action) -> Iterator[tuple[str, str, str]]:
+    """What of its signature, or beside it, what carries an action out cannot use."""
+    if action.model and not isinstance(action.body, Prompt):
+        yield "it has a model of its own and asks none.", "model", "Leave the line out."
+    if isinstance(action.body, Builtin):
+        wrong, help = misfit(action)
+        if wrong:
+            yield wrong, action.body.function, help
+    if isinstance(action.body, Solver) and action.body.name == RETRIEVE:
+        given = [param for param in action.params if param.name != DOCUMENT]
+        if len(given) not in (1, 2) or action.returns not in ("list", "any"):
+            help = "Write NAME(Q, K: number) -> list: K passages that bear on the query Q."
+            yield "a retriever takes a query and a number, and gives a list.", RETRIEVE, help
+        elif given[1:] and given[1].type not in ("number", "any"):
+            yield f"{given[1].name} is how many passages are wanted.", RETRIEVE, "Write : number."
+
+
+def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, str, str]]:
+    params = {DOCUMENT, *(param.name for param in action.params)}
+    names = set(params)
+    # Of what cannot be read, names may come that are used here.
+    below = view.lines_below(action)
+    partly = action in view.unread or any(
+        below.start <= line.span.start < below.end for line in view.broken
+    )
+    if plan.declares:
+        declared = plan.declares[0].name
+        yield f"its plan declares {declared}.", "plan", f"Make {declared} an action of the library."
+    if not plan.steps:
+        yield "its plan has no step.", "plan", "Write its steps below it, indented."
+    back = _comes_back(action, view.library)
+    if back:
+        wrong = f"its plan calls {back}, and would never end."
+        yield wrong, "plan", "Call another."
+    for step in plan.steps:
+        called = view.library.get(step.action)
+        yield from _step(step, called, None if partly else names)
+        if step.name in params:
+            wrong = f"its step {step.name} has the name of a parameter."
+            yield wrong, f"{step.name} = {step.action}", "Give it another name."
+        names.add(step.name)
+    for ref in plan.returns:
+        if ref.name not in names and not partly:
+            help = f"Known there: {', '.join(sorted(names))}."
+            yield f"its plan returns {ref.name}, which none of its steps is.", "return", help
+    gives = _type_of(plan, view.library)
+    if (
+        plan.steps
+        and "any" not in (gives, action.returns)
+        and action.returns not in (gives, "text")
+    ):
+        yield f"its plan gives {gives}, and no {action.returns}.", "plan", f"Write -> {gives}."
+
+
+def _type_of(plan: Plan, library: Library) -> Type:
+    """The type of a plan's output, as far as it shows; several outputs make one text."""
+    ends = outputs(plan)
+    if len(ends) != 1:
+        return "text"
+    facts = PlanView(Parsed(plan), library)
+    return facts.type_of(facts.defined[ends[0]]) if ends[0] in facts.defined else "any"
+
+
+def _comes_back(action: Action, library: Library) -> str:
+    """The action through which an action's plan comes back to it, but for calls for each item of a
+    list, which may end; empty where none does."""
+    seen, ahead = set[str](), [(action, "")]
+    while ahead:
+        at, first = ahead.pop()
+        steps = at.body.plan.steps if isinstance(at.body, SubPlan) else ()
+        for step in steps:
+            called = library.get(step.action)
+            if called is None or any(ref.maps for ref in step_refs(step)):
+                continue
+            if called.name == action.name:
+                return f"{first}, which calls it" if first else "the action itself"
+            if called.name not in seen:
+                seen.add(called.name)
+                ahead.append((called, first or called.name))
+    return ""
+
+
+def _demonstration(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, str, str]]:
+    library = view.library.with_declared(plan.declares)
+    if not plan.steps:
+        yield (
+            "its demonstration has no step.",
+            "demonstration",
+            "Write its steps below it, indented.",
         )
-        again = [step for step in plan.steps if step.action == action.name]
-        # Over a list it may end.
-        if not shown and not all(any(ref.maps for ref in step_refs(step)) for step in again):
-            yield "its plan calls the action itself, and would never end.", "plan", "Call another."
-        for step in plan.steps:
-            yield from _step(step, library.get(step.action), names, shown=shown or partly)
-            names.add(step.name)
+    for step in plan.steps:
+        yield from _step(step, library.get(step.action), None)
 
 
 def _step(
-    step: Step, called: Action | None, names: set[str], *, shown: bool
+    step: Step, called: Action | None, names: set[str] | None
 ) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with a step; with what it uses, where the names that there are are known."""
     word = f"{step.name} = {step.action}"
     if called is None:
         help = "Name an action of this library, or of one that is loaded with it (--library)."
@@ -155,7 +245,7 @@ def _step(
         wrong = f"its step {step.name} gives {step.action} {len(step.args)} arguments."
         yield wrong, word, f"It takes {called.signature}."
     for name in dict.fromkeys(ref.name for arg in step.args for ref in refs(arg)):
-        if name not in names and not shown:
+        if names is not None and name not in names:
             wrong = f"its step {step.name} uses {name}, which is no earlier step and no parameter."
             yield wrong, word, f"Known there: {', '.join(sorted(names))}."
 

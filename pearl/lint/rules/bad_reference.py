@@ -32,7 +32,10 @@ from pearl.lint.rules.base import (
     Fix,
     Rule,
     Safety,
+    Span,
     argument,
+    names_above,
+    trimmed,
 )
 
 _NUMBER = pattern(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
@@ -45,9 +48,21 @@ _PART = pattern(r"(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*(?:\([^()]*\))?|\[[^\[\]]*\
 
 
 def explain(broken: Broken) -> Diagnostic | None:
-    if broken.kind != "step" or broken.before not in ("_OPEN", "_COMMA", "LIST", "NAME"):
+    if broken.kind != "step":
         return None
-    span = argument(broken)
+    if broken.accepts == {"_OPEN"}:
+        # What stands in a call's place may be a part of a step.
+        span = trimmed(
+            broken.source.text, broken.source.text.find("=", broken.span.start) + 1, broken.span.end
+        )
+        part = _PART.match(broken.source.at(span))
+        if not part or part["name"] not in names_above(broken):
+            return None
+        span = Span(span.start, span.start + part.end())
+    elif broken.before in ("_OPEN", "_COMMA", "LIST", "NAME"):
+        span = argument(broken)
+    else:
+        return None
     text = broken.source.at(span)
     numbered = _NUMBER.fullmatch(text)
     head = broken.source.text[max(0, broken.span.start - 4000) : broken.span.start]

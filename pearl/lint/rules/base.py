@@ -238,8 +238,17 @@ _STEP = pattern(r"^[ \t]*(?:[-*][ \t]+)?(?:\d+[.)][ \t]*)?([^\W\d]\w*)[ \t]*=", 
 
 def names_above(broken: Broken) -> frozenset[str]:
     """What an argument of a line may refer to: the document, and the steps of the lines above."""
-    head = broken.source.text[max(0, broken.span.start - _ABOVE) : broken.span.start]
-    return frozenset((DOCUMENT, *_STEP.findall(head)))
+    return frozenset((DOCUMENT, *_STEP.findall(_above(broken))))
+
+
+def is_named_above(broken: Broken, words: str) -> bool:
+    """Whether a line above gives its output these words for a name, which may be no name."""
+    name = re.escape(words)
+    return re.search(rf"(?m)^[ \t\d.)*-]*+{name}[ \t]*+:?=", _above(broken)) is not None
+
+
+def _above(broken: Broken) -> str:
+    return broken.source.text[max(0, broken.span.start - _ABOVE) : broken.span.start]
 
 
 # Characters before a line in which names are looked for.

@@ -68,12 +68,12 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
             data={"name": ref.name, "candidates": defined},
         )
     close = alike(ref.name, defined, word=not returned and not ref.mode)
-    if not close and not returned and _stands_for_document(view, ref, index):
-        close = [DOCUMENT]
-    near = close[0] if len(close) == 1 else ""
     # A number of a step is no word, and what a name is part of may be that name.
     numbered = _NUMBERED.fullmatch(ref.name) is not None
-    parts = [] if close or returned else [name for name in defined if _within(ref.name, name)]
+    parts = [] if close else [name for name in defined if _within(ref.name, name)]
+    if not (close or parts or returned or ref.mode) and _stands_for_document(view, ref, index):
+        close = [DOCUMENT]
+    near = close[0] if len(close) == 1 else ""
     fix = None
     if near:
         sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
@@ -106,9 +106,11 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
 
 
 def _within(written: str, name: str) -> bool:
-    """Whether one of two names has the other at its beginning or end."""
+    """Whether one of two names has the other at its beginning or end: a short one all but a
+    letter of it."""
     short, long = sorted((written.casefold(), name.casefold()), key=len)
-    return len(short) > 3 and (long.startswith(short) or long.endswith(short))
+    whole = len(short) > 3 or len(long) == len(short) + 1 > 2
+    return whole and (long.startswith(short) or long.endswith(short))
 
 
 def _stands_for_document(view: PlanView, ref: Ref, index: int) -> bool:

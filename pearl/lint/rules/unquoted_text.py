@@ -27,6 +27,7 @@ from pearl.lint.rules.base import (
     Fix,
     Rule,
     Safety,
+    is_named_above,
     names_above,
     nearest,
     trimmed,
@@ -65,6 +66,13 @@ def explain(broken: Broken) -> Diagnostic | None:
     if len(known) > 1 and all(near):
         close = ", ".join(near)
         return RULE(span, _NO_COMMA, help=f'Put "," between them. Closest: {close}.')
+    if is_named_above(broken, words):
+        return RULE(
+            span,
+            f"{shorten(words)} cannot be a step's name, and so is no reference.",
+            help="Write the name that the step gets.",
+            data={"text": words},
+        )
     if closed and "\n" not in words and DOCUMENT not in known:
         quoted = words.replace("\\", "\\\\")
         fix = Fix("quote the words", (Edit(span, f'"{quoted}"'),), Safety.UNSAFE)
