@@ -10,7 +10,7 @@ import click
 
 from pearl.cli import NoAnswer, warn
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_output, emit, emit_json
+from pearl.cli.output import check_ending, check_output, emit, emit_json
 from pearl.lang.source import read_source
 
 if TYPE_CHECKING:
@@ -20,14 +20,17 @@ _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 """What names a run, and perhaps a question of it, where no file has that name."""
 
 
-@click.command("graph", epilog="Example:  pearl graph mara.plan --format svg -o mara.svg")
+_ENDINGS = ".mmd .mermaid .md .txt .svg"
+
+
+@click.command("graph", epilog="Example:  pearl graph mara.plan -o mara.svg")
 @click.argument("plan")
 @click.option(
-    "--format", "form", default="mermaid", show_default=True, help="How it is drawn.",
-    type=click.Choice(["mermaid", "svg"]),
+    "--format", "form", type=click.Choice(["mermaid", "svg"]),
+    help="How it is drawn: by default as the file's name ends, else as Mermaid text.",
 )  # fmt: skip
 @shared("output", "store", "json")
-def graph_command(plan: str, form: str, options: Options) -> None:
+def graph_command(plan: str, form: str | None, options: Options) -> None:
     """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture.
 
     PLAN may be a run: its name, the start of it, or last; a question of a batch is RUN/ID. What
@@ -35,7 +38,9 @@ def graph_command(plan: str, form: str, options: Options) -> None:
 
     fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
     """
+    check_ending(options.output, _ENDINGS, "a graph")
     check_output(options.output)
+    form = form or ("svg" if options.output.lower().endswith(".svg") else "mermaid")
     if plan != "-" and not os.path.exists(plan):
         from pearl.strategies import fsm_states as picture
 

@@ -338,7 +338,8 @@ def answers_of(
                 id=row["id"],
                 score=float(bool(row["correct"])),
                 gold=row["gold"] or "",
-                answer=option.get("letter") or row.get("answer"),
+                # One that names no option is none, whatever its words.
+                answer=(option["letter"] or None) if option else row.get("answer"),
                 question=row["question"],
                 words=row.get("words") or "",
                 plan=row.get("plan") or "",

@@ -47,6 +47,7 @@ class JobProgress:
         judged: questions whose right answer is known.
         fallbacks: answers without a plan, as none was accepted.
         ungrounded: answers that no passage of the document stands behind.
+        unnamed: answers that name no option, where there are some.
         guessed: answers that the offline reader picked by words alone.
         models: what calls of this go came to, by model.
         started: when this go began, on the monotonic clock.
@@ -66,6 +67,7 @@ class JobProgress:
     judged: int = 0
     fallbacks: int = 0
     ungrounded: int = 0
+    unnamed: int = 0
     guessed: int = 0
     models: dict[str, Totals] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
@@ -115,6 +117,7 @@ class JobProgress:
         marks = result.get("measures", result)
         self.fallbacks += result.get("fallback") is True
         self.ungrounded += marks.get("grounded") == 0
+        self.unnamed += (row.get("option") or {}).get("letter") == ""
         self.guessed += marks.get("guessed") == 1
         if row.get("correct") is not None:
             self.judged += 1
@@ -146,6 +149,8 @@ class JobProgress:
             yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted"
         if self.ungrounded:
             yield "evidence", f"none for {self.ungrounded:,}: see grounded in the answers"
+        if self.unnamed:
+            yield "no option", f"named by {self.unnamed:,}: none is nearer than the others"
         if self.guessed:
             yield "guessed", f"{self.guessed:,} picked by words alone: see guessed in the answers"
         if self.judged:
@@ -175,6 +180,7 @@ class JobProgress:
             "judged": self.judged,
             "fallbacks": self.fallbacks,
             "ungrounded": self.ungrounded,
+            "unnamed": self.unnamed,
             "guessed": self.guessed,
             "calls": {"made": calls.made, "kept": calls.kept, "in_vain": calls.failed},
             **asdict(calls.spent),
