@@ -29,7 +29,7 @@ from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import NAMED, InputError, LinesError, Source, check_numbers
+from pearl.lang.source import InputError, Source, check_numbers, refuse
 from pearl.lang.text import counted
 from pearl.lint.checker import DEFAULT, Selection, library_findings
 from pearl.lint.checker import check as _check
@@ -294,8 +294,7 @@ def as_library(library: Actions) -> Library | None:
             )
     names = (item.action if isinstance(item, OwnAction) else item for item in items)
     loaded = load_library(*names)
-    if errors := [line for is_error, line in library_findings(loaded) if is_error]:
-        raise LinesError(errors[:NAMED], len(errors[NAMED:]))
+    refuse([line for is_error, line in library_findings(loaded) if is_error])
     return loaded
 
 

@@ -157,6 +157,9 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "story.txt exists and is no plan", ["plan", ASK, "-o", "story.txt"]),
     (2, "latin.txt exists and is no plan", ["plan", ASK, "-o", "latin.txt"]),
     (2, "bad.plan exists and is no plan", ["plan", ASK, "-o", "bad.plan"]),
+    (2, "story.txt exists and is no plan", ["migrate", "good.plan", "-o", "story.txt"]),
+    (2, "a graph is not written as .png", ["graph", "good.plan", "-o", "g.png"]),
+    (2, "verdicts is not written as .pdf", ["review", "export", "-o", "v.pdf"]),
     (2, "latin.txt exists and is no file of answers", ["batch", "one.jsonl", "-o", "latin.txt"]),
     (2, "story.txt exists and is no library", ["mine", "rows.jsonl", "-o", "story.txt"]),
     (2, "latin.txt exists and is no library", ["condense", "core", "-o", "latin.txt"]),
@@ -262,7 +265,11 @@ def test_what_a_run_has_read_is_never_written_over(kind: str):
         for line in ("runs show last --html", f"trace {one} -o", f"graph {one} -o",
                      "cache export last -o"):  # fmt: skip
             shown = call(*line.split(), output, "--store", "s.db")
-            assert one_line(shown, 2) == f"{output} is what is read: name another file to write."
+            told = f"{output} is what is read: name another file to write."
+            if (line, output) == (f"graph {one} -o", "q.jsonl"):
+                told = "q.jsonl: a graph is not written as .jsonl: end the name in .mmd, .mermaid, "
+                told += ".md, .txt, .svg."
+            assert one_line(shown, 2) == told
             assert Path(output).read_bytes() == before
 
 

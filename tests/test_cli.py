@@ -511,7 +511,7 @@ class TestGraph:
         result = call("graph", plan)
         assert result.out.startswith("flowchart TD\n")
         assert "FIND_REASON" in result.out
-        assert call("graph", plan, "--format", "svg", "-o", "g.svg") == (0, "", "")
+        assert call("graph", plan, "-o", "g.svg") == (0, "", "")
         assert (tmp_path / "g.svg").read_text().startswith("<svg ")
 
     def test_json(self) -> None:

@@ -124,6 +124,8 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         (TWO.format("").replace('"Mara"', '"his {step_1}"'), ["PRL401", "PRL209"]),
         # A slip of the pen is told where it is, and not where its name goes unused.
         (TWO.format("").replace("a =", "avail =").replace('"Mara"', "avial"), ["PRL202"]),
+        # What a line without a name gives is not missed where it is used.
+        ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_REASON(CTX, #1) : z', ["PRL105"]),
         # A declaration identical to the library's is no finding.
         (DECLARED.format(KNOWN.signature, KNOWN.doc), []),
         (DECLARED.format(KNOWN.signature, f"{KNOWN.doc} And when."), ["PRL208"]),
@@ -314,6 +316,10 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ('my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)',
          'my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)'),
         ("b = FIND_REASON(CTX, #12)", "b = FIND_REASON(CTX, #12)"),
+        # What is made of names, or has a part of one, is no text.
+        ("b = FIND_REASON(CTX, event or why)", "b = FIND_REASON(CTX, event or why)"),
+        ("b = FIND_REASON(CTX, all why)", "b = FIND_REASON(CTX, all why)"),
+        ('b = FIND_EVENT(CTX, "all {why.first}")', 'b = FIND_EVENT(CTX, "all {why.first}")'),
         ("b = FIND_REASON(CTX why)", "b = FIND_REASON(CTX, why)"),
         ("b = CONCAT(event why)", "b = CONCAT(event, why)"),
         ("b = CONCAT(evnt why)", "b = CONCAT(evnt why)"),

@@ -19,7 +19,7 @@ from pearl.cli.options import (
     shared,
     warn_of_library,
 )
-from pearl.cli.output import check_kind, check_output, emit, emit_json, on_screen
+from pearl.cli.output import check_kind, check_output, emit, emit_json, has_plan, on_screen
 from pearl.lang.documents import passed_over, read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
@@ -92,7 +92,7 @@ def plan_command(question: str, options: Options) -> None:
     from pearl.strategies.registry import NONE_SHOWN
 
     check_output(options.output)
-    check_kind(options.output, "plan", _has_plan)
+    check_kind(options.output, "plan", has_plan)
     if question == "-":
         question = read_source("-", "question").text
     library = load_sound(options.libraries)
@@ -123,14 +123,6 @@ def plan_command(question: str, options: Options) -> None:
         emit(text, options.output)
     if options.as_json:
         emit_json(result)
-
-
-def _has_plan(path: str) -> bool:
-    """Whether a file is a plan."""
-    from pearl.lang.parser import parse
-
-    parsed = parse(read_source(path, "plan"))
-    return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
 
 
 def planned_object(planned: Planned, model: Model) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
 
     fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
     """
-    check_ending(options.output, _ENDINGS, "a graph")
     check_output(options.output)
+    check_ending(options.output, _ENDINGS, "a graph")
     form = form or ("svg" if options.output.lower().endswith(".svg") else "mermaid")
     if plan != "-" and not os.path.exists(plan):
         from pearl.strategies import fsm_states as picture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.options import Options, load, shared
-from pearl.cli.output import check_output, emit, emit_json
+from pearl.cli.output import check_kind, check_output, emit, emit_json, has_plan
 from pearl.lang.source import InputError, Source, TextKind, read_source, write
 from pearl.lang.text import counted, printable
 
@@ -38,6 +38,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     from pearl.lint.render.json import as_object
 
     check_output(options.output)
+    check_kind(options.output, "plan", has_plan)
     library = load(options.libraries)
     plans = [item for item in read_inputs(paths) if item.kind is TextKind.PLAN]
     files = list(dict.fromkeys(map(_file, plans)))

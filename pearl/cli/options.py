@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import warn
-from pearl.lang.source import NAMED, InputError, LinesError, Source, shipped_actions
+from pearl.lang.source import InputError, Source, refuse, shipped_actions
 from pearl.lang.text import pattern
 
 if TYPE_CHECKING:
@@ -412,8 +412,7 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
             errors.append(line)
         else:
             warn(line)
-    if errors:
-        raise LinesError(errors[:NAMED], len(errors[NAMED:]))
+    refuse(errors)
     return library
 
 

@@ -167,6 +167,14 @@ def has_actions(path: str) -> bool:
     return bool(parsed.actions) or not parsed.broken
 
 
+def has_plan(path: str) -> bool:
+    """Whether a file is a plan."""
+    from pearl.lang.parser import parse
+
+    parsed = parse(read_source(path, "plan"))
+    return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
+
+
 def _texts(values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if isinstance(value, str):

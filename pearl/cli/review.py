@@ -11,7 +11,7 @@ import click
 
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, load, shared
-from pearl.cli.output import check_output, emit, emit_json, tell
+from pearl.cli.output import check_ending, check_output, emit, emit_json, tell
 from pearl.cli.report import show
 from pearl.lang.source import InputError, install_command
 from pearl.lang.text import counted, printable
@@ -144,6 +144,7 @@ def export(options: Options) -> None:
     In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe.
     """
     check_output(options.output)
+    check_ending(options.output, ".csv", "a file of verdicts")
     with open_existing(options.store) as engine:
         rows = _rows(engine)
     if options.as_json:

@@ -248,7 +248,7 @@ def read_evaluation(path: str) -> Evaluation:
     Raises:
         InputError: the file or one of its rows cannot be used.
     """
-    rows = read_rows(path, "evaluation")
+    rows = iter(list(read_rows(path, "evaluation")))
     where, first = next(rows)
     if "evaluation" not in first and {"id", "status", "document"} <= first.keys():
         raise InputError(

@@ -19,13 +19,12 @@ from pearl.answer import check_options
 from pearl.jobs.workers import Task
 from pearl.lang.documents import SEVERAL, read_documents
 from pearl.lang.source import (
-    NAMED,
     InputError,
-    LinesError,
     Source,
     decode,
     read_row,
     read_rows,
+    refuse,
     row_id,
 )
 from pearl.lang.values import digest
@@ -392,12 +391,6 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
         raise InputError(f"{file} does not exist: check the path of the questions.") from None
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}).") from None
-
-
-def refuse(problems: Sequence[InputError]) -> None:
-    """Raise the first problems of a file's lines, and how many others there are."""
-    if problems:
-        raise LinesError(list(map(str, problems[:NAMED])), len(problems[NAMED:]))
 
 
 def _read(paths: Iterable[str], folder: Path) -> str:

@@ -75,6 +75,12 @@ class LinesError(InputError):
         super().__init__(" ".join(self.lines))
 
 
+def refuse(problems: Sequence[InputError | str]) -> None:
+    """Raise the first problems of a file's lines, and how many others there are."""
+    if problems:
+        raise LinesError(list(map(str, problems[:NAMED])), len(problems[NAMED:]))
+
+
 class Span(NamedTuple):
     """A half-open range of character offsets, ``start <= i < end``."""
 
@@ -338,10 +344,17 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
         noun: what messages call it.
 
     Raises:
-        InputError: the file cannot be read, or a line is no object.
+        InputError: the file cannot be read, or, past the last line, one is no object.
     """
+    problems: list[InputError] = []
     for where, line in _lines_of(read_source(path, noun)):
-        yield where, read_row(line, where)
+        try:
+            row = read_row(line, where)
+        except InputError as error:
+            problems.append(error)
+        else:
+            yield where, row
+    refuse(problems)
 
 
 def _lines_of(source: Source) -> Iterator[tuple[str, str]]:

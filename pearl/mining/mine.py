@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.answer import Session, heading
 from pearl.jobs.job import Job
-from pearl.jobs.questions import comparable, question_rows, refuse
+from pearl.jobs.questions import comparable, question_rows
 from pearl.jobs.workers import Task, TaskList, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import InputError, Source, as_frame, read_source
+from pearl.lang.source import InputError, Source, as_frame, read_source, refuse
 from pearl.lang.values import digest
 from pearl.lint.checker import check_library
 from pearl.mining.condense import free_name

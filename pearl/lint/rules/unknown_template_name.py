@@ -24,8 +24,19 @@ from bisect import bisect_right
 
 from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety
-from pearl.lint.rules.base import ERROR, Broken, Findings, PlanView, Rule, Span, nearest
+from pearl.lang.text import pattern
+from pearl.lint.rules.base import (
+    ERROR,
+    Broken,
+    Findings,
+    PlanView,
+    Rule,
+    Span,
+    names_above,
+    nearest,
+)
 
+_PART = pattern(r"\{\s*([^\W\d]\w*)\s*[.\[]")
 # A plan of many steps: the nearest names are looked at.
 _MOST = 30
 
@@ -43,6 +54,14 @@ def explain(broken: Broken) -> Diagnostic | None:
     if broken.got != "BRACE":
         return None
     text = broken.token
+    part = _PART.match(text)
+    if part and part[1] in names_above(broken):
+        return RULE(
+            broken.at,
+            f"{text} names a part of {part[1]}.",
+            help=f"Write {{{part[1]}}} for the whole, or find the part in a step of its own.",
+            data={"name": part[1]},
+        )
     return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
 
 

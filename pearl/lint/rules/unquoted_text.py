@@ -34,6 +34,7 @@ from pearl.lint.rules.base import (
 )
 
 _NO_COMMA = "Two arguments have no comma between them."
+_JOINING = frozenset("all any both and or + & | / -".split())
 _WORDS = pattern(r"[^\"(),\[\]=]+")
 
 
@@ -66,6 +67,13 @@ def explain(broken: Broken) -> Diagnostic | None:
     if len(known) > 1 and all(near):
         close = ", ".join(near)
         return RULE(span, _NO_COMMA, help=f'Put "," between them. Closest: {close}.')
+    if (listed := [word for word in known if word not in _JOINING]) and names.issuperset(listed):
+        return RULE(
+            span,
+            f"{shorten(words)} is no reference.",
+            help="A reference is one name: give each by itself, or join them in a step.",
+            data={"text": words},
+        )
     if is_named_above(broken, words):
         return RULE(
             span,
