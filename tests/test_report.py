@@ -234,6 +234,9 @@ class TestSummary:
         (found,) = titled(report, "Consistency").data
         assert found["orders"] == [0.5, 0.75, 0.25, 0.25]
         assert found["right"] == 0.25
+        both = (result("mcq", 0, "A", orders=("A", "A")), result("mcq", 1, "A", orders=("A",) * 4))
+        (right,) = titled(summarise(evaluation(*both, asked=2)), "Consistency").data
+        assert (right["orders"], right["mean"], right["right"]) == ([1.0] * 4, 1.0, 1.0)
         steady = summarise(evaluation(result("mcq", 0, "B", orders=("B", "B")), asked=1))
         (wrong,) = titled(steady, "Consistency").data
         assert (wrong["same"], wrong["right"]) == (1, 0)

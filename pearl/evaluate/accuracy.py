@@ -348,19 +348,20 @@ def order_table(evaluation: Evaluation) -> Table | None:
         results = [result for result in evaluation.results_of(method) if result.orders]
         if not results:
             return {}
+        right = [[order == result.gold for order in result.orders] for result in results]
+        # A question with fewer options has fewer orders.
         accuracies = [
-            sum(result.orders[at : at + 1] == (result.gold,) for result in results) / len(results)
-            for at in range(max(len(result.orders) for result in results))
+            fmean(own[at] for own in right if at < len(own)) for at in range(max(map(len, right)))
         ]
         same = sum({*result.orders} == {result.orders[0]} != {None} for result in results)
         votes = interval([float(majority(result.orders) == result.gold) for result in results])
         return {
             "questions": len(results),
             "orders": accuracies,
-            "mean": fmean(accuracies),
+            "mean": fmean(map(fmean, right)),
             **shares("vote", votes),
             "same": same / len(results),
-            "right": sum({*result.orders} == {result.gold} for result in results) / len(results),
+            "right": fmean(map(all, right)),
         }
 
     def share_of(at: int, accuracies: Sequence[float]) -> str:
@@ -377,7 +378,8 @@ def order_table(evaluation: Evaluation) -> Table | None:
         figure("right", "right under all", percent),
     ]
     note = (
-        "Over the questions that were put under several orders. Majority vote: the option chosen "
+        "Over the questions that were put under several orders; an order's share is of those that "
+        "have it, and the mean is over questions. Majority vote: the option chosen "
         "most often, of several such the one chosen first. Same under all: the share of questions "
         "with one and the same choice under every order; right under all: with the right one."
     )
