@@ -467,6 +467,11 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
     differing = call("runs", "diff", first, last, "--json").json
     assert [one["id"] for one in differing["different"]] == ["a", "b"]
     assert "No." in call("runs", "diff", first, last).out
+    # An id may stand for another question in another file.
+    write(question("a"), {**question("b"), "question": "Who is the mayor?"})
+    batch()
+    told = call("runs", "diff", first, "last")
+    assert "1 question in both, 1 answered differently; 1 only in the first, 1 only" in told.out
 
 
 def test_the_cache_is_counted_and_let_go(serve: Any):

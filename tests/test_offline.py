@@ -283,6 +283,7 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|LEASE|\n|1. The rent is due.| |So is gas.|\n|1.2 Mr. Orde pays.|\n|2) Ada does not|",
         "|4.2. Ada pays.| |It is due.|\n|4.3. Bo pays.|\n\n|§ 7. Cy pays.|\n\n|Art. 5. Di pays.|",
         "|Section 4. Ada pays.|\n\n|IV. Bo pays.|\n\n|B.2. Cy pays.|\n\n|In section 4.| |Di left.|",
+        "|§ 3 Der Mieter zahlt.|\n|§ 4 Die Kaution folgt\n§ 551 BGB.| |§§ 5, 6 gelten.|",
         "|The oven cooled in\n3.5 hours.|\n|## Fees (a year)|\n|Ada pays.|",
         "|Ада уехала.| |Она не вернулась.|",
         "|他走了。||她没有回来。|",

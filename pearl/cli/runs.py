@@ -203,7 +203,11 @@ def diff(first: str, second: str, options: Options) -> None:
             click.echo(f"  {key:8} {value}")
     noun = "answer" if compared.methods else "question"
     both = counted(len(compared.pairs), noun)
-    click.echo(f"\n{both} in both, {len(different)} answered differently")
+    alone = [len(names) for names in compared.only]
+    rest = (
+        f"; {alone[0]:,} only in the first, {alone[1]:,} only in the second" if any(alone) else ""
+    )
+    click.echo(f"\n{both} in both, {len(different)} answered differently{rest}")
     for method, counts in compared.methods.items():
         right, tokens = counts["right"], counts["tokens"]
         click.echo(

@@ -152,7 +152,7 @@ _HEADING = re.compile(
     r"(?=\s*[\"“‘(]?[^\W_])"
 )
 _END = re.compile(
-    r"[.!?…؟।](?P<close>[\"'”’»)\]]*)\s+(?=[\"'“‘«„(\[]*(?P<next>[^\W_]))|[。！？]+[」』”’）]*"
+    r"[.!?…؟।](?P<close>[\"'”’»)\]]*)\s+(?=[\"'“‘«„(\[]*(?:§+\s?)?(?P<next>[^\W_]))|[。！？]+[」』”’）]*"
 )
 _ABBREVIATED = re.compile(
     r"\b(?:Mr|Mrs|Ms|Mme|Mlle|Dr|St|Prof|Rev|Hon|Capt|Col|Gen|Maj|Sgt|Lt|Gov|Sen|Rep|Jr|Sr|Mt|Ft"

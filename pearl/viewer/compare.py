@@ -38,7 +38,8 @@ class Comparison:
 
     Args:
         pairs: the tasks that both have a row of, in the order of the first.
-        only: the ids of tasks that only the first has, and only the second.
+        only: the ids of tasks that only the first has, and only the second; one that stands for
+            another question in each is in both.
         methods: of two evaluations, what each method that both have came to; empty for others.
     """
 
@@ -49,12 +50,20 @@ class Comparison:
 
 def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> Comparison:
     """Hold two jobs against each other, each as its rows by their ids."""
-    pairs = tuple(Pair(name, row, second[name]) for name, row in first.items() if name in second)
-    only = (
-        tuple(name for name in first if name not in second),
-        tuple(name for name in second if name not in first),
-    )
-    return Comparison(pairs, only, _by_method([(pair.first, pair.second) for pair in pairs]))
+    both = [
+        name
+        for name, row in first.items()
+        if name in second and _question(row) == _question(second[name])
+    ]
+    pairs = tuple(Pair(name, first[name], second[name]) for name in both)
+    only = tuple(tuple(name for name in side if name not in {*both}) for side in (first, second))
+    rows = [(pair.first, pair.second) for pair in pairs]
+    return Comparison(pairs, (only[0], only[1]), _by_method(rows))
+
+
+def _question(row: Row) -> str | None:
+    asked = row.get("question") or row.get("result", {}).get("question")
+    return str(asked) if asked else None
 
 
 def outcome(row: Row) -> dict[str, Any]:
