@@ -135,6 +135,13 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ("  replaces: A(X) = (X)", "replaces names the action itself"),
         ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
         ("  plan:", "its plan has no step"),
+        (
+            "  replaces: OLD(X) = (X)\nA2(X) : the X\n  replaces: OLD(X) = (X)",
+            "A replaces OLD, too",
+        ),
+        ("  body: builtin sign\n  body: builtin conclusion", "it has 2 lines body"),
+        ("  body: builtin concat\n  plan:\n    1. x = CONCAT(X)", "it has body and plan, and is"),
+        ('  example: ("a", "b") = "c"', "an example of it has 2 arguments"),
         ("  demonstration:", "its demonstration has no step"),
         ("  plan:\n    1. x = CONCAT(X)\n    return both", "its plan returns both, which none"),
         ("  plan:\n    1. X = CONCAT(X)", "its step X has the name of a parameter"),

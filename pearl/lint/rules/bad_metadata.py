@@ -2,13 +2,15 @@
 
 What it does
     Reports, below an action of a library: a key that there is none of (``alias:``), and one in a
-    form that it does not have; a trait or a builtin that does not exist; a solver's name that is
-    nearly ``retrieve``, the one that Pearl has; parameters or an output that the builtin, the
-    retriever or the plan does not have; a ``model`` for what asks none; a name in ``replaces``
-    that the older action has no parameter for, or as many arguments as the new one does not take;
-    a ``plan`` without steps, one that declares actions or comes back to the action itself; a step
-    of it that calls no action, takes too many or too few arguments, has a parameter's name, or
-    uses what no earlier step and no parameter is; and a parameter that the action has twice.
+    form that it does not have; one that is said twice, or two that each say how the action is
+    carried out; a trait or a builtin that does not exist; a solver's name that is nearly
+    ``retrieve``, the one that Pearl has; an example with other arguments; parameters or an output
+    that the builtin, the retriever or the plan does not have; a ``model`` for what asks none; an
+    older action that two replace; a name in ``replaces`` that it has no parameter for, or as many
+    arguments as the new one does not take; a ``plan`` without steps, one that declares actions or
+    comes back to the action itself; a step of it that calls no action, takes too many or too few
+    arguments, has a parameter's name, or uses what no earlier step and no parameter is; and a
+    parameter that the action has twice.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -47,7 +49,7 @@ from pearl.lang.ast import (
 )
 from pearl.lang.builtins import FUNCTIONS, misfit
 from pearl.lang.graph import outputs
-from pearl.lang.library import TRAITS, Library, builtins
+from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import Type
 from pearl.lint.rules.base import (
@@ -68,7 +70,13 @@ _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
 
 def check(view: LibraryView) -> Findings:
+    replaced: dict[str, Action] = {}
     for action in (*view.actions, *view.unread):
+        for older in action.replaces:
+            if (first := replaced.setdefault(older.name, action)) is not action:
+                wrong = f"{first.name} replaces {older.name}, too."
+                help = "Keep one of the two lines: calls are written anew in one way."
+                yield _finding(action, view.place(action, older.name), wrong, help)
         yield from _parameters(action)
         yield from _keys(view, action)
         for wrong, word, help in _metadata(view, action):
@@ -99,6 +107,23 @@ def _keys(view: LibraryView, action: Action) -> Findings:
             yield _finding(action, span, said[0], help)
 
 
+_BODIES = ("body", "plan", "demonstration", "example")
+_SEVERAL = ("demonstration", "example", "replaces")
+
+
+def _repeated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
+    """Lines of which only the last counts."""
+    below = view.source.at(view.lines_below(action)).splitlines()
+    said = [match[1] for line in below if (match := _KEYED.match(line)) and match[1] in METADATA]
+    for key in dict.fromkeys(said):
+        if said.count(key) > 1 and key not in _SEVERAL:
+            yield f"it has {said.count(key)} lines {key}.", key, "Keep one of them."
+    bodies = [key for key in _BODIES if key in said]
+    if len(bodies) > 1:
+        wrong = f"it has {bodies[0]} and {bodies[1]}, and is carried out in one way."
+        yield wrong, bodies[0], "Keep one of them."
+
+
 def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
     """What is wrong, the word that it is about, and what to do."""
     for trait in sorted(action.traits - TRAITS.keys()):
@@ -116,6 +141,7 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
     for key, names_said in own.items():
         if action.name in names_said:
             yield f"{key} names the action itself.", action.name, "Name another, or leave it out."
+    yield from _repeated(view, action)
     yield from _body(action)
     for alias in action.aliases:
         if not _ACTION.fullmatch(alias):
@@ -143,6 +169,10 @@ def _body(action: Action) -> Iterator[tuple[str, str, str]]:
     """What of its signature, or beside it, what carries an action out cannot use."""
     if action.model and not isinstance(action.body, Prompt):
         yield "it has a model of its own and asks none.", "model", "Leave the line out."
+    for shown in action.body.examples if isinstance(action.body, Prompt) else ():
+        if not action.takes(len(shown.args)):
+            wrong = f"an example of it has {counted(len(shown.args), 'argument')}."
+            yield wrong, "example", f"Write as many as {action.signature} takes."
     if isinstance(action.body, Builtin):
         wrong, help = misfit(action)
         if wrong:
