@@ -122,7 +122,7 @@ class TestPages:
         ("query", "found"),
         [
             ("", "43210"), ("q=MARA", "4320"), ("q=because", "432"), ("q=jsonl%20two", "3"),
-            ("q=nothing", ""), ("kind=batch", "32"), ("tag=base+line", "2"), ("q=base", "2"),
+            ("q=zebras", ""), ("kind=batch", "32"), ("tag=base+line", "2"), ("q=base", "2"),
             ("status=ended", "43210"), ("status=running", ""), ("least=0", "432"),
             ("most=100&kind=batch", "32"), ("least=100.5", ""), ("least=0&most=-1", ""),
         ],
