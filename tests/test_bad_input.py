@@ -37,7 +37,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _files(prepared: Path, tmp_path: Path) -> None:
-    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(prepared, tmp_path, symlinks=True, dirs_exist_ok=True)
 
 
 def write_files() -> None:
@@ -63,6 +63,7 @@ def write_files() -> None:
         "text.jsonl": "no json\n",
         "rows.jsonl": '{"question": "x"}\n',
         "one.jsonl": '{"id": "1", "question": "x?", "document": "story.txt"}\n',
+        "gold.jsonl": '{"id": "1", "question": "x?", "document": "story.txt", "gold": "y"}\n',
         "outputs.jsonl": '{"plan": "a = CONCAT(1)", "step_outputs": 3}\n',
         "recording.jsonl": '{"path": "step/a"}\n',
     }
@@ -72,6 +73,8 @@ def write_files() -> None:
     Path("folder").mkdir()
     Path("file").write_text("x", encoding="utf-8")
     Path("empty").mkdir()
+    Path("links").mkdir()
+    Path("links/gone.plan").symlink_to("nowhere.plan")
     store = open_store("two.db")
     names = [store.start("ask", {"question": "x"}) for _ in range(2)]
     store.close()
@@ -90,6 +93,12 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "blank.txt is empty", ["ask", "blank.txt", ASK]),
     (2, "binary.txt is a binary file", ["ask", "binary.txt", ASK]),
     (2, "lease.pdf is a PDF, and no text", ["lint", "lease.pdf"]),
+    (2, "gone.plan does not exist", ["lint", "links"]),
+    (
+        2,
+        "9 questions cannot be drawn of 1 question: draw fewer.",
+        ["eval", "questions", "--data", "gold.jsonl", "--sample", "9"],
+    ),
     (2, "lease.docx is a Word, EPUB or other packed file", ["lint", "lease.docx"]),
     (2, "latin.txt is not UTF-8", ["ask", "latin.txt", ASK]),
     (2, "utf16.txt is UTF-16", ["lint", "utf16.txt"]),

@@ -94,7 +94,7 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
     if path != "-" and folder.is_dir():
         files = sorted(
             file for ending in ("plan", "actions") for file in folder.rglob(f"*.{ending}")
-            if file.is_file()
+            if file.is_file() or (file.is_symlink() and not file.exists())
         )  # fmt: skip
         if not files:
             yield InputError(f"{path} holds no .plan and no .actions file: name one.")

@@ -6,7 +6,7 @@ from random import Random
 from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, reading
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.source import InputError
-from pearl.lang.text import close_name
+from pearl.lang.text import close_name, counted
 
 DATASETS = (
     reading.QUALITY,
@@ -73,6 +73,9 @@ def choose_examples(
     if not examples:
         raise InputError(f"{path} has no question in the split {split}: name another.")
     examples = examples[:limit] if limit else examples
+    if sample > len(examples):
+        there = counted(len(examples), "question")
+        raise InputError(f"{sample:,} questions cannot be drawn of {there}: draw fewer.")
     examples = draw_sample(examples, sample, seed) if sample else examples
     unknown = next((example for example in examples if not example.gold), None)
     if unknown is not None:
