@@ -70,9 +70,9 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
             data={"name": ref.name, "candidates": defined},
         )
     close = alike(ref.name, defined, word=not returned and not ref.mode)
-    # A number of a step is no word, and what a name is part of may be that name.
+    # A number of a step is no word, and what resembles a name may be that name.
     numbered = _NUMBERED.fullmatch(ref.name) is not None
-    parts = [] if close else [name for name in defined if _within(ref.name, name)]
+    parts = [] if close else [name for name in defined if _resembles(ref.name, name)]
     if not (close or parts or returned or ref.mode) and _stands_for_document(view, ref, index):
         close = [DOCUMENT]
     near = close[0] if len(close) == 1 else ""
@@ -107,12 +107,13 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     )
 
 
-def _within(written: str, name: str) -> bool:
-    """Whether one of two names has the other at its beginning or end: a short one all but a
-    letter of it."""
+def _resembles(written: str, name: str) -> bool:
+    """Whether one of two names has the other at its beginning or end, or all but a letter of it."""
+    from rapidfuzz.distance import OSA
+
     short, long = sorted((written.casefold(), name.casefold()), key=len)
-    whole = len(short) > 3 or len(long) == len(short) + 1 > 2
-    return whole and (long.startswith(short) or long.endswith(short))
+    part = len(short) > 3 and (long.startswith(short) or long.endswith(short))
+    return part or (len(long) > 2 and OSA.distance(short, long, score_cutoff=1) == 1)
 
 
 def _stands_for_document(view: PlanView, ref: Ref, index: int) -> bool:
