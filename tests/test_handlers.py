@@ -154,6 +154,10 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
             "its plan gives text, and no list",
         ),
         ("  body: builtin split", "the builtin split cannot take 1 parameters"),
+        (
+            "A2(X: text) -> list : all X\n  body: builtin flat",
+            "the builtin flat takes no text for X",
+        ),
         ("A2(X, Y) : X by Y\n  body: builtin split", "the builtin split gives no text"),
         ("A2(X, Y: text) -> list : X, Y\n  body: solver retrieve", "Y is how many passages"),
         ("A2(X, Y, Z) -> list : X, Y, Z\n  body: solver retrieve", "a retriever takes a query"),

@@ -326,11 +326,16 @@ def misfit(action: Action) -> tuple[str, str]:
     it can; both empty where it can be carried out."""
     body = action.body
     name = body.function if isinstance(body, Builtin) else ""
-    given = sum(param.name != DOCUMENT for param in action.params)
-    takes, gives = len(_TAKES.get(name, ())), _GIVES.get(name, "any")
-    if name in _TAKES and given != takes and not (name == "concat" and given):
-        shown = "at least one" if name == "concat" else f"{takes or 'none'}"
-        return f"the builtin {name} cannot take {given} parameters.", f"It takes {shown}."
+    params = [param for param in action.params if param.name != DOCUMENT]
+    takes, gives = _TAKES.get(name, ()), _GIVES.get(name, "any")
+    if name in _TAKES and len(params) != len(takes) and not (name == "concat" and params):
+        shown = "at least one" if name == "concat" else f"{len(takes) or 'none'}"
+        return f"the builtin {name} cannot take {len(params)} parameters.", f"It takes {shown}."
+    for param, kinds in zip(params, takes, strict=False):
+        types = [KINDS[kind] for kind in kinds]
+        if "any" not in (param.type, *types) and param.type not in types:
+            wrong = f"the builtin {name} takes no {param.type} for {param.name}."
+            return wrong, f"It takes {' or '.join(types)}."
     if "any" not in (gives, action.returns) and gives != action.returns:
         return f"the builtin {name} gives no {action.returns}.", f"Write -> {gives}."
     return "", ""

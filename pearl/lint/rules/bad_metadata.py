@@ -9,8 +9,8 @@ What it does
     older action that two replace; a name in ``replaces`` that it has no parameter for, or as many
     arguments as the new one does not take; a ``plan`` without steps, one that declares actions or
     comes back to the action itself; a step of it that calls no action, takes too many or too few
-    arguments, has a parameter's name, or uses what no earlier step and no parameter is; and a
-    parameter that the action has twice.
+    arguments, has a parameter's name, takes what is of another type, or uses what no earlier step
+    and no parameter is; and a parameter that the action has twice.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -52,6 +52,7 @@ from pearl.lang.graph import outputs
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import Type
+from pearl.lint.rules import mode_needs_list, several_modes, wrong_type
 from pearl.lint.rules.base import (
     ERROR,
     Diagnostic,
@@ -214,7 +215,11 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, 
         if ref.name not in names and not partly:
             help = f"Known there: {', '.join(sorted(names))}."
             yield f"its plan returns {ref.name}, which none of its steps is.", "return", help
-    gives = _type_of(plan, view.library)
+    facts = PlanView(Parsed(plan), view.library)
+    for look in (mode_needs_list.check, several_modes.check, wrong_type.check):
+        for finding in look(facts):
+            yield f"in its plan {finding.message}", "plan", finding.help
+    gives = _type_of(facts)
     if (
         plan.steps
         and "any" not in (gives, action.returns)
@@ -223,12 +228,11 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, 
         yield f"its plan gives {gives}, and no {action.returns}.", "plan", f"Write -> {gives}."
 
 
-def _type_of(plan: Plan, library: Library) -> Type:
+def _type_of(facts: PlanView) -> Type:
     """The type of a plan's output, as far as it shows; several outputs make one text."""
-    ends = outputs(plan)
+    ends = outputs(facts.plan)
     if len(ends) != 1:
         return "text"
-    facts = PlanView(Parsed(plan), library)
     return facts.type_of(facts.defined[ends[0]]) if ends[0] in facts.defined else "any"
 
 
