@@ -153,7 +153,7 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
             "A2(X) -> list : all X\n  plan:\n    1. x = CONCAT(X)",
             "its plan gives text, and no list",
         ),
-        ("  body: builtin split", "the builtin split cannot take 1 parameters"),
+        ("  body: builtin split", "the builtin split cannot take 1 parameter."),
         (
             "A2(X: text) -> list : all X\n  body: builtin flat",
             "the builtin flat takes no text for X",

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Builtin, Literal
 from pearl.lang.printer import print_value
-from pearl.lang.text import pattern
+from pearl.lang.text import counted, pattern
 from pearl.lang.values import (
     TYPES,
     Pairs,
@@ -330,7 +330,8 @@ def misfit(action: Action) -> tuple[str, str]:
     takes, gives = _TAKES.get(name, ()), _GIVES.get(name, "any")
     if name in _TAKES and len(params) != len(takes) and not (name == "concat" and params):
         shown = "at least one" if name == "concat" else f"{len(takes) or 'none'}"
-        return f"the builtin {name} cannot take {len(params)} parameters.", f"It takes {shown}."
+        given = counted(len(params), "parameter")
+        return f"the builtin {name} cannot take {given}.", f"It takes {shown}."
     for param, kinds in zip(params, takes, strict=False):
         types = [KINDS[kind] for kind in kinds]
         if "any" not in (param.type, *types) and param.type not in types:

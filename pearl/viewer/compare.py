@@ -56,9 +56,12 @@ def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> Comparison:
         if name in second and _question(row) == _question(second[name])
     ]
     pairs = tuple(Pair(name, first[name], second[name]) for name in both)
-    only = tuple(tuple(name for name in side if name not in {*both}) for side in (first, second))
-    rows = [(pair.first, pair.second) for pair in pairs]
-    return Comparison(pairs, (only[0], only[1]), _by_method(rows))
+    known = frozenset(both)
+    only = (
+        tuple(name for name in first if name not in known),
+        tuple(name for name in second if name not in known),
+    )
+    return Comparison(pairs, only, _by_method([(pair.first, pair.second) for pair in pairs]))
 
 
 def _question(row: Row) -> str | None:
