@@ -265,6 +265,13 @@ class TestCondense:
         assert [one.name for one in condensed.actions] == ["FIND_EVENT_2", "COMPREHEND"]
         assert [note.kind for note in condensed.notes] == ["builtin", "same-name", "seed"]
 
+    def test_a_model_that_an_action_loses_is_said(self) -> None:
+        lines = [f"FIND_{noun}(CTX, X) : Find the {noun.lower()} of X" for noun in ("FEE", "FEES")]
+        condensed = condense(actions(f"{lines[0]}\n  model: a\n{lines[1]}\n  model: b\n"), 1)
+        [only] = condensed.actions
+        told = [note.text for note in condensed.notes if note.kind == "model"]
+        assert len(told) == (2 if not only.model else 1), told
+
     def test_what_repeats_a_parameter_is_kept_and_said(self) -> None:
         before = actions("JOIN_ALL(CTX, X, ...) : Join X\nFIND_A(CTX) : Find the apples\n")
         condensed = condense(before, 1)

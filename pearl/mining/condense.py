@@ -51,7 +51,7 @@ class Note:
 
     Args:
         kind: ``builtin``, ``definition``, ``same-name``, ``seed``, ``general``,
-            ``target``, ``type``, ``unread``, ``uncovered``, ``refused``, ``twice``,
+            ``target``, ``type``, ``model``, ``unread``, ``uncovered``, ``refused``, ``twice``,
             ``unknown``, ``round``: never renamed, for programs.
         text: one sentence.
         actions: the names it is about.
@@ -443,6 +443,12 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
     first = {merge.new: at for at, merge in reversed(list(enumerate(mapping)))}
     renamed = [replace(new, name=names.get(new.name, new.name)) for new in state.actions]
     ordered = sorted(renamed, key=lambda action: first[action.name])
+    models = {action.name: action.model for action in ordered}
+    for merge in mapping:
+        if merge.old.model and models.get(merge.new, merge.old.model) != merge.old.model:
+            text = f"{merge.old.name} had the model {merge.old.model}, and {merge.new} has "
+            text += f"{models[merge.new] or 'none of its own'}."
+            notes.append(Note("model", text, (merge.old.name, merge.new)))
     if target is not None and len(ordered) > target:
         text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
         notes.append(Note("target", text + "written anew."))
