@@ -15,7 +15,7 @@ import pearl
 from pearl.lang.values import digest
 from pearl.models.middleware import rate_limit
 from tests.runs import entries, runs
-from tests.server import Script, completion, failing, resetting
+from tests.server import Script, completion, failing, resetting, stalling
 from tests.shell import STORY, Result, call, one_line
 
 STORE = Path(".pearl/store.db")
@@ -315,6 +315,12 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     dead = batch("--concurrency", "1", "--restart")
     assert dead.code == 1
     assert "To go on" in dead.err
+    assert len(server.asked) <= 2 * 4
+    # One that takes calls and answers none is as dead.
+    monkeypatch.setenv("PEARL_TIMEOUT", "0.05")
+    server.asked.clear()
+    server.script = lambda _: stalling()
+    assert "To go on" in batch("--concurrency", "1", "--restart").err
     assert len(server.asked) <= 2 * 4
 
 

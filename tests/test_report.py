@@ -28,11 +28,13 @@ from pearl.evaluate.results import (
     read_evaluation,
     write_lines,
 )
+from pearl.lang.printer import print_plan
 from pearl.lang.text import cells
 from pearl.models.base import Usage
 from pearl.report import FORMS, terminal
 from pearl.report.document import Chart, Column, Point, Report, Series, Table, Text, parts, wide
 from pearl.report.terminal import text_chart
+from pearl.strategies.pearl import direct_plan
 from tests.shell import call, on_terminal, one_line
 
 HOSTILE = (
@@ -254,11 +256,15 @@ class TestSummary:
         rows = [
             result("pearl", 0, plan=PLAN),
             result("pearl", 1, plan=declared),
-            result("pearl", 2, fallback=True),
+            result("pearl", 2, plan=print_plan(direct_plan("Why?")), fallback=True),
             result("pearl", 3, plan="I cannot write a plan."),
             result("direct", 0),
+            result("least-to-most", 0, plan=print_plan(direct_plan("Why?"))),
         ]
         report = summarise(evaluation(*rows))
+        # What Pearl itself declares is none of a plan's inventions.
+        assert titled(report, "Plans").data[1]["inventing"] == 0
+        report = summarise(evaluation(*rows[:-1]))
         (found,) = titled(report, "Plans").data
         assert (found["plans"], found["steps"], found["distinct_actions"]) == (2, 1.5, 1.5)
         assert (found["unreadable"], found["fallback"]) == (1, 1 / 4)

@@ -33,7 +33,7 @@ from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table, found_table
 from pearl.lang.ast import Plan
-from pearl.lang.library import builtins
+from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.text import counted
 from pearl.models.base import Usage
@@ -60,6 +60,8 @@ from pearl.report.document import (
     times,
     words,
 )
+from pearl.strategies.baselines import DECLARED
+from pearl.strategies.pearl import ANSWER_FROM
 
 
 def summarise(evaluation: Evaluation) -> Report:
@@ -322,13 +324,17 @@ def plan_statistics(texts: Iterable[str]) -> Row:
 
 
 def _as_written(plan: Plan) -> Plan:
-    """A plan without the steps and the actions that put parts together."""
+    """A plan without the steps and the actions that put parts together, and declaring nothing that
+    Pearl declares itself."""
     own = {name for name, action in builtins().items() if "unlisted" in action.traits}
     own |= {one.name for one in plan.declares if any(p.name == FINDINGS for p in one.params)}
+    pearls = {one.doc for one in (*DECLARED, load_library("core").actions[ANSWER_FROM])}
     return replace(
         plan,
         steps=tuple(step for step in plan.steps if step.action not in own),
-        declares=tuple(action for action in plan.declares if action.name not in own),
+        declares=tuple(
+            one for one in plan.declares if one.name not in own and one.doc not in pearls
+        ),
     )
 
 
@@ -341,9 +347,10 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
 
     def row(method: str) -> Row:
         results = evaluation.results_of(method)
-        statistics = plan_statistics(result.plan for result in results if result.plan)
+        written = (result.plan for result in results if result.plan and not result.fallback)
+        statistics = plan_statistics(written)
         fallback = sum(result.fallback for result in results) / max(1, len(results))
-        return {**statistics, "fallback": fallback} if statistics["plans"] else {}
+        return {**statistics, "fallback": fallback} if statistics["plans"] or fallback else {}
 
     rows = method_rows(evaluation, row)
     if not rows:
@@ -358,7 +365,10 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         *counts(inventing="plans that invent actions"),
         figure("invented", "actions invented", lambda value: number(len(value))),
     ]
-    note = "Means over the plans; no plan accepted: the share of the method's questions."
+    note = (
+        "Means over the plans; no plan accepted: the share of the method's questions, which then "
+        "count as no plans."
+    )
     yield build("Plans", fields, rows, note)
     tops = {row["method"]: list(row["actions"].items())[:MOST_USED] for row in rows}
     ranks = [

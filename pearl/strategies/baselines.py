@@ -111,6 +111,19 @@ ANSWER_NEXT = Action(
 )
 """One of the questions; those before it stand beside it with their answers."""
 
+FOLLOW_CHAINS = Action(
+    "REASON_AS_SHOWN",
+    (Param(DOCUMENT), Param("X")),
+    "any",
+    "Answer the question X from CTX. Take it apart first, say what each part comes to in CTX, "
+    'and end with a line that starts with "The answer is"; several answers stand there as a '
+    "JSON array.",
+)
+"""Rolled-out chain of thought, without the chains that are its examples."""
+
+DECLARED = (ANSWER, REASON, CHOOSE, REMEMBER, COMBINE, FOLLOW, ANSWER_NEXT, FOLLOW_CHAINS)
+"""The actions that Pearl's own plans declare."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanShown:
@@ -294,16 +307,7 @@ def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> P
     """
     chains = ((plan.question, chain(plan, library)) for plan in shown)
     examples = tuple(Shown((Literal(text),), steps) for text, steps in chains if SAID.search(steps))
-    action = Action(
-        "REASON_AS_SHOWN",
-        (Param(DOCUMENT), Param("X")),
-        "any",
-        "Answer the question X from CTX. Take it apart first, say what each part comes to in CTX, "
-        'and end with a line that starts with "The answer is"; several answers stand there as a '
-        "JSON array.",
-        Prompt(examples),
-    )
-    return _plan(question, action)
+    return _plan(question, replace(FOLLOW_CHAINS, body=Prompt(examples)))
 
 
 def chain(plan: Plan, library: Library) -> str:
