@@ -244,7 +244,7 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     """The option a reply names, by its letter or by its text, or None.
 
     A reply that names several, or a letter that only starts a sentence
-    ("A person …"), names none.
+    ("A person …"), names none. Of two options with the same text it is the first.
     """
     letters = f"[A-{letter(len(options) - 1)}]"
     text = reply.strip()
@@ -266,7 +266,8 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     if not indices and said:
         worded = list(map(_NONE.match, options))
         indices = {at for at, own in enumerate(worded) if own and own[1].lower() == said[1].lower()}
-    return indices.pop() if len(indices) == 1 else None
+    places = {options.index(options[at]) for at in indices}
+    return places.pop() if len(places) == 1 else None
 
 
 def holds(answer: str, *golds: str) -> bool:

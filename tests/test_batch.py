@@ -232,6 +232,13 @@ def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
     assert answers()["one of them"]["gold"] == "the bank or the fund"
 
 
+def test_of_two_options_with_the_same_text_either_is_right(serve: Any):
+    serve(saying("B"))
+    alike = {"options": ["the bank", "the bank", "Kiel"]}
+    write(question("text", **alike, gold="the bank"), question("letter", **alike, gold="B"))
+    assert [row["correct"] for row in (batch(), answers())[1].values()] == [True, True]
+
+
 EQUAL = [
     ("It cost 148,000 crowns.", "148000", True),
     ("148000", "148,000", True),

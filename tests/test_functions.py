@@ -92,6 +92,18 @@ def test_a_planner_is_told_of_it_and_evidence_is_what_it_copies(serve: Serve, tm
     assert "Mara left." in call("trace", answer.run, "--store", "work.db").out
 
 
+def test_what_stands_in_the_words_of_a_function_is_no_quotation():
+    @pearl.action
+    def rows(document: str) -> list[str]:
+        """Split it into its lines."""
+        return document.splitlines()
+
+    story = 'Ann came in.\n"I have never liked the sea at all," she said.\nBen left.\n'
+    reader = pearl.Pearl(model="offline", library=["core", rows], store=None)
+    answer = reader.run_sync("l = ROWS(CTX)\nn = COUNT(l)", pearl.Source("s", story))
+    assert (answer.text, answer.evidence) == ("3", ())
+
+
 def test_functions_that_block_leave_the_others_running():
     together = threading.Barrier(3, timeout=60)
 

@@ -180,6 +180,8 @@ def test_a_plan_that_was_cut_is_gone_on_with():
     assert "cut here" in asked["content"]
     anew = Planner(Reply(f"{GOOD}\n2. b = FIND_EV", complete=False), f"{GOOD}\n{more}")
     assert ask(anew).plan == answer.plan
+    within = Planner(Reply(f"{GOOD}\n{more[:20]}", complete=False), more[20:])
+    assert ask(within).plan == answer.plan
 
 
 def test_a_plan_without_end_is_gone_on_with_twice():

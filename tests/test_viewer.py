@@ -299,6 +299,7 @@ def test_the_tries_of_a_refinement_are_frames():
         Entry("decision", "run", {"question": "q"}),
         Entry("call", "try/0/plan/1", "1. a = FIND_REASON(CTX", "x"),
         Entry("decision", "try/0/plan/1/rejected", ["PRL103"]),
+        Entry("decision", "try/0/plan/2/cut", "to be continued"),
         Entry("call", "try/0/plan/2", PLAN, "y"),
         Entry("decision", "try/0/plan", PLAN),
         Entry("decision", "try/0/step/tom", status="skipped", cause="who has no output"),
@@ -311,6 +312,7 @@ def test_the_tries_of_a_refinement_are_frames():
     assert own.decisions == {"accepted": False}
     assert (first.title, second.title) == ("Try 1", "Try 2")
     assert [(one.number, one.rejected) for one in first.drafts] == [(1, ("PRL103",)), (2, ())]
+    assert [one.cut for one in first.drafts] == [False, True]
     assert [step.name for step in first.plan.steps] == ["who", "tom", "why", "ans"]
     assert [step.state for step in first.steps] == ["not run", "skipped", "not run", "not run"]
     assert first.steps[1].cause == "who has no output"

@@ -234,7 +234,8 @@ def _in_short(outcome: dict[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
     mark = {True: " right", False: " wrong", None: ""}[outcome["correct"]]
-    answer = outcome["option"] or " ".join((outcome["words"] or "").split())[:40] or "(quotes only)"
+    words = " ".join((outcome["words"] or "").split())[:40] or "(quotes only)"
+    answer = words if outcome["option"] is None else outcome["option"] or "none"
     return printable(f"{answer}{mark}")
 
 

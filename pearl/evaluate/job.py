@@ -18,6 +18,8 @@ from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Method, Outcome
 from pearl.evaluate.methods.tmn import search_measures
 from pearl.evaluate.results import (
+    IN_VAIN,
+    SPENT_IN_VAIN,
     UNFINISHED,
     Evaluation,
     Result,
@@ -144,6 +146,8 @@ class Trials:
         # What grading takes is no part of what the method took.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
         measures |= {**form(own), **search_measures(own), **machine_measures(example, own)}
+        vain = [entry.usage.total for entry in own if entry.status == "failed" and not entry.kept]
+        measures |= {IN_VAIN: len(vain), SPENT_IN_VAIN: sum(vain)} if vain else {}
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
         result = Result(

@@ -29,7 +29,7 @@ from pearl.evaluate.accuracy import (
     size_chart,
     spread_table,
 )
-from pearl.evaluate.results import Evaluation
+from pearl.evaluate.results import IN_VAIN, SPENT_IN_VAIN, Evaluation
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table, found_table
 from pearl.lang.ast import Plan
@@ -173,6 +173,10 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         "10,000 resamples (Wilson's where all scores are equal). What a question takes is a mean "
         "over the method's results."
     )
+    vain = [result.measures for result in evaluation.results if IN_VAIN in result.measures]
+    if vain:
+        tries, spent = (round(sum(own[key] for own in vain)) for key in (IN_VAIN, SPENT_IN_VAIN))
+        note += f" Not in it: {counted(tries, 'call')} in vain, which took {spent:,} tokens."
     if in_parts(evaluation):
         note += " Some scores are in parts: right counts the full ones, the share is a mean."
     first = build(total.title, fields, rows, note)
@@ -394,10 +398,7 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     yield Chart("bars", title, (Series("", bars),), "steps that call them", digits=0)
 
 
-NO_TOKENS = (
-    "No tokens were reported, as the reader that Pearl carries counts none: what answers take is "
-    "given in calls alone."
-)
+NO_TOKENS = "No tokens were reported: what answers take is given in calls alone."
 
 
 def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:

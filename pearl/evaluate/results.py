@@ -123,6 +123,9 @@ class Evaluation:
         return as_frame(map(asdict, self.results))
 
 
+IN_VAIN, SPENT_IN_VAIN = "in_vain", "in_vain_tokens"
+"""Measures of a result: tries that got no usable answer, and the tokens that they took."""
+
 PROMPT_SET = "prompt set"
 """The fact that says which of several sets of demonstrations was shown."""
 

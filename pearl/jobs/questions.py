@@ -28,7 +28,7 @@ from pearl.lang.source import (
     row_id,
 )
 from pearl.lang.values import digest
-from pearl.prompts.calls import letter
+from pearl.prompts.calls import letter, letter_of
 
 LONGEST_PATH = 300
 """Characters above which a document is taken to be the text itself."""
@@ -473,4 +473,5 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
         )
     if option not in letters and right[0] not in options:
         raise InputError(f"{name}: gold is no option's letter and no option's text.")
-    return [option if option in letters else letters[options.index(right[0])]]
+    at = letters.index(option) if option in letters else options.index(right[0])
+    return [letter_of(options, at)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
@@ -347,3 +348,8 @@ Call: TypeAlias = (
 def letter(index: int) -> str:
     """The letter of an option: A for 0."""
     return chr(ord("A") + index)
+
+
+def letter_of(options: Sequence[str], index: int) -> str:
+    """The letter of one of several options; of two with the same text, the first one's."""
+    return letter(options.index(options[index]))

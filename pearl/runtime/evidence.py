@@ -84,8 +84,10 @@ def quoted(
     spoken: list[tuple[str, str]] = []
     while names:
         for name in names:
-            text = as_text(values.get(name, ""))
-            lines = as_text(values.get(evidence_key(name), [])).splitlines()
+            said = values.get(evidence_key(name))
+            # What says that it quotes nothing quotes nothing by its form.
+            text = "" if said == [] else as_text(values.get(name, ""))
+            lines = as_text(said or []).splitlines()
             lines += [match[1].strip() for match in _LINE.finditer(text)]
             quotes += ((name, line) for line in lines)
             for match in _QUOTED.finditer(without_quotes(text)) if document else ():

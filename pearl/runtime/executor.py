@@ -300,7 +300,9 @@ async def execute(
             value, quotes = await _output(step, results, frame)
             results[step.name] = value
             frame.caller.journal.decide(f"value/{step.name}", to_json(value))
-            if quotes:
+            action = frame.library.get(step.action)
+            # A function quotes what it says it does, and what stands in its words is no quotation.
+            if quotes or (action and isinstance(action.body, Function)):
                 results[evidence_key(step.name)] = list(quotes)
                 frame.caller.journal.decide(f"evidence/{step.name}", list(quotes))
         except (ModelError, StepError) as error:

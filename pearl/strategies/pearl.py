@@ -112,7 +112,7 @@ async def write_plan(
     codes: frozenset[str] = frozenset()
     calls = list(earlier)
     decide = caller.journal.decide
-    continued = 0
+    continued, rest = 0, ""
     rejected: list[tuple[str, bool]] = []
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
@@ -126,7 +126,7 @@ async def write_plan(
             call = write
             continue
         calls.append(call)
-        source = Source(f"plan/{attempt}", _joined(call, reply.text))
+        source = Source(f"plan/{attempt}", _joined(call, reply.text, rest))
         parsed = parse(source)
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
         if aside:
@@ -136,7 +136,7 @@ async def write_plan(
         if not reply.complete and continued < CONTINUED and parse(begun).plan.steps:
             continued += 1
             decide(f"plan/{attempt}/cut", "The reply was cut at its token limit: to be continued.")
-            call = ContinuePlan(write, begun)
+            call, rest = ContinuePlan(write, begun), source.text[len(begun) :]
             continue
         if not reply.complete:
             # It may lack steps even where it parses.
@@ -192,14 +192,19 @@ def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnos
             )
 
 
-def _joined(call: Call, reply: str) -> str:
+def _joined(call: Call, reply: str, rest: str) -> str:
     """A plan's text: what was begun before its reply was cut, and this reply; or only this one,
-    where it begins anew."""
+    where it begins anew. Where it goes on in the line that was cut, the rest of that stands
+    between."""
     if not isinstance(call, ContinuePlan):
         return reply
     opening = parse(call.begun).plan.steps[0].name
-    anew = opening in {step.name for step in parse(reply).plan.steps}
-    return reply if anew else call.begun + reply
+    if opening in {step.name for step in parse(reply).plan.steps}:
+        return reply
+    apart, within = call.begun + reply, call.begun + rest + reply
+    read = parse(within)
+    goes_on = not read.broken and len(read.plan.steps) > len(parse(apart).plan.steps)
+    return within if goes_on else apart
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,12 +137,14 @@ class Draft:
         call: what was asked, and came back.
         rejected: the codes of the errors for which the checker rejected it.
         aside: parts of it that belong to no plan.
+        cut: whether it ended at its token limit, and was to be continued.
     """
 
     number: int
     call: Call
     rejected: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +414,8 @@ def _drafts(calls: Iterable[Call], decisions: dict[str, Any]) -> list[Draft]:
         if match := _REPLY.fullmatch(call.path):
             number = int(match[1])
             rejected, aside = (notes.get((number, kind), ()) for kind in ("rejected", "aside"))
-            drafts.append(Draft(number, call, rejected, aside))
+            cut = decisions.pop(f"plan/{number}/cut", None) is not None
+            drafts.append(Draft(number, call, rejected, aside, cut))
     return sorted(drafts, key=lambda draft: draft.number)
 
 

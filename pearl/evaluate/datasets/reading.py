@@ -13,7 +13,7 @@ from pearl.answer import check_options, holds
 from pearl.evaluate.datasets.base import Dataset, Example, one_line, with_unique_ids
 from pearl.jobs.questions import read_index
 from pearl.lang.source import InputError, Source, read_rows
-from pearl.prompts.calls import letter
+from pearl.prompts.calls import letter_of
 
 CONTEXTS = ((3.5, "3.5 to 4"), (3.0, "3 to 3.5"), (0.0, "1 to 3"))
 """How much of the article a question needs, by the least context score (PEARL, section 4)."""
@@ -89,7 +89,7 @@ def _example(row: dict[str, Any], where: str, document: Source, article: dict[st
         question=one_line(question),
         document=document,
         options=tuple(options),
-        gold="" if number is None else letter(number - 1),
+        gold="" if number is None else letter_of(options, number - 1),
         split=split,
         labels=labels,
     )

@@ -23,7 +23,7 @@ from pearl.lang.ast import Plan
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
 from pearl.lang.values import as_text
-from pearl.prompts.calls import MapAnswer, letter
+from pearl.prompts.calls import MapAnswer, letter_of
 from pearl.runtime.calls import Caller
 from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, RunError, run_strategy
@@ -69,7 +69,7 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         caller = session.caller()
         caller = replace(caller, journal=caller.journal.under(step.name))
         place = await _choice(reply, options, example.question, caller)
-        chosen.append(None if place is None else letter(order[place]))
+        chosen.append(None if place is None else letter_of(example.options, order[place]))
     words = as_text(finished.values[plan.steps[0].name])
     measures = {"guessed": 1.0} if reads_by_words(session.engine.model) else {}
     return Outcome(chosen[0], words, orders=tuple(chosen), measures=measures)
