@@ -34,6 +34,7 @@ from pearl.runtime.binding import value_of
 from pearl.runtime.calls import Caller, Entry, Journal, Watch, calls_made
 from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
+from pearl.runtime.executor import CUT
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.runtime.telemetry import tell
 from pearl.strategies.registry import Prepared, RunInputs, Started
@@ -465,6 +466,11 @@ PICKED = (
 )
 
 
+SHORTENED = (
+    "Of the replies about parts of the document, {:,} reached the limit of tokens: they are taken "
+    "as far as their whole lines go."
+)
+
 LACKS = "The passages come nearest; they lack these words of the question: {}."
 
 
@@ -502,7 +508,9 @@ async def answer(
     lacks = find_lacks(question, finished.text, quotes, model)
     window = learned_window(model.identity).notice
     near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""
-    notices = (model.notice, window, prepared.notice, PICKED if guessed else "", near)
+    cut = sum(f"/{CUT}/" in f"/{entry.path}" for entry in journal.entries)
+    picked = (PICKED if guessed else "", SHORTENED.format(cut) if cut else "")
+    notices = (model.notice, window, prepared.notice, *picked, near)
     if notice := " ".join(filter(None, notices)):
         journal.decide("notice", notice)
     return Answer(

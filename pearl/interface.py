@@ -63,7 +63,8 @@ def _by_name(
     Raises:
         InputError: two of those have one name.
     """
-    chosen = named(methods)
+    chosen = methods.split(",") if isinstance(methods, str) else methods
+    chosen = [each.strip() if isinstance(each, str) else each for each in chosen]
     mine = {method for method in chosen if not isinstance(method, str)}
     own = {own_strategy(method).name: method for method in mine}
     if len(own) < len(mine):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pearl
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
 from pearl.lang.builtins import MOST, BuiltinError, Given, groups, parts
 from pearl.lang.library import load_library
@@ -774,3 +775,27 @@ def test_a_prompt_says_what_share_is_left_out(share: str, told: str):
 def test_a_context_that_cannot_be_is_refused(wrong: dict[str, object]):
     with pytest.raises(InputError, match="use auto, full|leaves nothing"):
         Context(**wrong)
+
+
+def test_a_cut_reply_about_a_part_is_taken_as_far_as_it_goes():
+    cut, whole = Reply("A boat.\nA shed.\nA cra", complete=False), Reply("A quay.")
+
+    class Reader(Scripted):
+        async def answer(self, request: Request) -> Reply:
+            self.asked.append(request)
+            return cut if request.path == "step/a[0]" else whole
+
+    plan = '1. l = PARTS(CTX, 2)\n2. a = FIND_EVENT(each l, "what is sold")\nreturn a\n'
+    story = Source("s", "A boat was sold. A shed was sold.\n\nA quay was sold, and a mill.")
+    answer = pearl.run_sync(plan, story, model=Reader([]))
+    assert "A boat.\nA shed." in answer.text
+    assert "A cra" not in answer.text
+    assert "1 reached the limit of tokens" in answer.notice
+    with pytest.raises(RunError, match="stopped at its token limit"):
+        pearl.run_sync(plan.replace("each l", "CTX"), story, model=_Cut([]))
+
+
+class _Cut(Scripted):
+    async def answer(self, request: Request) -> Reply:
+        del request
+        return Reply("A boat.\nA sh", complete=False)

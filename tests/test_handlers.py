@@ -129,6 +129,7 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ("  plan:\n    1. x = FLAT(X, X)", "gives FLAT 2 arguments"),
         ("  plan:\n    1. x = FLAT(y)", "uses y, which is no earlier step"),
         ("A2(X, X) : all X", "two parameters are called X"),
+        ("CTX(X) : all X", "that is the document's name"),
         ("  aliases: A", "aliases names the action itself"),
         ("  aliases: CONCAT", "CONCAT is the name of a builtin"),
         ("  aliases: find", "find is no name of an action"),

@@ -82,7 +82,7 @@ def lint_command(
             _show_diff(diff)
             if not diff:
                 more = "" if unsafe else " safe"
-                others = "" if unsafe else "; --unsafe-fixes applies those that guess, too"
+                others = "" if unsafe else "; --unsafe-fixes also applies those that guess, if any"
                 click.echo(f"No{more} fix would change anything{others}.", err=True)
             warn(*map(str, problems))
             raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)

@@ -104,7 +104,7 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
 
     if not inspect.isroutine(function) or not called.isidentifier():
         raise refused("it is no function with a name of its own.")
-    if not name.isidentifier() or name in builtins():
+    if not name.isidentifier() or name in (DOCUMENT, *builtins()):
         raise refused(f"{name} is no name that is free: give another with name=.")
     traits = (traits,) if isinstance(traits, str) else traits
     if unknown := set(traits) - TRAITS.keys():

@@ -286,4 +286,4 @@ def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str
 
 
 def _coefficient(value: float | None) -> str:
-    return NONE if value is None else f"{value:.3f}"
+    return NONE if value is None else f"{value:z.3f}"

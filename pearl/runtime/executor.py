@@ -31,7 +31,15 @@ from pearl.lang.ast import (
     SubPlan,
     step_refs,
 )
-from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, Label, is_label, read_name
+from pearl.lang.builtins import (
+    FUNCTIONS,
+    BuiltinError,
+    Given,
+    Label,
+    is_label,
+    read_label,
+    read_name,
+)
 from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call
@@ -454,13 +462,28 @@ async def _run_prompt(
         frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
     for sample in range(SAMPLES):
         reply = await frame.caller(call, path, sample)
+        text = reply.text
         if not reply.complete:
-            raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
+            text = _whole_lines(text) if read_label(inputs.document or "") else ""
+            if not text or action.returns not in ("text", "any"):
+                raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
+            # The other parts were paid for, and the merge allows no longer reply of any.
+            frame.caller.journal.decide(f"{CUT}/{path.removeprefix('step/')}", len(text))
         try:
-            return _read(reply.text, action, document)
+            return _read(text, action, document)
         except DecodeError as error:
             wrong = error
     raise wrong
+
+
+CUT = "cut"
+"""What begins the path of a decision that says how much of a cut reply about a part was taken."""
+
+
+def _whole_lines(text: str) -> str:
+    """A text that was cut, without its last line, or the last sentence of its only one."""
+    lines, _, _ = text.rstrip().rpartition("\n")
+    return lines or re.sub(r"(?<=[.!?…])\s+[^.!?…]*$", "", text)
 
 
 def _origin(step: Step) -> str:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, woven
 from pearl.lang.builtins import Given
 from pearl.lang.graph import needed
+from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
@@ -33,6 +34,7 @@ from pearl.runtime.executor import Handlers
 from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
+from pearl.strategies.pearl import check_fits
 
 WORDS = 5
 """Words of a search's answer, at most."""
@@ -138,6 +140,8 @@ class Fsm:
     async def _walk(self) -> AsyncIterator[Move]:
         """The walk through the table; after a move, `_run` has what came of it."""
         self._question = Literal(self._run.question)
+        if (context := self.limits.context).policy == "full":
+            check_fits(self._run.question, self._document, load_library("core"), context)
         while self._at != END:
             if self._left() < 1:
                 self._stop("calls", f"its {self.limits.calls} requests are used up: allow more.")

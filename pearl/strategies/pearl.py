@@ -139,8 +139,9 @@ async def write_plan(
             call, rest = ContinuePlan(write, begun), source.text[len(begun) :]
             continue
         if not reply.complete:
-            # It may lack steps even where it parses.
-            findings = (*findings, _cut(len(reply.text)))
+            # It may lack steps even where it parses; to write its last one to its end is no help.
+            others = (one for one in findings if one.code != truncated_line.RULE.code)
+            findings = (*others, _cut(len(reply.text)))
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if not errors:
             plan = replace(parsed.plan, question=write.question)
@@ -258,13 +259,7 @@ class Pearl:
 
     async def next(self, run: Run) -> Steps:
         if self.document is not None:
-            plan = direct_plan(run.question)
-            try:
-                fit_plan(plan, 0, self.document, self.library, self.context)
-            except ContextError as error:
-                # Not even the plan that only asks the question fits: none is paid for.
-                failure = StepFailure(error.step, "context", str(error))
-                raise RunError(f"No plan can run: {error}", (failure,)) from None
+            check_fits(run.question, self.document, self.library, self.context)
         write = WritePlan(
             run.question,
             self.library,
@@ -281,6 +276,19 @@ class Pearl:
             written = with_one_answer(written)
         written = rewritten(written, self.library, self.passes, self.caller.journal)
         return whole(written)
+
+
+def check_fits(question: str, document: Source, library: Library, context: Context) -> None:
+    """See, before anything is paid for, that the plan that only asks the question fits the window.
+
+    Raises:
+        RunError: not even that one does.
+    """
+    try:
+        fit_plan(direct_plan(question), 0, document, library, context)
+    except ContextError as error:
+        failure = StepFailure(error.step, "context", str(error))
+        raise RunError(f"No plan can run: {error}", (failure,)) from None
 
 
 def document_names(document: Source | None) -> tuple[str, ...]:

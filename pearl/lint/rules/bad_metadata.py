@@ -78,6 +78,8 @@ def check(view: LibraryView) -> Findings:
                 wrong = f"{first.name} replaces {older.name}, too."
                 help = "Keep one of the two lines: calls are written anew in one way."
                 yield _finding(action, view.place(action, older.name), wrong, help)
+        if action.name == DOCUMENT:
+            yield _finding(action, action.span, "that is the document's name.", "Choose another.")
         yield from _parameters(action)
         yield from _keys(view, action)
         for wrong, word, help in _metadata(view, action):
