@@ -399,7 +399,8 @@ class TestFix:
         result = call("lint", "f.plan", "--diff")
         assert (result.code, result.out) == (0, "")
         assert result.err == (
-            "No safe fix would change anything; --unsafe-fixes applies those that guess, too.\n"
+            "No safe fix would change anything; --unsafe-fixes also applies those that guess, "
+            "if any.\n"
         )
         assert "leave out" in one_line(call("lint", "f.plan", "--diff", "--format", "json"), 2)
 
