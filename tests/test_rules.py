@@ -124,6 +124,7 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         (TWO.format("").replace('"Mara"', '"his {step_1}"'), ["PRL401", "PRL209"]),
         # A slip of the pen is told where it is, and not where its name goes unused.
         (TWO.format("").replace("a =", "avail =").replace('"Mara"', "avial"), ["PRL202"]),
+        (TWO.format("").replace("a =", "fee =").replace('"Mara"', "fe"), ["PRL202"]),
         # What a line without a name gives is not missed where it is used.
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_REASON(CTX, #1) : z', ["PRL105"]),
         # A declaration identical to the library's is no finding.

@@ -314,6 +314,15 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
     return near
 
 
+def resembles(written: str, name: str) -> bool:
+    """Whether one of two names has the other at its beginning or end, or all but a letter of it."""
+    from rapidfuzz.distance import OSA
+
+    short, long = sorted((written.casefold(), name.casefold()), key=len)
+    part = len(short) > 3 and (long.startswith(short) or long.endswith(short))
+    return part or (len(long) > 2 and OSA.distance(short, long, score_cutoff=1) == 1)
+
+
 def no_key(word: str) -> tuple[str, str] | None:
     """What is wrong with a word that stands as a key below an action of a library, and what to
     write; None where it may be the beginning of a sentence."""

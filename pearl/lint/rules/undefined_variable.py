@@ -33,6 +33,7 @@ from pearl.lint.rules.base import (
     Rule,
     Safety,
     alike,
+    resembles,
 )
 
 # A plan of many steps: the nearest names are listed.
@@ -72,7 +73,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     close = alike(ref.name, defined, word=not returned and not ref.mode)
     # A number of a step is no word, and what resembles a name may be that name.
     numbered = _NUMBERED.fullmatch(ref.name) is not None
-    parts = [] if close else [name for name in defined if _resembles(ref.name, name)]
+    parts = [] if close else [name for name in defined if resembles(ref.name, name)]
     if not (close or parts or returned or ref.mode) and _stands_for_document(view, ref, index):
         close = [DOCUMENT]
     near = close[0] if len(close) == 1 else ""
@@ -105,15 +106,6 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         data={"name": ref.name, "candidates": defined},
         fix=fix,
     )
-
-
-def _resembles(written: str, name: str) -> bool:
-    """Whether one of two names has the other at its beginning or end, or all but a letter of it."""
-    from rapidfuzz.distance import OSA
-
-    short, long = sorted((written.casefold(), name.casefold()), key=len)
-    part = len(short) > 3 and (long.startswith(short) or long.endswith(short))
-    return part or (len(long) > 2 and OSA.distance(short, long, score_cutoff=1) == 1)
 
 
 def _stands_for_document(view: PlanView, ref: Ref, index: int) -> bool:

@@ -26,7 +26,7 @@ import re
 
 from pearl.lang.ast import DOCUMENT
 from pearl.lang.graph import needed
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, alike
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, alike, resembles
 from pearl.lint.rules.quoted_variable import quotations
 
 
@@ -52,6 +52,7 @@ def check(view: PlanView) -> Findings:
     explained = {step.name for step, _ in quotations(view)}
     for name in view.uses.keys() - view.defined.keys() - {DOCUMENT}:
         explained.update(alike(name, (step.name for step in unused), word=False))
+        explained.update(step.name for step in unused if resembles(name, step.name))
     explained.update(word for line in view.broken for word in re.findall(r"\w+", line.text))
     for step in unused[:-1]:
         if step.name not in explained:
