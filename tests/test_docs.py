@@ -39,8 +39,10 @@ from pearl.lang.source import shipped_actions
 from pearl.lint.render import RENDERERS, Report
 from pearl.lint.rules import RULES
 from pearl.models.settings import Settings
+from pearl.prompts.calls import ProveForm
+from pearl.prompts.render import render
 from tests.conftest import PICTURES, ROOT, keep_picture
-from tests.server import Server
+from tests.server import Script, Server
 from tests.shell import call
 
 pytest_plugins = ["tests.browser"]
@@ -103,10 +105,17 @@ def session(block: str, folder: Path, endpoint: str, patch: pytest.MonkeyPatch) 
         yield from printed.rstrip().splitlines()
 
 
-def replies(name: str) -> list[str]:
-    """What a language model answered, in the order in which it was asked."""
+def replies(name: str) -> Script:
+    """What a language model answered, in the order in which it was asked; it keeps to no form of
+    replies, and where it is asked whether it does, that is none of them."""
     rows = (ROOT / "docs" / "recorded" / name).read_text(encoding="utf-8").splitlines()
-    return [json.loads(row)["text"] for row in rows[1:]]
+    texts = [json.loads(row)["text"] for row in rows[1:]]
+    proof = render(ProveForm("", ""))[0]["content"]
+
+    def answer(body: dict[str, Any]) -> str:
+        return "No." if body["messages"][0]["content"] == proof else texts.pop(0)
+
+    return answer
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
