@@ -323,6 +323,12 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     assert dead.code == 1
     assert "To go on" in dead.err
     assert len(server.asked) <= 2 * 4
+    # So is one that turns every call away, or asks for a longer pause than is waited for.
+    for headers in ({"Retry-After": "0"}, {"Retry-After": "900"}):
+        server.asked.clear()
+        server.script = lambda _, headers=headers: failing(429, headers=headers)
+        assert "To go on" in batch("--concurrency", "1", "--restart").err
+        assert len(server.asked) <= 2 * 4
     # One that takes calls and answers none is as dead.
     monkeypatch.setenv("PEARL_TIMEOUT", "0.05")
     server.asked.clear()

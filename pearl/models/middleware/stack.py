@@ -91,11 +91,11 @@ class EngineLimits:
 
 
 DEAD = 3
-"""Calls without a connection or an answer in time, each after all its tries and with none answered
-between them, from which on an endpoint counts as dead."""
+"""Calls that were not served, each after all its tries and with none answered between them, from
+which on no further one is made."""
 
-SILENT = ("connection", "timeout")
-"""Reasons of errors at which nothing came back."""
+UNSERVED = ("connection", "timeout", "rate")
+"""Reasons of errors at which no call was looked at: nothing came back, or too many were sent."""
 
 MISSING = 404
 """The status of an address, or of a model, that is not there."""
@@ -115,7 +115,7 @@ class CircuitBreaker:
     layers: Mapping[int, Ask]
     limiters: Mapping[int, ConcurrencyLimiter]
     _given_up: Counter[int] = field(default_factory=Counter, init=False)
-    """Calls at which nothing came back since a model answered last."""
+    """Calls that were not served since a model answered last."""
     _served: set[int] = field(default_factory=set, init=False)
 
     async def __call__(self, request: Request) -> Reply:
@@ -124,7 +124,7 @@ class CircuitBreaker:
         try:
             reply = await self.layers[at](request)
         except ModelError as error:
-            self._given_up[at] += error.reason in SILENT
+            self._given_up[at] += error.reason in UNSERVED
             # A form that is not there says nothing of the model: the call itself will.
             proving = isinstance(request.call, ProveForm)
             missing = error.status == MISSING and at not in self._served and not proving
