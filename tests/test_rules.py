@@ -343,3 +343,9 @@ def test_a_guess_at_a_name(line: str, fixed: str) -> None:
     rules = Selection(("PRL109", "PRL112", "PRL202", "PRL203", "PRL209"))
     text = fix(Source("x", f"{STEPS}{line}\n"), LIBRARY, rules, unsafe=True)
     assert text.text == f"{STEPS}{fixed}\n"
+
+
+def test_a_type_behind_the_colon_is_none_of_the_output_s():
+    [found] = check_library(Source("x", "COUNT_OF(CTX, X): number : Count X in CTX.\n"))
+    assert (found.code, found.help) == ("PRL505", "Write COUNT_OF(CTX, X) -> number : definition.")
+    assert not check_library(Source("x", "COUNT_OF(CTX, X): number of X in CTX.\n"))

@@ -1,7 +1,8 @@
 """A line below an action that says what cannot be.
 
 What it does
-    Reports, below an action of a library: a key that there is none of (``alias:``), and one in a
+    Reports a definition that begins with a type (``NAME(CTX): number : …``), and, below an action
+    of a library: a key that there is none of (``alias:``), and one in a
     form that it does not have; one that is said twice, or two that each say how the action is
     carried out; a trait or a builtin that does not exist; a solver's name that is nearly
     ``retrieve``, the one that Pearl has; an example with other arguments; parameters or an output
@@ -51,7 +52,7 @@ from pearl.lang.builtins import FUNCTIONS, misfit
 from pearl.lang.graph import outputs
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.text import counted, pattern
-from pearl.lang.values import Type
+from pearl.lang.values import TYPES, Type
 from pearl.lint.rules import mode_needs_list, several_modes, wrong_type
 from pearl.lint.rules.base import (
     ERROR,
@@ -67,6 +68,7 @@ from pearl.lint.rules.base import (
 )
 
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
+_TYPED = pattern(rf"({'|'.join(TYPES)})[ \t]*:")
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
 
@@ -80,6 +82,10 @@ def check(view: LibraryView) -> Findings:
                 yield _finding(action, view.place(action, older.name), wrong, help)
         if action.name == DOCUMENT:
             yield _finding(action, action.span, "that is the document's name.", "Choose another.")
+        if typed := _TYPED.match(action.doc):
+            wrong = f"{typed[1]} stands in its definition, which tells no type of its output."
+            help = f"Write {action.signature} -> {typed[1]} : definition."
+            yield _finding(action, view.place(action, typed[1]), wrong, help)
         yield from _parameters(action)
         yield from _keys(view, action)
         for wrong, word, help in _metadata(view, action):
