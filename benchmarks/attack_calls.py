@@ -58,11 +58,11 @@ class _Spy:
 
 def uninterrupted(batch: Batch) -> Reference:
     """Run a batch in this process, with nobody to kill it."""
-    from pearl.answer import context_for
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import JobSettings, start
     from pearl.jobs.questions import read_index
     from pearl.models.routing import choose_model
+    from pearl.session import context_for
     from pearl.strategies.registry import prepare
 
     with patch.dict(os.environ, batch.environment(), clear=True):

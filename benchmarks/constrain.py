@@ -24,7 +24,6 @@ from typing import Any, TextIO
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pearl.answer import Session
 from pearl.evaluate.datasets.reading import read
 from pearl.lang.diagnostics import Severity
 from pearl.lang.library import load_library
@@ -38,6 +37,7 @@ from pearl.models.middleware.stack import start_engine
 from pearl.models.routing import choose_model
 from pearl.prompts.calls import WritePlan
 from pearl.runtime.calls import Journal
+from pearl.session import Session
 from pearl.strategies.registry import Prepared, prepare
 
 DATA = Path(__file__).parent.parent.parent / "shared/data/quality/dev_20_articles.jsonl"

@@ -1,187 +1,37 @@
 """A question answered: a prepared strategy, run on a document, gives an answer with its evidence.
 
-It runs in a session: the model in its layers, and a journal in a store. Where options are given,
-the open answer is mapped to one of them (PEARL, section 3).
+Where options are given, the open answer is mapped to one of them (PEARL, section 3).
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from html import escape
-from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
 from pearl.lang.graph import needed
-from pearl.lang.library import Library
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import printable, shorten
 from pearl.lang.values import Value, as_text
-from pearl.models.base import Model, ModelError, TokenCounter, Usage, env_number
-from pearl.models.constraints import Mode, choose_mode
-from pearl.models.middleware.stack import Engine, start_engine
-from pearl.models.routing import Models, planner_of, readers_of, sampling_of
-from pearl.models.tokens import counter_of, load_prices
+from pearl.models.base import Model, ModelError, Usage
+from pearl.models.routing import readers_of
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.binding import value_of
-from pearl.runtime.calls import Caller, Entry, Journal, Watch, calls_made
-from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
+from pearl.runtime.calls import Caller, Entry, Watch, calls_made
+from pearl.runtime.context import learned_window
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.executor import CUT
 from pearl.runtime.loop import Finished, RunError, run_strategy
-from pearl.runtime.telemetry import tell
+from pearl.session import Session
 from pearl.strategies.registry import Prepared, RunInputs, Started
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Toolbox, Tools
-
-
-Began = Callable[[str], None]
-"""Told the run's name once it has one."""
-
-
-@dataclass(frozen=True)
-class Session:
-    """The model in its layers, the journal of one run or question, and what fits a prompt.
-
-    Args:
-        engine: the model in its layers.
-        journal: where the run is written down.
-        context: how much fits a prompt.
-        examples: worked examples that a demand for a form shows, at most.
-        planning: how much fits the prompt of who plans.
-    """
-
-    engine: Engine
-    journal: Journal
-    context: Context = UNLIMITED
-    examples: int = 0
-    planning: Context = UNLIMITED
-
-    def caller(self, watch: Watch | None = None) -> Caller:
-        """Asks the model, and keeps the journal; ``watch`` is told of each call."""
-        engine, journal = self.engine, self.journal
-        return Caller(
-            learning(engine.ask, self.context, journal),
-            engine.identity,
-            journal,
-            watch,
-            engine.forms,
-            engine.constrain == "always",
-            self.examples,
-            engine.model if isinstance(engine.model, Models) else None,
-        )
-
-
-def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
-    """How much fits a model's prompt.
-
-    Args:
-        model: who answers; of several, the one with the smallest window that is shown documents.
-        policy: what to do with a document that does not fit.
-        window: tokens; by default the model's own where it knows it,
-            ``PEARL_CONTEXT``, or what the table of prices says of the model.
-
-    Raises:
-        InputError: a setting is wrong, or the window is smaller than a reply.
-    """
-    if isinstance(model, Models):
-        contexts = [context_for(reader, policy, window) for reader in readers_of(model)]
-        least = min(contexts, key=lambda context: context.window or math.inf)
-        return replace(least, learned=learned_window(model.identity))
-    own = model.window if isinstance(model, TokenCounter) else None
-    if window and own and window > own:
-        raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
-    price = None if window or own else load_prices().get(model.name)
-    size = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
-    reply, learned = env_number("PEARL_MAX_TOKENS") or 0, learned_window(model.identity)
-    return Context(policy, size, reply, counter_of(model), learned)
-
-
-def planning_context(model: Model, context: Context) -> Context:
-    """How much fits the prompt of who plans.
-
-    It is a quarter of the window where the planner reads in this process, in which the actions and
-    examples of a whole library would take a minute.
-
-    Args:
-        model: who answers, or the several who do.
-        context: how much fits the model; of several, those that are shown documents.
-    """
-    planner = planner_of(model)
-    own = context if planner is model else context_for(planner)
-    if not (isinstance(planner, TokenCounter) and own.window):
-        return own
-    return replace(own, window=max(own.window // 4, min(own.window, 2048)), reply=0)
-
-
-@asynccontextmanager
-async def open_session(
-    model: Model,
-    head: dict[str, Any],
-    kind: str,
-    store: str | Path | None = None,
-    *,
-    context: Context = UNLIMITED,
-    cache: bool = True,
-    began: Began | None = None,
-    constrain: Mode | None = None,
-) -> AsyncIterator[Session]:
-    """Open a session for one run; model and store are let go at the end.
-
-    Args:
-        model: who answers.
-        head: what is run on what, as JSON data.
-        kind: ``ask``, ``run`` or ``plan``.
-        store: where runs and replies are kept: a file's path or a database's
-            address; None keeps nothing.
-        context: how much fits a prompt, and what to do with a longer document.
-        cache: whether replies of earlier runs count.
-        began: told the run's name.
-        constrain: whether replies are held to grammars and schemas; by default as `choose_mode`.
-
-    Raises:
-        InputError: the store cannot be used, or a setting is wrong.
-    """
-    mode = choose_mode(constrain)
-    head = {**head, **model_head(model, mode)}
-    context = replace(context, learned=learned_window(model.identity))
-    opened, run, journal = None, "", Journal()
-    if store is not None:
-        # The database's library takes long to load.
-        from pearl.store.store import open_store
-
-        opened = open_store(str(store))
-    try:
-        if opened:
-            run = opened.start(kind, head, own=not cache)
-            journal = opened.journal(run)
-            if began:
-                began(run)
-        journal.decide("run", head)
-        engine = start_engine(model, opened, "" if cache else run, constrain=mode)
-        planning = planning_context(model, context)
-        yield Session(engine, journal, context, planning=planning)
-        if opened:
-            opened.end(run)
-            await opened.flush()
-    except (ModelError, RunError):
-        # It came to its end, though to no answer; what was interrupted did not.
-        if opened:
-            opened.end(run)
-        raise
-    finally:
-        if opened:
-            opened.close()
-        await model.close()
-        tell(kind, journal, model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,41 +119,6 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
         indices = {at for at, own in enumerate(worded) if own and own[1].lower() == said[1].lower()}
     places = {options.index(options[at]) for at in indices}
     return places.pop() if len(places) == 1 else None
-
-
-def holds(answer: str, *golds: str) -> bool:
-    """Whether an open answer holds a gold one: its words, in their order; case does not count.
-
-    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
-    ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
-    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too.
-    """
-    from pearl.lang.numbers import in_digits
-
-    return any(
-        f" {gold} " in f" {words} "
-        for words, *right in ([*map(_words, (answer, *golds))],
-                              [_words(in_digits(text)) for text in (answer, *golds)])
-        for gold in right
-    )  # fmt: skip
-
-
-def _words(text: str) -> str:
-    """A text's words with a space between them, and numbers by what they come to."""
-    return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", text.casefold()))))
-
-
-_MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")
-_WORD = re.compile(
-    r"(?:(?<![\w)\]])-(?=\.?\d))?"
-    r"(?:\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|(?<!\w)\.\d+|\d+\.\d+|\d+(?::\d\d)+|\w+)"
-)
-
-
-def _plain(word: str) -> str:
-    """A number without commas between its thousands and zeros at its ends; another word as is."""
-    plain = re.sub(r"^(-?)0*\.", r"\g<1>0.", word.replace(",", ""))
-    return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,33 +399,6 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
     if twice is not None and not where:
         raise InputError(f"The option {shorten(twice)} is given twice: give each once.")
     return options
-
-
-def heading(
-    question: str, document: Source | None, library: Library, model: Model, shown: int | None = None
-) -> dict[str, Any]:
-    """What a journal says first: enough to know later what was run on what. ``shown`` is the number
-    of demonstrations, or None where none are meant to be."""
-    head: dict[str, Any] = {"question": question}
-    if document:
-        size = len(document.text)
-        head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"
-    head["library"] = ", ".join(library.names)
-    if shown is not None:
-        head["demonstrations"] = shown
-    head |= model_head(model)
-    head["pearl"] = _version("pearl")
-    return head
-
-
-def model_head(model: Model, constrain: Mode | None = None) -> dict[str, str]:
-    """Who answers in a run, and how replies are sampled and constrained where a model says."""
-    sampling = sampling_of(model)
-    how = {"sampling": sampling, "constrain": constrain or ""} if sampling else {}
-    return {"model": model.name, **{key: value for key, value in how.items() if value}}
-
-
-_version = cache(version)  # The package's metadata is read from the disk each time.
 
 
 def as_object(answer: Answer, document: Source) -> dict[str, Any]:

@@ -10,17 +10,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from pearl.answer import (
-    Answer,
-    Began,
-    answer,
-    cached_tools,
-    check_options,
-    context_for,
-    heading,
-    open_session,
-    open_tools,
-)
+from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.documents import read_documents
@@ -41,6 +31,7 @@ from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError
+from pearl.session import Began, context_for, heading, open_session
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pearl.answer import Answer, Began
+from pearl.answer import Answer
 from pearl.api import (
     Actions,
     Document,
@@ -38,6 +38,7 @@ from pearl.models.middleware.stack import EngineLimits
 from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
+from pearl.session import Began
 from pearl.strategies.pearl import Planned
 from pearl.strategies.registry import OwnStrategy, Settings, limits_within, own_strategy
 

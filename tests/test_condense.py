@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pearl.answer import open_session
 from pearl.lang.ast import Action, Literal, Param, Ref, Replaced, Template, refs
 from pearl.lang.definitions import params_of, phrase, read_action, split_definition, widen
 from pearl.lang.library import Library, load_library, parse_library
@@ -20,6 +19,7 @@ from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError
 from pearl.prompts.render import render
 from pearl.runtime.context import Context
+from pearl.session import open_session
 from tests.mind import Scripted
 from tests.runs import runs
 from tests.shell import at_terminal, call, one_line

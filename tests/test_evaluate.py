@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from benchmarks.stub import Stub
-from pearl.answer import open_session
 from pearl.commaqa.search import Budget
 from pearl.commaqa.world import World, read_world
 from pearl.evaluate.context import (
@@ -47,6 +46,7 @@ from pearl.lang.source import InputError, Source
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.retrieval.index import build_index
 from pearl.runtime.context import UNLIMITED
+from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import Limits, find_strategy
 from tests.batches import killed_once

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.multihop import tell_recall
-from pearl.answer import Session
 from pearl.evaluate.context import EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
@@ -31,6 +30,7 @@ from pearl.runtime.calls import Caller, Journal, as_json_schema
 from pearl.runtime.context import Context
 from pearl.runtime.evidence import evidence
 from pearl.runtime.loop import Finished, RunError
+from pearl.session import Session
 from pearl.store.store import Store
 from pearl.strategies import fsm_states as picture
 from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences

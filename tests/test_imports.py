@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 ROOMS = (
     "lang", "lint", "passes", "retrieval", "prompts", "models", "runtime", "store", "tools",
-    "strategies", "answer", "commaqa", "jobs", "mining", "report", "evaluate", "viewer",
+    "strategies", "session", "answer", "commaqa", "jobs", "mining", "report", "evaluate", "viewer",
     "review", "lsp", "api", "interface", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (

@@ -23,7 +23,6 @@ from typing import Any
 
 import pytest
 
-from pearl.answer import context_for
 from pearl.lang.ast import Step
 from pearl.lang.diagnostics import Severity
 from pearl.lang.library import load_library
@@ -38,6 +37,7 @@ from pearl.models.tokens import FREE, load_prices
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, Message, NextStep, WritePlan
 from pearl.prompts.render import document_block, load_schema, render
 from pearl.runtime.calls import Caller, Journal, fill
+from pearl.session import context_for
 from pearl.strategies.pearl import write_plan
 from tests.conftest import ROOT
 from tests.shell import STORY, call, command, one_line

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pearl.answer import open_session
 from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.job import trial_tasks
@@ -29,6 +28,7 @@ from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import Caller, Journal, at_most
 from pearl.runtime.executor import NONE
 from pearl.runtime.loop import RunError
+from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import MOST, PASSAGES, Limits, with_retriever
 from tests.conftest import ROOT

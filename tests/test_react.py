@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pearl.answer import Session
 from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
@@ -32,6 +31,7 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Finished, RunError
 from pearl.runtime.trace import export_trace
+from pearl.session import Session
 from pearl.strategies.baselines import asking, asking_plan
 from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.react import React, reacting

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from pearl.answer import open_session
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
 from pearl.commaqa.tmn import LanguageModelScorer, Tmn
@@ -26,6 +25,7 @@ from pearl.runtime.calls import Caller
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
+from pearl.session import open_session
 from pearl.store.store import open_store
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.pearl import (

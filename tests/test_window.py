@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import pearl
-from pearl.answer import context_for
 from pearl.lang.source import Source
 from pearl.models.answers import Complaint, complaint_of, failure
 from pearl.models.base import ModelError, Reply, Request
@@ -23,6 +22,7 @@ from pearl.prompts.calls import MapAnswer, Message
 from pearl.prompts.render import render
 from pearl.runtime.calls import Journal
 from pearl.runtime.context import Context, LearnedWindow, learned_window, learning
+from pearl.session import context_for
 from tests.mind import Scripted
 from tests.runs import entries
 from tests.server import Answer, Serve, answering

@@ -44,8 +44,8 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
     step by step; or, with --strategy, steps are written one at a time. The
     answer comes with the passages it rests on, the plan, and a trace.
     """
-    from pearl.answer import context_for
     from pearl.api import ask
+    from pearl.session import context_for
 
     if not documents:
         raise InputError('Give a document and a question about it: pearl ask story.txt "Who …?"')
@@ -146,7 +146,6 @@ def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
 @shared("option", "library", "model", "reader", "context", "store", "cache", "json")
 def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None:
     """Run PLAN on DOCUMENT... (files and folders; one may be - for standard input)."""
-    from pearl.answer import context_for
     from pearl.api import run
     from pearl.lang.diagnostics import Severity
     from pearl.lang.parser import parse
@@ -154,6 +153,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
+    from pearl.session import context_for
 
     if [*documents, plan].count("-") > 1:
         raise InputError("Only one of the plan and the documents can be standard input.")

@@ -185,9 +185,9 @@ def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
     Raises:
         InputError: one of them cannot be used.
     """
-    from pearl.answer import context_for
     from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
+    from pearl.session import context_for
     from pearl.strategies.registry import Settings, limits_within
 
     library = library_for(options.strategy, options.libraries)

@@ -166,8 +166,8 @@ def _jobs(
         options: the command's.
         reasoning: whether questions are labelled.
     """
-    from pearl.answer import context_for
     from pearl.evaluate.preparation import prepare_methods, with_options
+    from pearl.session import context_for
 
     fit = partial(context_for, policy=options.context, window=options.window)
     equip = partial(with_options, metric=choose_metric(options),

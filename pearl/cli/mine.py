@@ -175,12 +175,12 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, or a
     file of QuALITY, with gold in every row. Plans as they were written first go to DIR/unrefined.
     """
-    from pearl.answer import context_for
     from pearl.jobs.batch import make_setup
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import questions_in, read_index
     from pearl.jobs.scoring import find_metric, with_grader
     from pearl.mining.refine import first_file, refine_job, write_demonstrations
+    from pearl.session import context_for
 
     folder = Path(output)
     refuse_same(output, [options.demos] if options.demos else [])

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pearl.answer import Session, heading
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets import find_dataset
@@ -40,6 +39,7 @@ from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import SchemaError, calls_made, fill, spent_by_model
 from pearl.runtime.loop import RunError
+from pearl.session import Session, heading
 from pearl.store.database import is_there, open_database
 from pearl.store.history import RunFilter, RunRow, find_run, latest, list_runs
 from pearl.store.history import read_rows as stored_rows

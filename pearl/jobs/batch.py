@@ -8,18 +8,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import (
-    Session,
-    answer,
-    as_object,
-    cached_tools,
-    context_for,
-    heading,
-    holds,
-    open_tools,
-)
+from pearl.answer import answer, as_object, cached_tools, open_tools
 from pearl.jobs.job import Job
 from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
+from pearl.jobs.scoring import holds
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
@@ -34,6 +26,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
+from pearl.session import Session, context_for, heading
 from pearl.strategies.registry import (
     DEFAULT_LIMITS,
     DEFAULT_SETTINGS,

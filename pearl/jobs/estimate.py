@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pearl.answer import Session, planning_context
 from pearl.jobs.batch import Setup, answer_row
 from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
 from pearl.lang.ast import Builtin, Function, Literal, Plan, Solver, SubPlan, step_refs
@@ -34,6 +33,7 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import PROVE, Journal, calls_made
 from pearl.runtime.context import Context
 from pearl.runtime.fitting import fit_plan, size_of
+from pearl.session import Session, planning_context
 from pearl.store.history import mean_seconds, read_reply
 from pearl.strategies.pearl import direct_plan, narrowed, within_window
 

@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pearl.answer import model_head
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.source import InputError, as_frame, install_command
 from pearl.lang.values import digest
@@ -27,6 +26,7 @@ from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.signals import run_until_stopped
+from pearl.session import model_head
 from pearl.store.history import (
     as_tags,
     latest,

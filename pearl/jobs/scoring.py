@@ -1,15 +1,17 @@
-"""How right an answer is, where a person says by what: a function of their own, or a rubric."""
+"""How right an answer is: by the words of a gold one, or, where a person says so, by a function of
+their own or a rubric."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, SupportsFloat, TypeAlias
 
-from pearl.answer import Session
 from pearl.lang.extensions import extension, failure_text, source_digest
+from pearl.lang.numbers import in_digits
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError
@@ -18,6 +20,7 @@ from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import SchemaError, fill
 from pearl.runtime.functions import call
+from pearl.session import Session
 from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 
 GRADING = "grade"
@@ -25,6 +28,39 @@ GRADING = "grade"
 
 GRADES: Mapping[str, float] = MappingProxyType({"wrong": 0.0, "partly": 0.5, "right": 1.0})
 """The scores of a model's grades."""
+
+
+def holds(answer: str, *golds: str) -> bool:
+    """Whether an open answer holds a gold one: its words, in their order; case does not count.
+
+    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
+    ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
+    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too.
+    """
+    return any(
+        f" {gold} " in f" {words} "
+        for words, *right in ([*map(_words, (answer, *golds))],
+                              [_words(in_digits(text)) for text in (answer, *golds)])
+        for gold in right
+    )  # fmt: skip
+
+
+def _words(text: str) -> str:
+    """A text's words with a space between them, and numbers by what they come to."""
+    return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", text.casefold()))))
+
+
+_MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")
+_WORD = re.compile(
+    r"(?:(?<![\w)\]])-(?=\.?\d))?"
+    r"(?:\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|(?<!\w)\.\d+|\d+\.\d+|\d+(?::\d\d)+|\w+)"
+)
+
+
+def _plain(word: str) -> str:
+    """A number without commas between its thousands and zeros at its ends; another word as is."""
+    plain = re.sub(r"^(-?)0*\.", r"\g<1>0.", word.replace(",", ""))
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
 class Scorer(Protocol):

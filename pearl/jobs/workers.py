@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from pearl.answer import Session, planning_context
 from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
@@ -25,6 +24,7 @@ from pearl.runtime.context import Context
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import RunError
 from pearl.runtime.telemetry import tell
+from pearl.session import Session, planning_context
 from pearl.store.history import Totals
 from pearl.store.store import Store, storable
 

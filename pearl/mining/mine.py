@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pearl.answer import Session, heading
 from pearl.jobs.job import Job
 from pearl.jobs.questions import comparable, question_rows
 from pearl.jobs.workers import Task, TaskList, failure_of
@@ -27,6 +26,7 @@ from pearl.lint.checker import check_library
 from pearl.mining.condense import free_name
 from pearl.models.base import ModelError
 from pearl.prompts.calls import MineActions
+from pearl.session import Session, heading
 
 if TYPE_CHECKING:
     from pandas import DataFrame

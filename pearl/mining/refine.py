@@ -15,11 +15,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Session, answer, heading, holds
+from pearl.answer import answer
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import QuestionIndex, QuestionTask
-from pearl.jobs.scoring import Scorer, best_score
+from pearl.jobs.scoring import Scorer, best_score, holds
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
@@ -28,6 +28,7 @@ from pearl.lang.values import as_text, digest, from_json
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan
 from pearl.runtime.loop import RunError
+from pearl.session import Session, heading
 from pearl.strategies.pearl import GivenPlan, write_plan
 from pearl.strategies.registry import prepare_own
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pearl.answer import Began, context_for, open_session
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, refs
 from pearl.lang.definitions import arguments, read_action, widen
 from pearl.lang.diagnostics import Diagnostic
@@ -42,6 +41,7 @@ from pearl.models.base import Model
 from pearl.prompts.calls import CondenseActions
 from pearl.runtime.calls import Caller, Watch
 from pearl.runtime.context import Context
+from pearl.session import Began, context_for, open_session
 from pearl.strategies.registry import OFFLINE
 
 ROUNDS = 4

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pearl.answer import Session, answer, planning_context
+from pearl.answer import answer
 from pearl.lang.ast import Function
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -29,6 +29,7 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import CONSTRAINED, Entry, Journal
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
+from pearl.session import Session, planning_context
 from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pearl.answer import check_options, holds
+from pearl.answer import check_options
 from pearl.evaluate.datasets.base import Dataset, Example, one_line, with_unique_ids
 from pearl.jobs.questions import read_index
+from pearl.jobs.scoring import holds
 from pearl.lang.source import InputError, Source, read_rows
 from pearl.prompts.calls import letter_of
 

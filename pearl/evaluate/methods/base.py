@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from pearl.answer import Option, Session, answer, answer_parts, is_guess, map_answer, start
+from pearl.answer import Option, answer, answer_parts, is_guess, map_answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.lang.builtins import conclusion
@@ -22,6 +22,7 @@ from pearl.models.routing import planner_of
 from pearl.prompts.calls import MapAnswer
 from pearl.retrieval.index import CorpusRetriever
 from pearl.runtime.loop import Finished, Strategy, run_strategy
+from pearl.session import Session
 from pearl.strategies.registry import (
     DEFAULT_LIMITS,
     MACHINES,

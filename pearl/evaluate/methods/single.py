@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pearl.answer import Session, map_answer, read_option, reads_by_words
+from pearl.answer import map_answer, read_option, reads_by_words
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import Outcome, answer_and_map, conclude, conclude_text
@@ -27,6 +27,7 @@ from pearl.prompts.calls import MapAnswer, letter_of
 from pearl.runtime.calls import Caller
 from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, RunError, run_strategy
+from pearl.session import Session
 from pearl.strategies import baselines
 from pearl.strategies.pearl import GivenPlan, shown_plans
 from pearl.strategies.registry import prepare_own, with_retriever

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pearl.answer import Session, cached_tools, start
+from pearl.answer import cached_tools, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import (
@@ -28,6 +28,7 @@ from pearl.lang.ast import Literal
 from pearl.lang.library import Library
 from pearl.lang.values import as_text
 from pearl.runtime.loop import Finished, run_strategy
+from pearl.session import Session
 from pearl.strategies.baselines import LeastToMost, PlanShown
 from pearl.strategies.fsm import Fsm, field_of, sentences
 from pearl.strategies.react import React

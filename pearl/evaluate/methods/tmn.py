@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pearl.answer import Session
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.tmn import SEARCH, LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
@@ -25,6 +24,7 @@ from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Entry, at_most
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy
+from pearl.session import Session
 from pearl.strategies.baselines import facts_plan
 from pearl.strategies.pearl import shown_plans
 

@@ -1,0 +1,191 @@
+"""A session: the model in its layers, a journal in a store, and what fits a prompt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pearl.lang.library import Library
+from pearl.lang.source import InputError, Source
+from pearl.models.base import Model, ModelError, TokenCounter, env_number
+from pearl.models.constraints import Mode, choose_mode
+from pearl.models.middleware.stack import Engine, start_engine
+from pearl.models.routing import Models, planner_of, readers_of, sampling_of
+from pearl.models.tokens import counter_of, load_prices
+from pearl.runtime.calls import Caller, Journal, Watch
+from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
+from pearl.runtime.loop import RunError
+from pearl.runtime.telemetry import tell
+
+Began = Callable[[str], None]
+"""Told the run's name once it has one."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """The model in its layers, the journal of one run or question, and what fits a prompt.
+
+    Args:
+        engine: the model in its layers.
+        journal: where the run is written down.
+        context: how much fits a prompt.
+        examples: worked examples that a demand for a form shows, at most.
+        planning: how much fits the prompt of who plans.
+    """
+
+    engine: Engine
+    journal: Journal
+    context: Context = UNLIMITED
+    examples: int = 0
+    planning: Context = UNLIMITED
+
+    def caller(self, watch: Watch | None = None) -> Caller:
+        """Asks the model, and keeps the journal; ``watch`` is told of each call."""
+        engine, journal = self.engine, self.journal
+        return Caller(
+            learning(engine.ask, self.context, journal),
+            engine.identity,
+            journal,
+            watch,
+            engine.forms,
+            engine.constrain == "always",
+            self.examples,
+            engine.model if isinstance(engine.model, Models) else None,
+        )
+
+
+def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
+    """How much fits a model's prompt.
+
+    Args:
+        model: who answers; of several, the one with the smallest window that is shown documents.
+        policy: what to do with a document that does not fit.
+        window: tokens; by default the model's own where it knows it,
+            ``PEARL_CONTEXT``, or what the table of prices says of the model.
+
+    Raises:
+        InputError: a setting is wrong, or the window is smaller than a reply.
+    """
+    if isinstance(model, Models):
+        contexts = [context_for(reader, policy, window) for reader in readers_of(model)]
+        least = min(contexts, key=lambda context: context.window or math.inf)
+        return replace(least, learned=learned_window(model.identity))
+    own = model.window if isinstance(model, TokenCounter) else None
+    if window and own and window > own:
+        raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
+    price = None if window or own else load_prices().get(model.name)
+    size = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
+    reply, learned = env_number("PEARL_MAX_TOKENS") or 0, learned_window(model.identity)
+    return Context(policy, size, reply, counter_of(model), learned)
+
+
+def planning_context(model: Model, context: Context) -> Context:
+    """How much fits the prompt of who plans.
+
+    It is a quarter of the window where the planner reads in this process, in which the actions and
+    examples of a whole library would take a minute.
+
+    Args:
+        model: who answers, or the several who do.
+        context: how much fits the model; of several, those that are shown documents.
+    """
+    planner = planner_of(model)
+    own = context if planner is model else context_for(planner)
+    if not (isinstance(planner, TokenCounter) and own.window):
+        return own
+    return replace(own, window=max(own.window // 4, min(own.window, 2048)), reply=0)
+
+
+@asynccontextmanager
+async def open_session(
+    model: Model,
+    head: dict[str, Any],
+    kind: str,
+    store: str | Path | None = None,
+    *,
+    context: Context = UNLIMITED,
+    cache: bool = True,
+    began: Began | None = None,
+    constrain: Mode | None = None,
+) -> AsyncIterator[Session]:
+    """Open a session for one run; model and store are let go at the end.
+
+    Args:
+        model: who answers.
+        head: what is run on what, as JSON data.
+        kind: ``ask``, ``run`` or ``plan``.
+        store: where runs and replies are kept: a file's path or a database's
+            address; None keeps nothing.
+        context: how much fits a prompt, and what to do with a longer document.
+        cache: whether replies of earlier runs count.
+        began: told the run's name.
+        constrain: whether replies are held to grammars and schemas; by default as `choose_mode`.
+
+    Raises:
+        InputError: the store cannot be used, or a setting is wrong.
+    """
+    mode = choose_mode(constrain)
+    head = {**head, **model_head(model, mode)}
+    context = replace(context, learned=learned_window(model.identity))
+    opened, run, journal = None, "", Journal()
+    if store is not None:
+        # The database's library takes long to load.
+        from pearl.store.store import open_store
+
+        opened = open_store(str(store))
+    try:
+        if opened:
+            run = opened.start(kind, head, own=not cache)
+            journal = opened.journal(run)
+            if began:
+                began(run)
+        journal.decide("run", head)
+        engine = start_engine(model, opened, "" if cache else run, constrain=mode)
+        planning = planning_context(model, context)
+        yield Session(engine, journal, context, planning=planning)
+        if opened:
+            opened.end(run)
+            await opened.flush()
+    except (ModelError, RunError):
+        # It came to its end, though to no answer; what was interrupted did not.
+        if opened:
+            opened.end(run)
+        raise
+    finally:
+        if opened:
+            opened.close()
+        await model.close()
+        tell(kind, journal, model)
+
+
+def heading(
+    question: str, document: Source | None, library: Library, model: Model, shown: int | None = None
+) -> dict[str, Any]:
+    """What a journal says first: enough to know later what was run on what. ``shown`` is the number
+    of demonstrations, or None where none are meant to be."""
+    head: dict[str, Any] = {"question": question}
+    if document:
+        size = len(document.text)
+        head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"
+    head["library"] = ", ".join(library.names)
+    if shown is not None:
+        head["demonstrations"] = shown
+    head |= model_head(model)
+    head["pearl"] = _version("pearl")
+    return head
+
+
+def model_head(model: Model, constrain: Mode | None = None) -> dict[str, str]:
+    """Who answers in a run, and how replies are sampled and constrained where a model says."""
+    sampling = sampling_of(model)
+    how = {"sampling": sampling, "constrain": constrain or ""} if sampling else {}
+    return {"model": model.name, **{key: value for key, value in how.items() if value}}
+
+
+_version = cache(version)  # The package's metadata is read from the disk each time.
