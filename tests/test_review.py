@@ -317,7 +317,23 @@ class TestQueue:
         folders = read_folders(["plans"], "", "")
         queue = read_queue(["plans"], folders, local, "store.db")
         assert [one.name for one in queue.items] == ["plans/plan0.plan"]
-        assert queue.left_out == ("plans/link.plan leads out of plans",)
+        assert queue.left_out == ("plans/link.plan leads out of plans.",)
+
+    def test_a_plan_that_cannot_be_read_hides_no_other(self, local: Engine, tmp_path: Path):
+        plans(folder := tmp_path / "plans", 1)
+        for name in ("old", "odd"):
+            (folder / f"{name}.plan").write_bytes(b"\xff\xfea")
+        folders = read_folders(["plans"], "", "")
+        queue = read_queue(["plans"], folders, local, "store.db")
+        assert [one.name for one in queue.items] == ["plans/plan0.plan"]
+        reasons = [
+            f"plans/{name}.plan is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8."
+            for name in ("odd", "old")
+        ]
+        assert list(queue.left_out) == reasons
+        (folder / "plan0.plan").unlink()
+        with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
+            read_queue(["plans"], folders, local, "store.db")
 
     def test_the_same_start_again_changes_nothing_and_more_people_share_the_rest(
         self, tmp_path: Path

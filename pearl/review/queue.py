@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pearl.evaluate.results import read_evaluation
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source, read_rows, read_source
+from pearl.lang.source import InputError, Source, read_rows, read_source, refuse
 from pearl.lang.values import digest
 from pearl.review.folders import Folders, is_version
 from pearl.runtime.calls import Entry
@@ -97,6 +97,7 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
         else:
             items = list(_run_items(name, engine, place))
         if not items:
+            refuse(left_out)
             raise InputError(f"{name} holds no plan: name plans, a folder of them, or a run.")
         for item in items:
             if len(item.text) > LONGEST:
@@ -126,9 +127,14 @@ def _folder(folder: Path, folders: Folders, left_out: list[str]) -> Iterator[Ite
             continue
         inside = folders.inside(file)
         if inside is None:
-            left_out.append(f"{file} leads out of {folder}")
+            left_out.append(f"{file} leads out of {folder}.")
+            continue
+        try:
+            source = read_source(str(file), "plan")
+        except InputError as error:
+            left_out.append(str(error))
         else:
-            yield _plan(read_source(str(file), "plan"), inside)
+            yield _plan(source, inside)
 
 
 def _file(name: str) -> Iterator[Item]:
