@@ -225,10 +225,11 @@ def test_a_failed_question_counts_as_wrong(serve: Any):
 def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
     serve(saying("The Fund  closed it."))
     several = question("one of them", gold=["the bank", "the fund"]), question("none", gold=[])
-    write(question("right", gold="the fund"), question("wrong", gold="Fun"), *several)
+    missing = question("as pandas writes it", gold=float("nan"))
+    write(question("right", gold="the fund"), question("wrong", gold="Fun"), *several, missing)
     told = batch("--json").json
     assert (told["right"], told["judged"]) == (2, 3)
-    assert [row["correct"] for row in answers().values()] == [True, False, True, None]
+    assert [row["correct"] for row in answers().values()] == [True, False, True, None, None]
     assert answers()["one of them"]["gold"] == "the bank or the fund"
 
 

@@ -383,7 +383,8 @@ def read_row(line: str, where: str) -> dict[str, Any]:
 
 def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN401 - any JSON
     try:
-        return json.loads(line)
+        # pandas writes NaN for what a table lacks.
+        return json.loads(line, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         raise InputError(f"{where} is not JSON: give one object a line{otherwise}.") from None
 
