@@ -535,3 +535,30 @@ def test_an_option_is_chosen_by_its_own_words(question: str, answer: str, letter
     assert (
         reading.choose(MapAnswer(question, answer, options, best=letter != "no option")) == letter
     )
+
+
+LEASE = (
+    "Die Gemeinde verpachtet eine Wiese von 2,4 Hektar. Der Pachtzins beträgt 180 Euro im Jahr. "
+    "Die Scheune ist nicht mitverpachtet. Der Vertrag endet am 31. März 2033."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"),
+    [
+        ("Wer ist der Bürgermeister?", None),
+        ("Ist die Scheune mitverpachtet?", "Die Scheune ist nicht mitverpachtet."),
+        ("Wann endet der Vertrag?", "Der Vertrag endet am 31. März 2033."),
+    ],
+)
+def test_the_stop_words_of_the_document_s_language_bear_on_nothing(
+    question: str, quoted: str | None
+):
+    answer = ask(LEASE, question)
+    assert answer.text.splitlines()[0] == (quoted or NOTHING)
+    assert answer.lacks == ()
+
+
+def test_what_is_a_stop_word_elsewhere_counts_in_an_english_document():
+    text = "The fever took hold of the town. Two of them will die in it. It was a hard war."
+    assert ask(text, "Who will die?").text.splitlines()[0] == "Two of them will die in it."

@@ -54,7 +54,7 @@ from pearl.prompts.calls import (
     letter,
 )
 from pearl.retrieval.terms import QUESTION_STOP as STOP
-from pearl.retrieval.terms import SentenceIndex, index_sentences, stems, words
+from pearl.retrieval.terms import SentenceIndex, foreign_stop, index_sentences, stems, words
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
@@ -213,6 +213,8 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     for weight, phrases in ((1.0, call.texts), (0.1, earlier)):
         for stem in words("\n".join(phrases)):
             query[stem] = max(weight, query.get(stem, 0.0))
+    for stem in words(" ".join(foreign_stop(read.text))):
+        query.pop(stem, None)
     quoted = {line for text in earlier for line in text.splitlines()}
     scores = [
         score * REPEATED if text in quoted else score
@@ -231,7 +233,7 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     # A few words answer little, but where they are those asked for, or have one that no other
     # sentence has; a table's row is whole, as is what stands behind a colon; or a document may
     # hold nothing longer.
-    asked = set(words("\n".join(call.texts)))
+    asked = query.keys() & words("\n".join(call.texts))
     whole = {
         at
         for at in best

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -366,11 +366,37 @@ _ASKING = re.compile(
 QUESTION_STOP has more."""
 
 
+LANGUAGES = (
+    *("DANISH", "DUTCH", "FRENCH", "GERMAN", "ITALIAN", "NORWEGIAN", "PORTUGUESE", "RUSSIAN"),
+    *("SPANISH", "SWEDISH", "TURKISH"),
+)
+"""Languages other than English whose stop words bm25s has, and that put spaces between words."""
+
+
+@lru_cache(maxsize=16)
+def foreign_stop(text: str) -> frozenset[str]:
+    """The stop words of a text's language, in lower case; none where that is English.
+
+    It is the language of which the text has the most: in an English one *die* says something.
+    """
+    from bm25s import stopwords
+
+    counts = Counter(_CONTENT.findall(text[:_SAMPLE].casefold()))
+    lists = [STOP, *(frozenset(getattr(stopwords, f"STOPWORDS_{name}")) for name in LANGUAGES)]
+    best = max(lists, key=lambda stop: sum(counts[word] for word in stop))
+    return frozenset() if best is STOP else best
+
+
+_SAMPLE = 20_000
+"""Characters of a text by which its language is known."""
+
+
 def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     """The content words of a question, as they stand there, that no passage has."""
-    held = {stem for passage in passages for stem in words(passage)}
+    text = "\n".join(passages)
+    held, stop = frozenset(words(text)), STOP | foreign_stop(text)
     left = _CONTENT.findall(_ASKING.sub("", question))
-    asked = (word for word in left if word.casefold() not in STOP)
+    asked = (word for word in left if word.casefold() not in stop)
     return tuple(dict.fromkeys(word for word in asked if not held.issuperset(words(word))))
 
 
