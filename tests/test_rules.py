@@ -316,9 +316,15 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
          'fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, fe)'),
         ('my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)',
          'my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)'),
+        ("2nd = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, 2nd)",
+         "2nd = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, 2nd)"),
+        ("2nd fee = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, 2nd fee)",
+         "2nd fee = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, 2nd fee)"),
+        ("b = FIND_REASON(CTX, 2nd fee : x", 'b = FIND_REASON(CTX, "2nd fee") : x'),
         ("b = FIND_REASON(CTX, #12)", "b = FIND_REASON(CTX, #12)"),
         # What is made of names, or has a part of one, is no text.
         ("b = FIND_REASON(CTX, event or why)", "b = FIND_REASON(CTX, event or why)"),
+        ("b = FIND_REASON(CTX, event AND why)", "b = FIND_REASON(CTX, event AND why)"),
         ("b = FIND_REASON(CTX, all why)", "b = FIND_REASON(CTX, all why)"),
         ('b = FIND_EVENT(CTX, "all {why.first}")', 'b = FIND_EVENT(CTX, "all {why.first}")'),
         ("b = FIND_REASON(CTX why)", "b = FIND_REASON(CTX, why)"),
@@ -340,7 +346,7 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
     ],
 )  # fmt: skip
 def test_a_guess_at_a_name(line: str, fixed: str) -> None:
-    rules = Selection(("PRL109", "PRL112", "PRL202", "PRL203", "PRL209"))
+    rules = Selection(("PRL109", "PRL112", "PRL122", "PRL202", "PRL203", "PRL209"))
     text = fix(Source("x", f"{STEPS}{line}\n"), LIBRARY, rules, unsafe=True)
     assert text.text == f"{STEPS}{fixed}\n"
 

@@ -15,12 +15,26 @@ Use instead
     1. a = FIND_EVENT(CTX, "1,000") : Find what costs so much
 
 Fix
-    Unsafe: quotes the digits.
+    Unsafe: quotes the digits, with the words behind them.
 """
 
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span, pattern
+from pearl.lint.rules.base import (
+    ERROR,
+    Broken,
+    Diagnostic,
+    Edit,
+    Fix,
+    Rule,
+    Safety,
+    Span,
+    bad_name_above,
+    pattern,
+)
 
-_DIGITS = pattern(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")
+_DIGITS = pattern(
+    r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*"
+    r"(?:[ \t]+[^\s\"\\(),=:\[\]{}#（），：]+)*+"  # the words behind them
+)
 MOST_SHOWN = 40
 """Characters of the digits that a message shows, at most."""
 
@@ -35,6 +49,8 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     text = match[0].rstrip(".:")
     span = Span(match.start(), match.start() + len(text))
+    if named := bad_name_above(RULE, broken, span):
+        return named
     shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
     quoted = f'"{shown}"'
     plain = f"{text.replace(',', '')} or " if _THOUSANDS.fullmatch(shown) else ""

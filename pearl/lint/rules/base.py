@@ -29,6 +29,7 @@ from pearl.lang.ast import (
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
 from pearl.lang.library import METADATA, TRAITS, Library
 from pearl.lang.source import Source, Span
+from pearl.lang.splitter import ASSIGN, PREFIX
 from pearl.lang.text import pattern, section, shorten
 from pearl.lang.values import Type, Value, type_of
 
@@ -241,10 +242,23 @@ def names_above(broken: Broken) -> frozenset[str]:
     return frozenset((DOCUMENT, *_STEP.findall(_above(broken))))
 
 
-def is_named_above(broken: Broken, words: str) -> bool:
-    """Whether a line above gives its output these words for a name, which may be no name."""
-    name = re.escape(words)
-    return re.search(rf"(?m)^[ \t\d.)*-]*+{name}[ \t]*+:?=", _above(broken)) is not None
+_LEFT = pattern(rf"^.{{1,200}}?(?={ASSIGN})", re.MULTILINE)
+
+
+def bad_name_above(rule: Rule, broken: Broken, span: Span) -> Diagnostic | None:
+    """The finding that an argument is what a line above calls its output, and can be no name;
+    None where no line does."""
+    words, above = broken.source.at(span), _above(broken)
+    for left in _LEFT.finditer(above):
+        number = PREFIX.match(above, left.start())
+        if number and above[number.end() : left.end()].strip() == words:
+            return rule(
+                span,
+                f"{shorten(words)} cannot be a step's name, and so is no reference.",
+                help="Write the name that the step gets.",
+                data={"text": words},
+            )
+    return None
 
 
 def _above(broken: Broken) -> str:

@@ -27,7 +27,7 @@ from pearl.lint.rules.base import (
     Fix,
     Rule,
     Safety,
-    is_named_above,
+    bad_name_above,
     names_above,
     nearest,
     trimmed,
@@ -67,20 +67,16 @@ def explain(broken: Broken) -> Diagnostic | None:
     if len(known) > 1 and all(near):
         close = ", ".join(near)
         return RULE(span, _NO_COMMA, help=f'Put "," between them. Closest: {close}.')
-    if (listed := [word for word in known if word not in _JOINING]) and names.issuperset(listed):
+    listed = [word for word in known if word.lower() not in _JOINING]
+    if listed and names.issuperset(listed):
         return RULE(
             span,
             f"{shorten(words)} is no reference.",
             help="A reference is one name: give each by itself, or join them in a step.",
             data={"text": words},
         )
-    if is_named_above(broken, words):
-        return RULE(
-            span,
-            f"{shorten(words)} cannot be a step's name, and so is no reference.",
-            help="Write the name that the step gets.",
-            data={"text": words},
-        )
+    if named := bad_name_above(RULE, broken, span):
+        return named
     if closed and "\n" not in words and DOCUMENT not in known:
         quoted = words.replace("\\", "\\\\")
         fix = Fix("quote the words", (Edit(span, f'"{quoted}"'),), Safety.UNSAFE)
