@@ -352,6 +352,16 @@ def test_a_guess_at_a_name(line: str, fixed: str) -> None:
 
 
 def test_a_type_behind_the_colon_is_none_of_the_output_s():
-    [found] = check_library(Source("x", "COUNT_OF(CTX, X): number : Count X in CTX.\n"))
-    assert (found.code, found.help) == ("PRL505", "Write COUNT_OF(CTX, X) -> number : definition.")
-    assert not check_library(Source("x", "COUNT_OF(CTX, X): number of X in CTX.\n"))
+    plan = "  plan:\n    1. n = COUNT(X) : the number of X\n"
+    source = Source("x", f"COUNT_OF(CTX, X: list): number : Count X in CTX.\n{plan}")
+    [found] = check_library(source)
+    meant = "Write COUNT_OF(CTX, X: list) -> number : definition."
+    assert (found.code, found.help) == ("PRL505", meant)
+    assert (found.span.start, source.at(found.span)) == (24, "number")
+    for words in ("number of X in CTX.", "X (in CTX): number: all."):
+        assert not check_library(Source("x", f"COUNT_OF(CTX, X): {words}\n"))
+
+
+def test_what_an_action_is_to_be_written_as_has_its_types():
+    [found] = check_library(Source("x", "COUNT_OF(CTX, X: list) -> number\n"))
+    assert found.help == "Write COUNT_OF(CTX, X: list) -> number : what it finds out."

@@ -32,6 +32,7 @@ Fix
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pearl.lang.ast import (
     DOCUMENT,
@@ -51,6 +52,7 @@ from pearl.lang.ast import (
 from pearl.lang.builtins import FUNCTIONS, misfit
 from pearl.lang.graph import outputs
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
+from pearl.lang.printer import print_action
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import TYPES, Type
 from pearl.lint.rules import mode_needs_list, several_modes, wrong_type
@@ -68,7 +70,7 @@ from pearl.lint.rules.base import (
 )
 
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
-_TYPED = pattern(rf"({'|'.join(TYPES)})[ \t]*:")
+_TYPED = pattern(rf"[^)）]*[)）][\s`*]*(?:(?:->|→)\s*\w+\s*)?[:：#]+\s*({'|'.join(TYPES)})[ \t]*:")
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
 
@@ -82,10 +84,11 @@ def check(view: LibraryView) -> Findings:
                 yield _finding(action, view.place(action, older.name), wrong, help)
         if action.name == DOCUMENT:
             yield _finding(action, action.span, "that is the document's name.", "Choose another.")
-        if typed := _TYPED.match(action.doc):
+        if typed := _TYPED.match(view.source.text, *action.span):
             wrong = f"{typed[1]} stands in its definition, which tells no type of its output."
-            help = f"Write {action.signature} -> {typed[1]} : definition."
-            yield _finding(action, view.place(action, typed[1]), wrong, help)
+            meant = replace(action, returns=TYPES[TYPES.index(typed[1])], doc="definition")
+            help = f"Write {print_action(meant)}."
+            yield _finding(action, Span(*typed.span(1)), wrong, help)
         yield from _parameters(action)
         yield from _keys(view, action)
         for wrong, word, help in _metadata(view, action):

@@ -250,6 +250,8 @@ def bad_name_above(rule: Rule, broken: Broken, span: Span) -> Diagnostic | None:
     None where no line does."""
     words, above = broken.source.at(span), _above(broken)
     for left in _LEFT.finditer(above):
+        if not left[0].rstrip().endswith(words):
+            continue
         number = PREFIX.match(above, left.start())
         if number and above[number.end() : left.end()].strip() == words:
             return rule(

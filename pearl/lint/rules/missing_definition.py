@@ -19,6 +19,7 @@ Fix
 
 from collections.abc import Iterable
 
+from pearl.lang.printer import print_action
 from pearl.lint.rules.base import ERROR, Action, Findings, Rule
 
 
@@ -28,7 +29,7 @@ def check(actions: Iterable[Action]) -> Findings:
             yield RULE(
                 action.span,
                 f"{action.name} has no definition.",
-                help=f"Write {action.signature} : what it finds out.",
+                help=f"Write {print_action(action)} : what it finds out.",
                 data={"action": action.name},
             )
 
