@@ -22,7 +22,7 @@ from pearl.models.base import Model, ModelError, Usage
 from pearl.models.routing import readers_of
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.binding import value_of
-from pearl.runtime.calls import Caller, Entry, Watch, calls_made
+from pearl.runtime.calls import Caller, Entry, Watch, calls_made, plan_come_to
 from pearl.runtime.context import learned_window
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.executor import CUT
@@ -334,7 +334,7 @@ async def answer(
         evidence=tuple(quotes),
         plan=print_plan(finished.plan),
         option=option,
-        fallback=any(entry.path == "plan/fallback" for entry in journal.entries),
+        fallback=plan_come_to(journal.entries)[1],
         guessed=guessed,
         run=journal.name,
         model=model.name,

@@ -886,3 +886,13 @@ def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(s
     assert "No passage of the document is quoted for this answer." in one
     told = call("ask", "story.txt", "Why?").out
     assert "Evidence\nNone: no passage of the document is quoted for this answer." in told
+
+
+def test_a_question_without_a_plan_whose_answer_failed_had_none_either(serve: Any):
+    serve(lambda body: "No plan." if "reading plans" in str(body) else failing(400, "no"))
+    write({"id": "b", "question": "Why?", "document": "story.txt"})
+    told = batch("--json").json
+    assert (told["fallbacks"], answers()["b"]["fallback"]) == (1, True)
+    assert "ANSWER_DIRECTLY" in answers()["b"]["plan"]
+    # It is no answer of which something is to be known.
+    assert "no plan" not in call("runs", "show", "last").out

@@ -339,6 +339,34 @@ def test_every_question_counts(tmp_path: Path):
     assert done.json["judged"] == 8
 
 
+def test_the_plan_of_a_question_whose_answer_failed_is_one(tmp_path: Path):
+    """Plans that fail would be left out else, and those are the long ones."""
+    write_articles(tmp_path, *many(4))
+
+    def script(body: dict[str, Any]) -> Any:
+        asked = str(body["messages"])
+        number = re.findall(r"(\d)\. time", asked)[-1]
+        if "write reading plans" in asked:
+            plan = f'1. a = FIND_REASON(CTX, "the {number}. time") : Find why'
+            return "No." if number in "23" else plan
+        return failing(400, "no") if number in "13" else "A"
+
+    methods = "zero-shot,pearl,pearl-no-execution"
+    with Server(script) as server:
+        done = evaluate(tmp_path, server, "--methods", methods, "--json")
+    found = {
+        name: [(one.error == "", one.plan != "", one.fallback) for one in of]
+        for name, of in results(tmp_path).items()
+    }
+    planned = [(True, True, False), (False, True, False), (True, True, True), (False, True, True)]
+    assert found["pearl"] == found["pearl-no-execution"] == planned
+    # Nobody wrote the one step of a baseline.
+    assert [plan for _, plan, _ in found["zero-shot"]] == [False] * 4
+    assert all("FIND_REASON" in one.plan for one in results(tmp_path)["pearl-no-execution"][:2])
+    [table] = [one for one in done.json["report"]["blocks"] if one.get("table") == "Plans"]
+    assert [(row["plans"], row["fallback"]) for row in table["rows"]] == [(2, 0.5), (2, 0.5)]
+
+
 def test_a_question_that_pearl_itself_fails_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     broken = replace(QUALITY, score=lambda *_: 1 / 0)
     monkeypatch.setattr("pearl.evaluate.job.find_dataset", lambda _: broken)

@@ -26,7 +26,7 @@ from pearl.models.middleware.stack import start_engine
 from pearl.models.tokens import NO_PRICES
 from pearl.prompts.calls import FillSchema
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.calls import Caller, Journal, plan_come_to
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Finished, RunError
@@ -286,9 +286,13 @@ def test_react_gives_its_evidence_with_the_answer():
     replies = [json.dumps({**json.loads(one), **more}) for one, more in acts]
     outcome, model, journal = answered("react-evidence", EXAMPLE, *replies)
     assert outcome.answer == "in Lund"
-    assert outcome.plan.splitlines()[-2].endswith(
-        'FINISH("in Lund", ["Anna Berg made it.", "Lund is a town by the sea."], '
-        '[["The Mill", "creator", "Anna Berg"]]) : Give it'
+    assert (
+        plan_come_to(journal.entries)[0]
+        .splitlines()[-2]
+        .endswith(
+            'FINISH("in Lund", ["Anna Berg made it.", "Lund is a town by the sea."], '
+            '[["The Mill", "creator", "Anna Berg"]]) : Give it'
+        )
     )
     assert {**outcome.measures} == {
         "sp_em": 0, "sp_f1": 1 / 2, "sp_precision": 1 / 2, "sp_recall": 1 / 2,
@@ -338,7 +342,7 @@ def test_react_is_a_method():
         "react", EXAMPLE, act("Search", "Anna Berg"), act("Finish", "Lund")
     )
     assert outcome.answer == "Lund"
-    assert 'answer = FINISH("Lund")' in outcome.plan
+    assert 'answer = FINISH("Lund")' in plan_come_to(journal.entries)[0]
     assert any(one.path == "value/search_1" for one in journal.entries)
 
 

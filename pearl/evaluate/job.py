@@ -37,7 +37,7 @@ from pearl.models.routing import Models, planner_of, readers_of
 from pearl.models.tokens import Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
-from pearl.runtime.calls import SchemaError, calls_made, fill, spent_by_model
+from pearl.runtime.calls import SchemaError, calls_made, fill, plan_come_to, spent_by_model
 from pearl.runtime.loop import RunError
 from pearl.session import Session, heading
 from pearl.store.database import is_there, open_database
@@ -150,6 +150,8 @@ class Trials:
         measures |= {IN_VAIN: len(vain), SPENT_IN_VAIN: sum(vain)} if vain else {}
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
+        # A plan stays a plan where one of its steps has no output.
+        plan, fallback = plan_come_to(own) if method.plans else ("", False)
         result = Result(
             method=task.payload.method,
             id=example.id,
@@ -162,9 +164,9 @@ class Trials:
             question=example.question,
             options=example.options,
             words=outcome.words,
-            plan=outcome.plan,
+            plan=plan,
             error=message,
-            fallback=outcome.fallback,
+            fallback=fallback,
             calls=len(calls),
             usage=sum(spent.values(), Usage()),
             models=spent if isinstance(model, Models) else {},

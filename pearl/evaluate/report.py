@@ -370,8 +370,8 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         figure("invented", "actions invented", lambda value: number(len(value))),
     ]
     note = (
-        "Means over the plans; no plan accepted: the share of the method's questions, which then "
-        "count as no plans."
+        "Means over the plans, failed questions' among them; no plan accepted: the share of the "
+        "method's questions, which then count as no plans."
     )
     yield build("Plans", fields, rows, note)
     tops = {row["method"]: list(row["actions"].items())[:MOST_USED] for row in rows}

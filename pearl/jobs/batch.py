@@ -23,7 +23,7 @@ from pearl.models.base import Model, Usage
 from pearl.models.embeddings import choose_embedding
 from pearl.models.routing import planner_of, with_library
 from pearl.prompts.calls import Demonstration
-from pearl.runtime.calls import Journal, calls_made
+from pearl.runtime.calls import Journal, calls_made, plan_come_to
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
 from pearl.session import Session, context_for, heading
@@ -177,13 +177,14 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
 
 def _failed_row(question: Question, journal: Journal, error: Exception) -> dict[str, Any]:
     """The row of a question without an answer: why, and how far it came."""
-    plans = [entry.value for entry in journal.entries if entry.path == "plan"]
+    plan, fallback = plan_come_to(journal.entries)
     done = calls_made(journal.entries)
     return {
         # Accuracies count a question without an answer as wrong.
         **_row(question, "failed", False if question.gold else None),
         "error": failure_of(error),
-        "plan": plans[-1] if plans else question.plan or None,
+        "plan": plan or question.plan or None,
+        "fallback": fallback,
         "calls": len(done),
         "usage": asdict(sum((entry.usage for entry in done), Usage())),
     }

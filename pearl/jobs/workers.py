@@ -45,7 +45,7 @@ class JobProgress:
         running: tasks under way.
         right: answers that are the gold ones.
         judged: questions whose right answer is known.
-        fallbacks: answers without a plan, as none was accepted.
+        fallbacks: questions asked directly, as no plan was accepted, answered or not.
         ungrounded: answers that no passage of the document stands behind.
         unnamed: answers that name no option, where there are some.
         guessed: answers that the offline reader picked by words alone.

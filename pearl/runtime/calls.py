@@ -301,6 +301,13 @@ def calls_made(entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in done if not entry.path.startswith(f"{PROVE}/")]
 
 
+def plan_come_to(entries: Iterable[Entry]) -> tuple[str, bool]:
+    """The last plan that a run wrote, in canonical form, whether it came to an answer or not; and
+    whether none was accepted, so that it is Pearl's own, which only asks the question."""
+    decided = {entry.path: entry.value for entry in entries if entry.kind == "decision"}
+    return decided.get("plan/shown") or decided.get("plan", ""), "plan/fallback" in decided
+
+
 def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
     """Tokens of answered calls, as `calls_made` has them, kept ones among them, by the model that
     answered; its name is the run's where that has one model."""

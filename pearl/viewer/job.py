@@ -155,8 +155,9 @@ def remarks_on(row: Mapping[str, Any]) -> list[str]:
 
 
 def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
-    """How many rows there is each thing to know of, in words; empty where there is none."""
-    counts = Counter(remark for row in rows for remark in remarks_on(row))
+    """How many answers there is each thing to know of, in words; empty where there is none."""
+    answered = (row for row in rows if row.get("status") == "answered")
+    counts = Counter(remark for row in answered for remark in remarks_on(row))
     return ", ".join(f"{remark}: {count:,}" for remark, count in counts.items())
 
 

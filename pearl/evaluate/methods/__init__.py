@@ -15,7 +15,7 @@ from pearl.strategies.pearl import direct_plan
 from pearl.strategies.registry import OwnStrategy, own_strategy
 
 _PROSE = partial(Method, prose=True)
-_ONE_STEP = partial(Method, setup="", prose=True)
+_ONE_STEP = partial(Method, setup="", prose=True, plans=False)
 _BY_MODEL = partial(Method, setup="", needs_model=True)
 """Methods that answer in sentences, of these the ones that plan nothing, and those with actions of
 their own for a language model."""
@@ -34,6 +34,7 @@ METHODS = (
         "The options are shown, in four orders, and one is chosen.",
         single.multiple_choice,
         setup="",
+        plans=False,
         lacks=single.lacks_options,
     ),
     _PROSE(
@@ -69,12 +70,14 @@ METHODS = (
         single.rolled_out,
         STEPWISE,
         needs_model=True,
+        plans=False,
     ),
     _ONE_STEP(
         "least-to-most",
         "Sub-questions are listed first, then answered one after another.",
         strategies.least_to_most,
         needs_model=True,
+        plans=True,
     ),
     _ONE_STEP(
         "no-context",
@@ -87,7 +90,7 @@ METHODS = (
         single.retrieve_and_read,
     ),
     *(
-        _BY_MODEL(name, about, partial(single.in_form, action))
+        _BY_MODEL(name, about, partial(single.in_form, action), plans=False)
         for name, about, action in (
             ("normal", "One reply gives the answer alone.", "ANSWER_SHORT"),
             ("normal-evidence", "One reply gives the answer, its sentences and its triples.",
@@ -149,7 +152,7 @@ METHODS = (
     ),
     *(
         Method(name, f"One step reads {which}, and asks no agent.",
-               partial(tmn.facts_read, facts), setup="", lacks=lacks)
+               partial(tmn.facts_read, facts), setup="", plans=False, lacks=lacks)
         for name, which, facts, lacks in (
             ("gold-facts", "the facts that the recorded answer rests on", tmn.gold_facts,
              tmn.lacks_facts),

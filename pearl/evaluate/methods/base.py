@@ -16,7 +16,6 @@ from pearl.answer import Option, answer, answer_parts, is_guess, map_answer, sta
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.lang.builtins import conclusion
-from pearl.lang.printer import print_plan
 from pearl.lang.text import counted
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import MapAnswer
@@ -43,17 +42,13 @@ class Outcome:
     Args:
         answer: the chosen option's letter, or the answer; None where there is none.
         words: the open answer.
-        plan: the plan that was written, in canonical form; empty where none was.
         orders: as in `Result`.
-        fallback: whether no plan was accepted.
         measures: what it took beside the model's calls, by name.
     """
 
     answer: str | None
     words: str = ""
-    plan: str = ""
     orders: tuple[str | None, ...] = ()
-    fallback: bool = False
     measures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -73,6 +68,7 @@ class Method:
             one with actions of its own, which is shown no plans.
         prose: whether it answers in sentences; a data set of short answers has
             them brought to short ones.
+        plans: whether the steps that it runs are a plan that it wrote, and not one of Pearl's.
         needs_model: whether it asks for what the offline reader does not write.
         lacks: what it needs and does not have, in words behind its name; empty
             where it can begin.
@@ -83,6 +79,7 @@ class Method:
     answer: AnswerOne
     setup: str = LIBRARY
     prose: bool = False
+    plans: bool = True
     needs_model: bool = False
     lacks: Callable[[EvaluationContext, Example], str] = lambda *_: ""
 
@@ -202,7 +199,7 @@ async def conclude_text(
     ``measures`` is what the run took, by name.
     """
     text = finished.text
-    outcome = Outcome(text, text, print_plan(finished.plan), measures=measures)
+    outcome = Outcome(text, text, measures=measures)
     return await conclude(outcome, text, example, session, answer_parts(finished))
 
 
@@ -214,7 +211,7 @@ async def answer_and_map(ready: Prepared, example: Example, session: Session) ->
     measures = {**_marks(reply.option, guessed=reply.guessed)}
     if document != NO_DOCUMENT:
         measures["grounded"] = float(reply.grounded)
-    return Outcome(chosen, reply.text, reply.plan, fallback=reply.fallback, measures=measures)
+    return Outcome(chosen, reply.text, measures=measures)
 
 
 def _marks(option: Option | None, *, guessed: bool) -> Mapping[str, float]:

@@ -41,7 +41,7 @@ async def one_step(
     if example.document == NO_DOCUMENT:
         plan = baselines.without_document(plan)
     ready = prepare_own(lambda _: GivenPlan(plan), shared.setups[LIBRARY].library)
-    return replace(await answer_and_map(ready, example, session), plan="")
+    return await answer_and_map(ready, example, session)
 
 
 async def rolled_out(example: Example, shared: EvaluationContext, session: Session) -> Outcome:

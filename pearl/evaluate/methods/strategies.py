@@ -9,7 +9,6 @@ REBEL (Sodani et al., 2023).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from pearl.answer import cached_tools, start
@@ -57,9 +56,7 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
         ),
         setup.library,
     )
-    outcome = await answer_and_map(ready, example, session)
-    plans = [entry.value for entry in session.journal.entries if entry.path == "plan/shown"]
-    return replace(outcome, plan="".join(plans), fallback=not plans)
+    return await answer_and_map(ready, example, session)
 
 
 def with_size(size: int) -> Method:
