@@ -413,6 +413,57 @@ def test_a_refusal_is_not_met_for_ever(
     assert len(server.asked) == requests
 
 
+TOO_MANY = [
+    "{0} is too large: 4096. This model supports at most 2048 completion tokens, whereas you "
+    "provided 4096.",
+    "Invalid '{0}': integer above maximum value. Expected a value <= 2048, but got 4096 instead.",
+    "{0}: 4096 > 2048, which is the maximum allowed number of output tokens for claude-3-20240307",
+    "`{0}` must be less than or equal to `2048`, the maximum value for `{0}` is less than the "
+    "`context_window` for this model",
+    "{0} must be at most 2,048, got 4096",
+    "Invalid {0} value, the valid range of {0} is [1, 2048]",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("told", TOO_MANY)
+def test_as_many_tokens_of_a_reply_are_asked_for_as_an_endpoint_allows(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, told: str, way: str
+):
+    field = "max_output_tokens" if "responses" in way else "max_tokens"
+    server = serve([failing(400, told.format(field)), "fine"])
+    long, brief = replace(short(), limit=4096), replace(short(), limit=1024)
+    replies = answered(long, long, brief, short(), model=WAYS[way]())
+    assert [reply.text for reply in replies] == ["fine"] * 4
+    assert [asked.body.get(field) for asked in server.asked] == [4096, 2048, 2048, 1024, None]
+    # What a person asks for is not given up behind their back.
+    server = serve([failing(400, told.format(field))], PEARL_MAX_TOKENS="4096")
+    error = failed(long, WAYS[way]())
+    assert str(error).endswith(" Set PEARL_MAX_TOKENS to what it allows.")
+    assert len(server.asked) == 1
+    # Nor is the same asked for ever where what it names is refused, too.
+    monkeypatch.delenv("PEARL_MAX_TOKENS")
+    assert failed(long, WAYS[way]()).reason == "request"
+    assert [asked.body[field] for asked in server.asked[1:]] == [4096, 2048]
+
+
+@pytest.mark.parametrize(
+    ("told", "advice"),
+    [
+        ("max_tokens is too large", True),
+        ("Expected max_tokens >= 4097, but got 4096", True),
+        ("Unsupported parameter: 'max_tokens'", False),
+        ("At most 2048 documents", False),
+        ("max_tokens is too large: 4096. The model's maximum context length is 2048 tokens", False),
+    ],
+)
+def test_what_names_no_number_of_a_reply_s_tokens_is_told(serve: Serve, told: str, advice: bool):
+    server = serve([failing(400, told)])
+    error = failed(replace(short(), limit=4096))
+    assert (" Set PEARL_MAX_TOKENS to what it allows." in str(error)) == advice
+    assert 2048 not in [asked.body.get("max_tokens") for asked in server.asked]
+
+
 # --- what goes wrong ---
 
 

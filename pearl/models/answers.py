@@ -288,6 +288,31 @@ _WINDOWS = [
 ]
 """How endpoints name the tokens that fit a model, each in its own words."""
 
+_REPLY_FIELD = re.compile(r"(?i)max\w*tokens")
+_REPLY_LIMIT = re.compile(
+    r"(?i)(?:>(?!=)|<=?|at most|no more than|less than(?: or equal to)?|limit(?: of| is)?"
+    rf"|maximum(?: allowed)?(?: value)?(?: of| is)?|\b[01] ?(?:,|to|and|-))\W{{0,3}}{_TOKENS}"
+)
+"""How endpoints name the tokens that they let a reply have: the last is the end of a range."""
+
+NOT_TAKEN = re.compile(
+    r"(?i)unsupported|not supported|unknown|unrecogni[sz]ed|unexpected|not permitted|forbidden"
+)
+"""How endpoints say that they do not know a field, or do not take it."""
+
+
+def reply_limit(complaint: str) -> int | None:
+    """Tokens that a reply may have, where an endpoint's words on the field that limits one say so;
+    the smallest number in question, as the other is what was asked for."""
+    if not _REPLY_FIELD.search(complaint) or _is_too_long(complaint):
+        return None
+    numbers = [match[1].replace(",", "") for match in _REPLY_LIMIT.finditer(complaint)]
+    return min(map(int, numbers), default=None)
+
+
+def _is_too_long(complaint: str) -> bool:
+    return any(phrase in complaint.lower() for phrase in TOO_LONG)
+
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
@@ -359,6 +384,9 @@ def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> Mo
     window = complaint.window if reason == "context" else None
     if reason == "context" and window is None:
         message += " Say in PEARL_CONTEXT how many tokens fit it."
+    limited = reason == "request" and _REPLY_FIELD.search(complaint.text)
+    if limited and not NOT_TAKEN.search(complaint.text):
+        message += " Set PEARL_MAX_TOKENS to what it allows."
     error = ModelError(reason, message, retry_after=wait, window=window, status=status)
     error.complaint = complaint.text if status in (400, 422) else ""
     return error
@@ -380,8 +408,7 @@ def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tu
         return "timeout", "The endpoint did not answer in time."
     if status == 409 or status >= 500:
         return "server", f"The endpoint failed ({status}): {words}"
-    too_long = any(phrase in complaint.text.lower() for phrase in TOO_LONG)
-    if status == 413 or (status in (400, 422) and too_long):
+    if status == 413 or (status in (400, 422) and _is_too_long(complaint.text)):
         return "context", f"The prompt does not fit the model: {words}"
     if status == 404:
         return "request", (

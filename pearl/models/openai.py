@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pearl.lang.values import canonical_json
-from pearl.models.answers import as_completion, check_read, read_json, reply_of
+from pearl.models.answers import (
+    NOT_TAKEN,
+    as_completion,
+    check_read,
+    read_json,
+    reply_limit,
+    reply_of,
+)
 from pearl.models.base import FINAL, Constraint, ModelError, Reply, Request
 from pearl.models.constraints import GRAMMARS, Forms, request_fields
 from pearl.models.tokens import REASONING, counter, room_for
@@ -106,9 +113,6 @@ FIRST_EXPLICIT = (5, 6)
 
 _VERSION = re.compile(r"(?:^|[:/])gpt-(\d)(?:\.(\d+))?(?!\d)")
 _CACHING = re.compile(r"prompt_cache|cache_control")
-_NOT_TAKEN = re.compile(
-    r"(?i)unsupported|not supported|unknown|unrecogni[sz]ed|unexpected|not permitted|forbidden"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +129,14 @@ class Form:
         limit: the name of the field that limits a reply.
         settled: whether the endpoint has told the name of that field.
         greedy: whether it takes a temperature that nobody has set.
+        most: tokens that it lets a reply have where nobody has set any; 0 for any number.
     """
 
     caching: Literal["off", "key", "breakpoint", "anthropic"] = "off"
     limit: str = OLD_LIMIT
     settled: bool = False
     greedy: bool = True
+    most: int = 0
 
     def fields(self, document: str) -> dict[str, Any]:
         """Fields that ask to keep a document, given its text's hash; none for an empty one."""
@@ -153,14 +159,17 @@ class Form:
                 return {}
 
     def without(self, complaint: str) -> Form:
-        """The form without what the endpoint's words say it does not take, if they name any."""
+        """The form without what the endpoint's words say it does not take, if they name any: a
+        field, or as many tokens of a reply."""
         form = self
         if form.caching != "off" and _CACHING.search(complaint):
             form = replace(form, caching="off")
         if re.search(r"\btemperature\b", complaint):
             form = replace(form, greedy=False)
         named = re.search(rf"\b{form.limit}\b", complaint)
-        if not form.settled and named and _NOT_TAKEN.search(complaint):
+        if stated := reply_limit(complaint):
+            form = replace(form, most=min(stated, form.most or stated))
+        elif not form.settled and named and NOT_TAKEN.search(complaint):
             other = NEW_LIMIT if form.limit == OLD_LIMIT else OLD_LIMIT
             form = replace(form, limit=other, settled=True)
         return form
@@ -236,7 +245,8 @@ class Writer:
         settings, document = self.settings, request.document if request.stable else ""
         sampling = settings.sampling_fields(request.sample, greedy=form.greedy)
         fields = {"model": self.name, **sampling, **form.fields(document)}
-        if limit := settings.max_tokens or request.limit:
+        asked = min(request.limit, form.most or request.limit)
+        if limit := settings.max_tokens or asked:
             fields[form.limit] = limit
         if request.constraint is not None:
             fields |= self.held(request.constraint)
