@@ -125,6 +125,9 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         # A slip of the pen is told where it is, and not where its name goes unused.
         (TWO.format("").replace("a =", "avail =").replace('"Mara"', "avial"), ["PRL202"]),
         (TWO.format("").replace("a =", "fee =").replace('"Mara"', "fe"), ["PRL202"]),
+        (TWO.format("").replace("a =", "parties =").replace('"Mara"', "party"), ["PRL202"]),
+        (TWO.format("").replace("a =", "duties =").replace('"Mara"', "each dutys"), ["PRL202"]),
+        (TWO.format("").replace("a =", "tenants =").replace('"Mara"', '"{tennant}"'), ["PRL209"]),
         # What a line without a name gives is not missed where it is used.
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_REASON(CTX, #1) : z', ["PRL105"]),
         # A declaration identical to the library's is no finding.
@@ -316,6 +319,12 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
          'fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, fe)'),
         ('my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)',
          'my-fee = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, my-fee)'),
+        ('duties = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, duty)',
+         'duties = FIND_EVENT(CTX, "y")\n4. b = FIND_REASON(CTX, duty)'),
+        ('b = FIND_REASON(CTX, duty)\n4. duties = FIND_EVENT(CTX, "y")',
+         'b = FIND_REASON(CTX, duty)\n4. duties = FIND_EVENT(CTX, "y")'),
+        ('duties = FIND_EVENT(CTX, "y")\n4. b = FIND_EVENT(CTX, "the {duty}")',
+         'duties = FIND_EVENT(CTX, "y")\n4. b = FIND_EVENT(CTX, "the {duty}")'),
         ("2nd = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, 2nd)",
          "2nd = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, 2nd)"),
         ("2nd fee = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, 2nd fee)",

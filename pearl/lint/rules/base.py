@@ -30,7 +30,7 @@ from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severit
 from pearl.lang.library import METADATA, TRAITS, Library
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import ASSIGN, PREFIX
-from pearl.lang.text import pattern, section, shorten
+from pearl.lang.text import pattern, section, shorten, stem
 from pearl.lang.values import Type, Value, type_of
 
 __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pattern", "shorten"]
@@ -330,11 +330,22 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
     return near
 
 
-def resembles(written: str, name: str) -> bool:
-    """Whether one of two names has the other at its beginning or end, or all but a letter of it."""
+def resembling(written: str, names: Iterable[str]) -> list[str]:
+    """The names of which one is a form or a part of the other, with a slip of the pen or none:
+    ``parties`` for ``party``, ``notice_period`` for ``period``."""
+    return [name for name in dict.fromkeys(names) if _resembles(written.casefold(), name)]
+
+
+def _resembles(written: str, name: str) -> bool:
+    both = written, name.casefold()
+    return _shares(*both) or _shares(*map(stem, both))
+
+
+def _shares(one: str, other: str) -> bool:
+    """Whether one has the other at its beginning or end, or all but a letter of it."""
     from rapidfuzz.distance import OSA
 
-    short, long = sorted((written.casefold(), name.casefold()), key=len)
+    short, long = sorted((one, other), key=len)
     part = len(short) > 3 and (long.startswith(short) or long.endswith(short))
     return part or (len(long) > 2 and OSA.distance(short, long, score_cutoff=1) == 1)
 

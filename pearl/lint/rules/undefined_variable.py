@@ -33,7 +33,7 @@ from pearl.lint.rules.base import (
     Rule,
     Safety,
     alike,
-    resembles,
+    resembling,
 )
 
 # A plan of many steps: the nearest names are listed.
@@ -73,7 +73,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     close = alike(ref.name, defined, word=not returned and not ref.mode)
     # A number of a step is no word, and what resembles a name may be that name.
     numbered = _NUMBERED.fullmatch(ref.name) is not None
-    parts = [] if close else [name for name in defined if resembles(ref.name, name)]
+    parts = [] if close else resembling(ref.name, defined)
     if not (close or parts or returned or ref.mode) and _stands_for_document(view, ref, index):
         close = [DOCUMENT]
     near = close[0] if len(close) == 1 else ""
@@ -91,7 +91,8 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""
     if not (close or parts or returned):
         # The order is what is wrong: no text mends it.
-        later = alike(ref.name, [step.name for step in steps[index + 1 :]], word=not ref.mode)
+        after = [step.name for step in steps[index + 1 :]]
+        later = alike(ref.name, after, word=not ref.mode) or resembling(ref.name, after[:_MOST])
         at = {step.name: view.number(place) for place, step in enumerate(steps)}
         shown = (
             f"Closest: {later[0]}, which is defined later, at step {at[later[0]]}. "

@@ -17,10 +17,11 @@ Use instead
 
 Fix
     Unsafe: writes the name that it nearly is, or else ``\\{``, which stands for the
-    brace itself.
+    brace itself. What resembles names is left.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety
@@ -32,8 +33,9 @@ from pearl.lint.rules.base import (
     PlanView,
     Rule,
     Span,
+    alike,
     names_above,
-    nearest,
+    resembling,
 )
 
 _PART = pattern(r"\{\s*([^\W\d]\w*)\s*[.\[]")
@@ -46,8 +48,7 @@ def check(view: PlanView) -> Findings:
         if ref.name.casefold() == DOCUMENT.casefold():
             yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
         elif ref.name not in view.defined and ref.name not in view.broken_names:
-            near = _nearest_ref(view, ref)
-            yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", near)
+            yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", *_near(view, ref))
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -65,22 +66,29 @@ def explain(broken: Broken) -> Diagnostic | None:
     return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
 
 
-def _nearest_ref(view: PlanView, ref: Ref) -> str:
-    """The reference with the name of an earlier step that it nearly is, or nothing."""
+def _near(view: PlanView, ref: Ref) -> tuple[list[str], bool]:
+    """The reference with the names of earlier steps that may be meant, and whether it nearly is
+    the only one."""
     steps = view.plan.steps
     index = bisect_right(steps, ref.span.start, key=lambda step: step.span.end)
-    defined = (step.name for step in steps[max(0, index - _MOST) : index])
-    name = nearest(ref.name, defined, word=False)
-    return f"{ref.mode} {name}".lstrip() if name else ""
+    defined = [step.name for step in steps[max(0, index - _MOST) : index]]
+    close = alike(ref.name, defined, word=False)
+    names = close or resembling(ref.name, defined)
+    return [f"{{{f'{ref.mode} {name}'.lstrip()}}}" for name in names], len(close) == 1
 
 
-def _finding(span: Span, name: str, message: str, near: str = "") -> Diagnostic:
-    brace = Span(span.start, span.start + 1)
-    fix = Fix("write \\{", (Edit(brace, "\\{"),), Safety.UNSAFE)
+def _finding(
+    span: Span, name: str, message: str, near: Sequence[str] = (), sure: bool = False
+) -> Diagnostic:
     help = "Name an earlier step, or write \\{ where you mean the brace."
     if near:
-        fix = Fix(f"write {{{near}}}", (Edit(span, f"{{{near}}}"),), Safety.UNSAFE)
-        help = f"Closest: {{{near}}}. {help}"
+        help = f"Closest: {', '.join(near)}. {help}"
+    fix = None
+    if sure:
+        fix = Fix(f"write {near[0]}", (Edit(span, near[0]),), Safety.UNSAFE)
+    elif not near:
+        brace = Span(span.start, span.start + 1)
+        fix = Fix("write \\{", (Edit(brace, "\\{"),), Safety.UNSAFE)
     return RULE(
         span,
         message,

@@ -26,8 +26,11 @@ import re
 
 from pearl.lang.ast import DOCUMENT
 from pearl.lang.graph import needed
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, alike, resembles
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, alike, resembling
 from pearl.lint.rules.quoted_variable import quotations
+
+# With many names that are undefined, the first are looked at.
+_MOST = 100
 
 
 def check(view: PlanView) -> Findings:
@@ -50,9 +53,10 @@ def check(view: PlanView) -> Findings:
     # A quoted name and a misspelt one have rules of their own, and a line that cannot be read may
     # use the step.
     explained = {step.name for step, _ in quotations(view)}
-    for name in view.uses.keys() - view.defined.keys() - {DOCUMENT}:
-        explained.update(alike(name, (step.name for step in unused), word=False))
-        explained.update(step.name for step in unused if resembles(name, step.name))
+    names = [step.name for step in unused]
+    undefined = [name for name in view.uses if name not in view.defined and name != DOCUMENT]
+    for name in undefined[:_MOST]:
+        explained.update(alike(name, names, word=False), resembling(name, names))
     explained.update(word for line in view.broken for word in re.findall(r"\w+", line.text))
     for step in unused[:-1]:
         if step.name not in explained:
