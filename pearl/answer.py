@@ -323,7 +323,7 @@ async def answer(
     lacks = find_lacks(question, finished.text, quotes, model)
     window = learned_window(model.identity).notice
     near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""
-    cut = sum(f"/{CUT}/" in f"/{entry.path}" for entry in journal.entries)
+    cut = sum(CUT in entry.path.split("/") for entry in journal.entries)
     picked = (PICKED if guessed else "", SHORTENED.format(cut) if cut else "")
     notices = (model.notice, window, prepared.notice, *picked, near)
     if notice := " ".join(filter(None, notices)):

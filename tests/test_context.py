@@ -777,28 +777,53 @@ def test_a_context_that_cannot_be_is_refused(wrong: dict[str, object]):
         Context(**wrong)
 
 
-def test_a_cut_reply_about_a_part_is_taken_as_far_as_it_goes():
-    cut, whole = Reply("A boat.\nA shed.\nA cra", complete=False), Reply("A quay.")
-
-    class Reader(Scripted):
-        async def answer(self, request: Request) -> Reply:
-            self.asked.append(request)
-            return cut if request.path == "step/a[0]" else whole
-
-    plan = '1. l = PARTS(CTX, 2)\n2. a = FIND_EVENT(each l, "what is sold")\nreturn a\n'
-    story = Source("s", "A boat was sold. A shed was sold.\n\nA quay was sold, and a mill.")
-    answer = pearl.run_sync(plan, story, model=Reader([]))
-    assert "A boat.\nA shed." in answer.text
-    assert "A cra" not in answer.text
-    assert "1 reached the limit of tokens" in answer.notice
-    with pytest.raises(RunError, match="stopped at its token limit"):
-        pearl.run_sync(plan.replace("each l", "CTX"), story, model=_Cut([]))
+STORY = Source("s", "A boat was sold. A shed was sold.\n\nA quay was sold, and a mill.")
 
 
 class _Cut(Scripted):
+    """Gives a cut reply about the first part of a document."""
+
+    def __init__(self, reply: str) -> None:
+        super().__init__([])
+        self.cut = Reply(reply, complete=False)
+
     async def answer(self, request: Request) -> Reply:
-        del request
-        return Reply("A boat.\nA sh", complete=False)
+        return self.cut if request.path in ("step/a[0]", "step/a") else Reply("A quay.")
+
+
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [
+        ("A boat.\nA shed.\nA cra", "A boat.\nA shed."),
+        ("A boat.\nA shed.\n", "A boat.\nA shed."),
+        ("A boat. It cost 3.5 mill", "A boat."),
+        ("A boat of Mr. Orde of the", ""),
+        ("The rent is 148,0", ""),
+    ],
+)
+def test_a_cut_reply_about_a_part_is_taken_as_far_as_it_goes(reply: str, kept: str):
+    plan = '1. l = PARTS(CTX, 2)\n2. a = FIND_EVENT(each l, "what is sold")\nreturn a\n'
+    too_short = pytest.raises(RunError, match="stopped at its token limit")
+    if kept:
+        answer = pearl.run_sync(plan, STORY, model=_Cut(reply))
+        rest = reply.removeprefix(kept).strip()
+        assert kept in answer.text
+        assert not rest or rest not in answer.text
+        assert "1 reached the limit of tokens" in answer.notice
+    else:
+        with too_short:
+            pearl.run_sync(plan, STORY, model=_Cut(reply))
+    with too_short:
+        pearl.run_sync(plan.replace("each l", "CTX"), STORY, model=_Cut(reply))
+
+
+def test_a_step_called_cut_is_no_cut_reply(tmp_path: Path):
+    library = tmp_path / "twice.actions"
+    plan = "  plan:\n    1. e = FIND_EVENT(CTX, X)\n    2. f = FIND_EVENT(CTX, e)\n"
+    library.write_text(f"TWICE(CTX, X) : Find X twice.\n{plan}", encoding="utf-8")
+    actions = ("core", "quality", library)
+    answer = pearl.run_sync('1. cut = TWICE(CTX, "x")\n', STORY, model=_Cut(""), library=actions)
+    assert not answer.notice
 
 
 def test_what_cannot_fit_ends_a_state_machine_before_it_asks():

@@ -59,6 +59,7 @@ from pearl.models.base import ModelError, env_number
 from pearl.models.middleware.cache import Keep
 from pearl.prompts.calls import ExecuteStep
 from pearl.retrieval.retriever import LabelError, part
+from pearl.retrieval.terms import sentences
 from pearl.runtime.binding import (
     SHORT_ITEM,
     BindError,
@@ -476,14 +477,19 @@ async def _run_prompt(
     raise wrong
 
 
-CUT = "cut"
-"""What begins the path of a decision that says how much of a cut reply about a part was taken."""
+CUT = "cut-reply"
+"""What begins, as no step's name can, the path of a decision that says how much was taken of a cut
+reply about a part."""
 
 
 def _whole_lines(text: str) -> str:
-    """A text that was cut, without its last line, or the last sentence of its only one."""
-    lines, _, _ = text.rstrip().rpartition("\n")
-    return lines or re.sub(r"(?<=[.!?…])\s+[^.!?…]*$", "", text)
+    """A text that was cut, without its last line, or the last sentence of its only one; empty
+    where there is no other."""
+    lines, _, _ = text.rpartition("\n")
+    if lines.strip():
+        return lines
+    whole = sentences(text)[:-1]
+    return text[: whole[-1].end] if whole else ""
 
 
 def _origin(step: Step) -> str:
