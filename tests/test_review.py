@@ -331,6 +331,9 @@ class TestQueue:
             for name in ("odd", "old")
         ]
         assert list(queue.left_out) == reasons
+        (tmp_path / "bare").mkdir()
+        with pytest.raises(InputError, match="bare holds no plan"):
+            read_queue(["plans", "bare"], folders, local, "store.db")
         (folder / "plan0.plan").unlink()
         with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
             read_queue(["plans"], folders, local, "store.db")

@@ -89,16 +89,17 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
     unique: dict[str, Item] = {}
     left_out: list[str] = []
     for name in names:
-        path = Path(name)
+        path, passed = Path(name), list[str]()
         if path.is_dir():
-            items = list(_folder(path, folders, left_out))
+            items = list(_folder(path, folders, passed))
         elif path.exists() or name == "-":
             items = list(_file(name))
         else:
             items = list(_run_items(name, engine, place))
         if not items:
-            refuse(left_out)
+            refuse(passed)
             raise InputError(f"{name} holds no plan: name plans, a folder of them, or a run.")
+        left_out += passed
         for item in items:
             if len(item.text) > LONGEST:
                 raise InputError(
