@@ -107,12 +107,14 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     # The words that say that none fits are no option's, unless it says so itself.
     said = _NONE.match(text)
     if not indices:
-        lowered = text[said.end() if said else 0 :].lower()
+        lowered = text.lower()
+        denied = said.end() if said else 0
         texts = [re.escape(option.strip().lower()) for option in options]
         indices = {
             at
             for at, text in enumerate(texts)
-            if text and re.search(rf"(?<!\w){text}(?!\w)", lowered)
+            if text
+            and any(match.end() > denied for match in re.finditer(rf"(?<!\w){text}(?!\w)", lowered))
         }
     if not indices and said:
         worded = list(map(_NONE.match, options))

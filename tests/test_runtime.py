@@ -337,6 +337,21 @@ def test_an_option_is_read_only_where_one_is_named(reply: str, chosen: int | Non
 
 
 @pytest.mark.parametrize(
+    ("reply", "options", "chosen"),
+    [
+        ("None of the women.", ["None of the men", "None of the women", "Kiel"], 1),
+        ("None of them; Kiel is nearest.", ["None", "Kiel"], 1),
+        ("No option fits.", ["no option", "Kiel"], 0),
+        ("None.", ["None of the men", "Kiel"], 0),
+    ],
+)
+def test_words_that_say_that_none_fits_may_be_an_option_s(
+    reply: str, options: list[str], chosen: int
+):
+    assert read_option(reply, options) == chosen
+
+
+@pytest.mark.parametrize(
     ("reply", "kind", "value"),
     [
         ("1e-05", "number", 1e-05),
