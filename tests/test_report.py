@@ -28,12 +28,14 @@ from pearl.evaluate.results import (
     read_evaluation,
     write_lines,
 )
+from pearl.lang.ast import Action
 from pearl.lang.printer import print_plan
 from pearl.lang.text import cells
 from pearl.models.base import Usage
 from pearl.report import FORMS, terminal
 from pearl.report.document import Chart, Column, Point, Report, Series, Table, Text, parts, wide
 from pearl.report.terminal import text_chart
+from pearl.strategies import baselines
 from pearl.strategies.pearl import direct_plan
 from tests.shell import call, on_terminal, one_line
 
@@ -264,6 +266,11 @@ class TestSummary:
         report = summarise(evaluation(*rows))
         # What Pearl itself declares is none of a plan's inventions.
         assert titled(report, "Plans").data[1]["inventing"] == 0
+        own = [one for one in vars(baselines).values() if isinstance(one, Action)]
+        assert {one.doc for one in own} <= baselines.DEFINITIONS
+        for ask in (direct_plan, baselines.reasoning_plan):
+            alone = print_plan(baselines.without_document(ask("Why?")))
+            assert plan_statistics([alone])["inventing"] == 0
         report = summarise(evaluation(*rows[:-1]))
         (found,) = titled(report, "Plans").data
         assert (found["plans"], found["steps"], found["distinct_actions"]) == (2, 1.5, 1.5)

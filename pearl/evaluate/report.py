@@ -60,7 +60,7 @@ from pearl.report.document import (
     times,
     words,
 )
-from pearl.strategies.baselines import DECLARED
+from pearl.strategies.baselines import DEFINITIONS
 from pearl.strategies.pearl import ANSWER_FROM
 
 
@@ -332,7 +332,7 @@ def _as_written(plan: Plan) -> Plan:
     Pearl declares itself."""
     own = {name for name, action in builtins().items() if "unlisted" in action.traits}
     own |= {one.name for one in plan.declares if any(p.name == FINDINGS for p in one.params)}
-    pearls = {one.doc for one in (*DECLARED, load_library("core").actions[ANSWER_FROM])}
+    pearls = DEFINITIONS | {load_library("core").actions[ANSWER_FROM].doc}
     return replace(
         plan,
         steps=tuple(step for step in plan.steps if step.action not in own),

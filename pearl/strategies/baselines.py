@@ -121,9 +121,6 @@ FOLLOW_CHAINS = Action(
 )
 """Rolled-out chain of thought, without the chains that are its examples."""
 
-DECLARED = (ANSWER, REASON, CHOOSE, REMEMBER, COMBINE, FOLLOW, ANSWER_NEXT, FOLLOW_CHAINS)
-"""The actions that Pearl's own plans declare."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlanShown:
@@ -151,10 +148,19 @@ _ALONE = {
     ANSWER.name: "Answer the question X. Reply with the answer only.",
     REASON.name: "Answer the question X. Reason step by step first, then end with a line that "
     'starts with "The answer is".',
-    "REASON_AS_SHOWN": "Answer the question X. Take it apart first, say what each part comes to, "
+    FOLLOW_CHAINS.name: "Answer the question X. Take it apart first, say what each part comes to, "
     'and end with a line that starts with "The answer is".',
 }
 """The definitions of the actions of one step where there is no document to read."""
+
+DEFINITIONS = frozenset(
+    (
+        *(ANSWER.doc, REASON.doc, CHOOSE.doc, REMEMBER.doc, COMBINE.doc, FOLLOW.doc),
+        *(ANSWER_NEXT.doc, FOLLOW_CHAINS.doc),
+        *_ALONE.values(),
+    )
+)
+"""The definitions of the actions that Pearl's own plans declare."""
 
 
 def without_document(plan: Plan) -> Plan:

@@ -50,11 +50,7 @@ class Comparison:
 
 def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> Comparison:
     """Hold two jobs against each other, each as its rows by their ids."""
-    both = [
-        name
-        for name, row in first.items()
-        if name in second and _question(row) == _question(second[name])
-    ]
+    both = [name for name, row in first.items() if name in second and _same(row, second[name])]
     pairs = tuple(Pair(name, first[name], second[name]) for name in both)
     known = frozenset(both)
     only = (
@@ -64,9 +60,12 @@ def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> Comparison:
     return Comparison(pairs, only, _by_method([(pair.first, pair.second) for pair in pairs]))
 
 
-def _question(row: Row) -> str | None:
-    asked = row.get("question") or row.get("result", {}).get("question")
-    return str(asked) if asked else None
+def _same(first: Row, second: Row) -> bool:
+    """Whether two rows are one question's; one that failed within Pearl says of none."""
+    asked = [
+        row.get("question") or row.get("result", {}).get("question") for row in (first, second)
+    ]
+    return None in asked or asked[0] == asked[1]
 
 
 def outcome(row: Row) -> dict[str, Any]:
