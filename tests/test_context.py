@@ -263,8 +263,39 @@ def test_each_and_where_go_over_the_same_items_as_before():
     assert isinstance(values["out"], Pairs)
     assert {key for key, _ in values["out"]} <= {"Ada", "Bo", "Cy"}
     lit = [action for name, action in actions(finished).items() if name.startswith("lit")]
-    assert lit == ["REPORT_CHECK_TRUE"] * 2 + ["MERGE_WHERE_CHECK_TRUE"]
+    merged = ["BY_ITEM", "MERGE_CHECK_TRUE", "KEEP_ITEMS"]
+    assert lit == ["REPORT_CHECK_TRUE"] * 2 + merged
     replays(journal, finished.text)
+
+
+def test_an_item_s_merge_is_given_what_was_found_for_it_alone():
+    """So it is as long as the merge of a step without a list, whatever the list's length."""
+    plan = 'who = FIND_ALL(CTX, "keeps") : who\nhas = FIND_ENTITY(CTX, "{each who}") : what\n'
+    finished, model, journal = run(plan, window(1200), story(paragraphs=400))
+    merges = [one for one in model.asked if "MERGE_FIND_ENTITY" in one.messages[-1]["content"]]
+    joins = [one.path for one in merges if re.match(r"step/has_merged\[", one.path)]
+    assert joins
+    assert "has_by_item_2" in names(finished)
+    for one in merges:
+        prompt = one.messages[-1]["content"]
+        [asked] = re.findall(r"<X>\n(.*?)\n</X>", prompt)
+        told = re.findall(r"(\w+) keeps", prompt.partition("<X>")[0])
+        assert set(told) <= {asked}
+    assert [key for key, _ in finished.values["has"]] == finished.values["who"]
+    replays(journal, finished.text)
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("each", 4), ("where", 2)])
+def test_what_goes_over_the_values_of_pairs_keeps_their_keys_in_parts(mode: str, kept: int):
+    plan = """
+    who = UNIQUE(["Cy", "Bo", "Ada", "Di"]) : the people
+    one = CONCAT(each who) : each by itself
+    lit = CHECK_TRUE(CTX, "{MODE values one} lamp") : who keeps a lamp
+    """
+    whole, _, _ = run(plan.replace("MODE", mode), window(None))
+    parted, _, _ = run(plan.replace("MODE", mode), window(3000))
+    assert whole.values["lit"] == parted.values["lit"]
+    assert len(parted.values["lit"]) == kept
 
 
 def test_where_keeps_items_and_their_order_as_without_parts():

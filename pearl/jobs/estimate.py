@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pearl.jobs.batch import Setup, answer_row
 from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
-from pearl.lang.ast import Builtin, Function, Literal, Plan, Solver, SubPlan, step_refs
+from pearl.lang.ast import Builtin, Function, Literal, Plan, Solver, SubPlan, mapped, step_refs
 from pearl.lang.builtins import read_label
 from pearl.lang.graph import reads_document
 from pearl.lang.library import Library
@@ -420,14 +420,17 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
             lengths[step.name] = int(as_text(step.args[1].value))
             labels |= {step.name} if step.action == "PARTS" else set()
             continue
+        if step.action == "BY_ITEM" and (first := next(iter(step_refs(step)), None)):
+            # Its items are those that other steps go over.
+            lengths |= {step.name: lengths[first.name]} if first.name in lengths else {}
         if step.action == "DOCUMENTS":
             labels.add(step.name)
             lengths[step.name] = documents
-        over = next((ref for ref in step_refs(step) if ref.maps), None)
-        mapped = over.name if over else ""
-        times = lengths.get(mapped, 1)
-        lists += over is not None and mapped not in lengths
-        if over and mapped in lengths and not over.mode.startswith("where"):
+        over = mapped(step_refs(step))
+        listed = over.name if over else ""
+        times = lengths.get(listed, 1)
+        lists += over is not None and listed not in lengths
+        if over and listed in lengths and not over.mode.startswith("where"):
             lengths[step.name] = times
         if action and isinstance(action.body, SubPlan):
             within = _calls(action.body.plan, library, documents)
@@ -436,7 +439,7 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
         elif action is None or not isinstance(action.body, Builtin | Function | Solver):
             texts = (as_text(arg.value) for arg in step.args if isinstance(arg, Literal))
             calls += times
-            reads += reads_document(step) or mapped in labels
+            reads += reads_document(step) or listed in labels
             reads += sum(1 / part[1] for part in map(read_label, texts) if part)
     return calls, reads, lists
 

@@ -301,6 +301,16 @@ def step_refs(step: Step) -> list[Ref]:
     return references
 
 
+def mapped(references: Iterable[Ref]) -> Ref | None:
+    """Of a step's references the one whose items the step runs over, if there is one.
+
+    Beside ``each values x``, ``each x`` is the key of the same item.
+    """
+    maps = [ref for ref in references if ref.maps]
+    values = (ref for ref in maps if ref.mode.endswith("values"))
+    return next(values, maps[0] if maps else None)
+
+
 def renamed(step: Step, names: Mapping[str, str]) -> Step:
     """The step with its references renamed, whatever their mode."""
     if not any(ref.name in names for ref in step_refs(step)):

@@ -102,6 +102,27 @@ def count(args: Sequence[Given]) -> Value:
     raise _mistaken("COUNT", "a list", value)
 
 
+def by_item(args: Sequence[Given]) -> Value:
+    """Each item of a list, or value of pairs, with what the others have at its place: a list where
+    there are several."""
+    items, *others = (_items(arg.value, "BY_ITEM") for arg in args)
+    if len({len(items), *map(len, others)}) > 1:
+        raise BuiltinError("BY_ITEM needs as many items of each.")
+    rows = zip(items, *others, strict=True)
+    return Pairs(tuple((item, at[0] if len(at) == 1 else at) for item, *at in rows))
+
+
+def keep_items(args: Sequence[Given]) -> Value:
+    """The items of a list, or the pairs, at whose place the other has a yes."""
+    given, answers = args[0].value, _items(args[1].value, "KEEP_ITEMS")
+    if len(_items(given, "KEEP_ITEMS")) != len(answers):
+        raise BuiltinError("KEEP_ITEMS needs as many answers as items.")
+    if isinstance(given, list):
+        return [item for item, answer in zip(given, answers, strict=True) if answer is True]
+    pairs = zip(_pairs(given, "KEEP_ITEMS"), answers, strict=True)
+    return Pairs(tuple(pair for pair, answer in pairs if answer is True))
+
+
 def split(args: Sequence[Given]) -> Value:
     """A text's parts between each occurrence of another; its characters where that is empty."""
     text, by = (as_text(arg.value) for arg in args)
@@ -282,6 +303,11 @@ def _pairs(value: Value, name: str) -> Pairs:
     raise _mistaken(name, "pairs", value)
 
 
+def _items(value: Value, name: str) -> list[Value]:
+    """The items of a list, or the values of pairs."""
+    return [item for _, item in value] if isinstance(value, Pairs) else _list(value, name)
+
+
 def _mistaken(name: str, expected: str, value: Value) -> BuiltinError:
     return BuiltinError(f"{name} needs {expected}, and was given {type_of(value)}.")
 
@@ -303,6 +329,7 @@ _TAKES: Mapping[str, tuple[tuple[Kind, ...], ...]] = MappingProxyType(
         "documents": (),
         "parts": (("count",),),
         "groups": (("list", "pairs", "text"), ("count",)),
+        **dict.fromkeys(("by_item", "keep_items"), (("list", "pairs"),) * 2),
         "split": (("any",), ("any",)),
         "join": (("list",), ("any",)),
         "item": (("list", "text"), ("count", "last")),
@@ -310,13 +337,16 @@ _TAKES: Mapping[str, tuple[tuple[Kind, ...], ...]] = MappingProxyType(
     }
 )
 
+_REPEAT = MappingProxyType({"concat": "one", "by_item": "two"})
+"""Builtins that take more of the same, and how many at least."""
+
 _GIVES: Mapping[str, Type] = MappingProxyType(
     {
         **dict.fromkeys(("concat", "join", "sign"), "text"),
         **dict.fromkeys(("flat", "unique", "keys", "values", "documents", "parts"), "list"),
         **dict.fromkeys(("split", "halves", "rest"), "list"),
         **dict.fromkeys(("count", "last_number"), "number"),
-        "groups": "pairs",
+        **dict.fromkeys(("groups", "by_item"), "pairs"),
     }
 )
 
@@ -328,8 +358,9 @@ def misfit(action: Action) -> tuple[str, str]:
     name = body.function if isinstance(body, Builtin) else ""
     params = [param for param in action.params if param.name != DOCUMENT]
     takes, gives = _TAKES.get(name, ()), _GIVES.get(name, "any")
-    if name in _TAKES and len(params) != len(takes) and not (name == "concat" and params):
-        shown = "at least one" if name == "concat" else f"{len(takes) or 'none'}"
+    more = name in _REPEAT and len(params) >= len(takes)
+    if name in _TAKES and len(params) != len(takes) and not more:
+        shown = f"at least {_REPEAT[name]}" if name in _REPEAT else f"{len(takes) or 'none'}"
         given = counted(len(params), "parameter")
         return f"the builtin {name} cannot take {given}.", f"It takes {shown}."
     for param, kinds in zip(params, takes, strict=False):
@@ -366,8 +397,8 @@ def kinds_taken(action: Action) -> list[tuple[Kind, ...]]:
 
 
 _SAME = (
-    concat, flat, unique, keys, values, count, documents, parts, groups, split, join, item, halves,
-    rest,
+    concat, flat, unique, keys, values, count, documents, parts, groups, by_item, keep_items, split,
+    join, item, halves, rest,
 )  # fmt: skip
 
 FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(

@@ -6,7 +6,8 @@ What it does
     and ``UNIQUE``; everything else by the model. Where an answer cannot be
     told part by part (yes or no, a number, a choice from a list that is
     given), the parts report in words, and the merge decides. A step that maps
-    a list already is written once for each part, and its merge maps that list.
+    a list already is written once for each part; ``BY_ITEM`` puts together what
+    they gave for each item, and its merge maps that.
 
 Why
     A document that does not fit would be cut by the endpoint, or refused.
@@ -31,7 +32,7 @@ Safety
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain, count, pairwise
 
 from pearl.lang import ast
 from pearl.lang.builtins import label
@@ -68,7 +69,6 @@ _MERGE = (
 )
 _ANSWER = "Carry out the task for the whole document from them."
 _JOIN = "Make one report of them, from which the task can be carried out later."
-_MAPPED = " FINDINGS may hold what was found for other tasks of this kind: it has no part in this."
 
 
 def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()) -> Pass:
@@ -155,7 +155,7 @@ class _Split:
             if action is None or place is None:
                 steps.append(step)
                 continue
-            mapped = next((ref for ref in ast.step_refs(step) if ref.maps), None)
+            mapped = ast.mapped(ast.step_refs(step))
             if mapped:
                 steps += self._unrolled(step, action, place, mapped)
             else:
@@ -223,10 +223,45 @@ class _Split:
             name = self._fresh(f"{step.name}_{at}")
             steps.append(replace(step, name=name, action=reading, args=args, noqa=()))
             step = replace(step, comments=())
-        kind = "MERGE_WHERE" if asks else "MERGE_EACH"
-        merging = self._merging(action, kind, returns, _ANSWER + _MAPPED)
-        pieces = ast.Items(tuple(ast.Ref(part.name) for part in steps))
-        return [*steps, replace(step, action=merging, args=_put(step.args, place, pieces))]
+        names = [part.name for part in steps]
+        final = joining = self._merging(action, "MERGE", returns, _ANSWER)
+        for number in self.groups:
+            if returns not in _WORDS:
+                joining = self._merging(action, "JOIN", "text", _JOIN)
+            ends = [round(at * len(names) / number) for at in range(number + 1)]
+            groups = [names[start:end] for start, end in pairwise(ends)]
+            names = []
+            for group in groups:
+                steps += self._by_item(step, place, mapped, group, joining)
+                names.append(steps[-1].name)
+        steps += self._by_item(step, place, mapped, names, final)
+        if mapped.mode is ast.Mode.EACH:
+            return [*steps[:-1], replace(steps[-1], name=step.name)]
+        given, answers = ast.Ref(mapped.name), ast.Ref(steps[-1].name)
+        if asks:
+            kept = replace(step, action="KEEP_ITEMS", args=(given, answers))
+            return [*steps, kept]
+        keys = self._fresh(f"{step.name}_keys")
+        return [
+            *steps,
+            ast.Step(keys, "KEYS", (given,), f"Take the keys of {mapped.name}"),
+            replace(step, action="BY_ITEM", args=(ast.Ref(keys), answers)),
+        ]
+
+    def _by_item(
+        self, step: ast.Step, place: int, mapped: ast.Ref, names: Sequence[str], merging: str
+    ) -> list[ast.Step]:
+        """Steps that merge, for each item that a step maps, what several steps gave for it."""
+        together = self._fresh(f"{step.name}_by_item")
+        own = ast.Ref(together, ast.Mode.EACH)
+        gathered = (ast.Ref(mapped.name), *map(ast.Ref, names))
+        args = tuple(ast.map_refs(arg, lambda ref: own if ref.maps else ref) for arg in step.args)
+        args = _put(args, place, ast.Ref(together, ast.Mode.EACH_VALUES))
+        name = self._fresh(f"{step.name}_merged")
+        return [
+            ast.Step(together, "BY_ITEM", gathered, "Put together what was found for each item"),
+            replace(step, name=name, action=merging, args=args, comments=(), noqa=()),
+        ]
 
     def _reporting(self, action: ast.Action) -> str:
         doc, name = _REPORT.format(task=_task(action)), f"REPORT_{action.name}"

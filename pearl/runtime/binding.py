@@ -15,9 +15,7 @@ from pearl.lang.ast import (
     Literal,
     Mode,
     Ref,
-    Step,
     Template,
-    step_refs,
 )
 from pearl.lang.values import (
     Pairs,
@@ -74,11 +72,6 @@ class Item(NamedTuple):
     direct: bool = False
 
 
-def mapped(step: Step) -> Ref | None:
-    """The reference whose items the step runs over, if there is one."""
-    return next((ref for ref in step_refs(step) if ref.maps), None)
-
-
 def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:
     """The items that a mode goes over.
 
@@ -123,7 +116,7 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
             return values.get(evidence_key(arg.name), [])
         case Ref():
             if arg.maps and item is not None:
-                return item.value
+                return item.value if arg.mode.endswith("values") else item.key
             if arg.name not in values:
                 raise BindError(f"{arg.name} stands inside an argument: make it one of its own.")
             return values[arg.name]
@@ -165,7 +158,7 @@ def as_written(
     match arg:
         case Ref():
             value = value_of(arg, values, item)
-            if item.direct if arg.maps and item else brief(value, SHORT):
+            if item.direct if arg.maps and item and value is item.value else brief(value, SHORT):
                 return as_text(value)
             kind = "evidence of " if arg.mode is Mode.EVIDENCE else "one of " if arg.maps else ""
             name = f"{kind}{arg.name}"

@@ -29,6 +29,7 @@ from pearl.lang.ast import (
     Solver,
     Step,
     SubPlan,
+    mapped,
     step_refs,
 )
 from pearl.lang.builtins import (
@@ -70,7 +71,6 @@ from pearl.runtime.binding import (
     brief,
     items_of,
     join_answers,
-    mapped,
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
@@ -342,7 +342,7 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
         frame.room.take(output.value)
         return output
 
-    ref = mapped(step)
+    ref = mapped(step_refs(step))
     if ref is None:
         return await call(None, path)
     items, most = items_of(ref, values), frame.room.width
@@ -382,7 +382,7 @@ async def _run_call(
         await frame.caller.journal.flush()
     match action.body:
         case Prompt():
-            ref = mapped(step)
+            ref = mapped(step_refs(step))
             if item is not None and ref is not None and ref.mode.startswith("where"):
                 # A filter asks yes or no, whatever its action tells elsewhere.
                 action = replace(action, returns="bool")

@@ -38,6 +38,8 @@ from pearl.lang.ast import (
     Solver,
     Step,
     Template,
+    mapped,
+    step_refs,
 )
 from pearl.lang.builtins import SAID, Given
 from pearl.lang.library import Library, load_library
@@ -46,7 +48,6 @@ from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
 from pearl.prompts.calls import Demonstration, FillSchema, WritePlan, letter
 from pearl.prompts.render import load_schema
-from pearl.runtime.binding import mapped
 from pearl.runtime.calls import Caller, fill
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import Handlers
@@ -352,7 +353,7 @@ def chain(plan: Plan, library: Library) -> str:
 
 def _lines(step: Step, action: Action, values: Mapping[str, Value], question: str) -> list[str]:
     """A step in words, a line for each item where it runs over several."""
-    value, ref = values[step.name], mapped(step)
+    value, ref = values[step.name], mapped(step_refs(step))
     pairs: list[tuple[Value | None, Value]] = [(None, value)]
     filters, items = ref and ref.mode.startswith("where"), values.get(ref.name) if ref else None
     if ref and not filters and isinstance(value, Pairs):

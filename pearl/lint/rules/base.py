@@ -24,6 +24,7 @@ from pearl.lang.ast import (
     Ref,
     Step,
     Template,
+    mapped,
     refs,
 )
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
@@ -157,7 +158,7 @@ class PlanView:
         passed: list[int] = []
         while index not in self._types:
             passed.append(index)
-            moded = next((ref for ref in self.step_refs[index] if ref.maps), None)
+            moded = mapped(self.step_refs[index])
             if moded is None:
                 action = self.actions[index]
                 self._types[index] = action.returns if action else "any"

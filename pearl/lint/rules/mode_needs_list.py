@@ -20,7 +20,7 @@ Fix
     None.
 """
 
-from pearl.lang.ast import DOCUMENT, Mode
+from pearl.lang.ast import DOCUMENT, Mode, mapped
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
@@ -36,6 +36,9 @@ def check(view: PlanView) -> Findings:
             continue
         kind = "text" if ref.name == DOCUMENT else view.type_before(ref.name, index)
         over_values = ref.mode.endswith("values")
+        over = mapped(view.step_refs[index])
+        if over and over != ref and over.name == ref.name:
+            continue  # It is the key of what is mapped.
         if kind in ("any", "pairs" if over_values else "list"):
             continue
         expected = "pairs" if over_values else "a list"

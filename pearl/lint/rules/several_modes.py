@@ -2,7 +2,8 @@
 
 What it does
     Reports a step in which two different references carry ``each`` or
-    ``where``, or one reference carries both.
+    ``where``, or one reference carries both. ``each x`` beside ``each values
+    x`` or ``where values x`` is the key of the same item.
 
 Why
     Whether to run every pair of items or the items side by side is not said.
@@ -21,7 +22,8 @@ Fix
     None.
 """
 
-from pearl.lint.rules.base import ERROR, Findings, PlanView, Ref, Rule
+from pearl.lang.ast import Mode, Ref, mapped
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -29,7 +31,10 @@ def check(view: PlanView) -> Findings:
     for index, ref in view.moded:
         if ref.maps and ref not in lists.setdefault(index, []):
             lists[index].append(ref)
-    for first, *others in lists.values():
+    for listed in lists.values():
+        first = mapped(listed) or listed[0]
+        keys = Ref(first.name, Mode.EACH) if first.mode.endswith("values") else first
+        others = [ref for ref in listed if ref not in (first, keys)]
         for ref in others[:1]:
             yield RULE(
                 ref.span,
