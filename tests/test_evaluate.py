@@ -43,6 +43,7 @@ from pearl.jobs.workers import Task
 from pearl.lang.library import library_source, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
+from pearl.models.constraints import GRAMMARS
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.retrieval.index import build_index
 from pearl.runtime.context import UNLIMITED
@@ -51,7 +52,7 @@ from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import Limits, find_strategy
 from tests.batches import killed_once
 from tests.mind import Scripted
-from tests.server import Server, failing
+from tests.server import Server, completion, failing
 from tests.shell import STORY, Result, asked_of
 
 QUALITY = find_dataset("quality")
@@ -365,6 +366,31 @@ def test_the_plan_of_a_question_whose_answer_failed_is_one(tmp_path: Path):
     assert all("FIND_REASON" in one.plan for one in results(tmp_path)["pearl-no-execution"][:2])
     [table] = [one for one in done.json["report"]["blocks"] if one.get("table") == "Plans"]
     assert [(row["plans"], row["fallback"]) for row in table["rows"]] == [(2, 0.5), (2, 0.5)]
+
+
+def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_no_question(
+    tmp_path: Path,
+):
+    write_articles(tmp_path, *many(4))
+    plain, refused = reader(lambda _: "A"), 0
+
+    def script(body: dict[str, Any]) -> Any:
+        nonlocal refused
+        if {*GRAMMARS, "tools", "response_format"} & body.keys():
+            refused += 1
+            return failing(400, "I hold replies to nothing.")
+        if "0. time" in body["messages"][-1]["content"]:
+            return completion("", usage={"prompt_tokens": 70, "completion_tokens": 2})
+        return plain(body)
+
+    with Server(script) as server:
+        words = ("--methods", "pearl", "--constrain", "auto", "--json")
+        told = evaluate(tmp_path, server, *words).json
+    assert refused
+    found = results(tmp_path)["pearl"]
+    assert [one.measures["in_vain"] for one in found] == [1, 0, 0, 0]
+    assert [one.measures["in_vain_tokens"] for one in found] == [72, 0, 0, 0]
+    assert (told["in_vain"], told["in_vain_tokens"]) == (0.25, 18)
 
 
 def test_a_question_that_pearl_itself_fails_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -37,7 +37,14 @@ from pearl.models.routing import Models, planner_of, readers_of
 from pearl.models.tokens import Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
-from pearl.runtime.calls import SchemaError, calls_made, fill, plan_come_to, spent_by_model
+from pearl.runtime.calls import (
+    SchemaError,
+    calls_in_vain,
+    calls_made,
+    fill,
+    plan_come_to,
+    spent_by_model,
+)
 from pearl.runtime.loop import RunError
 from pearl.session import Session, heading
 from pearl.store.database import is_there, open_database
@@ -146,8 +153,8 @@ class Trials:
         # What grading takes is no part of what the method took.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
         measures |= {**form(own), **search_measures(own), **machine_measures(example, own)}
-        vain = [entry.usage.total for entry in own if entry.status == "failed" and not entry.kept]
-        measures |= {IN_VAIN: len(vain), SPENT_IN_VAIN: sum(vain)} if vain else {}
+        vain = calls_in_vain(own)
+        measures |= {IN_VAIN: len(vain), SPENT_IN_VAIN: sum(each.usage.total for each in vain)}
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
         # A plan stays a plan where one of its steps has no output.

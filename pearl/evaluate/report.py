@@ -173,9 +173,11 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         "10,000 resamples (Wilson's where all scores are equal). What a question takes is a mean "
         "over the method's results."
     )
-    vain = [result.measures for result in evaluation.results if IN_VAIN in result.measures]
-    if vain:
-        tries, spent = (round(sum(own[key] for own in vain)) for key in (IN_VAIN, SPENT_IN_VAIN))
+    tries, spent = (
+        round(sum(result.measures.get(key, 0) for result in evaluation.results))
+        for key in (IN_VAIN, SPENT_IN_VAIN)
+    )
+    if tries:
         note += f" Not in it: {counted(tries, 'call')} in vain, which took {spent:,} tokens."
     if in_parts(evaluation):
         note += " Some scores are in parts: right counts the full ones, the share is a mean."

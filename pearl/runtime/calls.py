@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -297,8 +297,17 @@ class Caller:
 
 def calls_made(entries: Iterable[Entry]) -> list[Entry]:
     """The calls that a run's answer took; what a model takes was not asked for its sake."""
-    done = (entry for entry in entries if entry.kind == "call" and entry.status == "done")
-    return [entry for entry in done if not entry.path.startswith(f"{PROVE}/")]
+    return [entry for entry in _asked(entries) if entry.status == "done"]
+
+
+def calls_in_vain(entries: Iterable[Entry]) -> list[Entry]:
+    """The tries at such calls that got no usable answer, each where it was made first."""
+    return [entry for entry in _asked(entries) if entry.status == "failed" and not entry.kept]
+
+
+def _asked(entries: Iterable[Entry]) -> Iterator[Entry]:
+    calls = (entry for entry in entries if entry.kind == "call")
+    return (entry for entry in calls if not entry.path.startswith(f"{PROVE}/"))
 
 
 def plan_come_to(entries: Iterable[Entry]) -> tuple[str, bool]:
