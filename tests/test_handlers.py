@@ -118,6 +118,9 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ("  alias: B", "there is no alias"),
         ("  aliases:", "aliases cannot be read"),
         ("  traits: ,", "traits cannot be read"),
+        ("  model = gpt-4o", "model cannot be read as it stands"),
+        ("  traits=pure", "traits cannot be read as it stands"),
+        ("  replaces = OLD(X) = (X)", "replaces cannot be read as it stands"),
         ("  verbatim: yes", "verbatim is a trait"),
         ("  body: builtin", "body cannot be read"),
         ("  traits: pur", "there is no trait pur"),
@@ -198,6 +201,9 @@ FAULTS = {
     ),
     "  D(X : see X\n  traits: pur": "2:9 PRL118, 3:11 PRL505",
     "B(X) : see X as A\n  aliases: C, A": "3:15 PRL501",
+    "  aliases: C\n  model = x\n  traits: pur": "3:9 PRL118, 4:11 PRL505",
+    "# of old\n  model = x": "3:9 PRL118",
+    "  plan:\n  model = CONCAT(X)\n  b = CONCAT(model)\n  traits = pure": "5:10 PRL118",
 }
 
 

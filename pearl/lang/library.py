@@ -54,9 +54,9 @@ TRAITS = {
 
 _BLOCKS = ("plan", "demonstration")
 """Metadata that goes on over the indented lines below it."""
-_KEY = pattern(r"\s*(?!question\b)[a-z]+\s*:")
-"""A line that would say something of the action above it, known or not; a plan's question may
-stand as far out as its key."""
+_KEY = pattern(rf"\s*(?:(?!question\b)[a-z]+\s*:|(?:{'|'.join(METADATA)})\s*=(?!\s*\w+\s*[(（]))")
+"""A line that would say something of the action above it, known or not; a plan's question and its
+steps may stand as far out as its key."""
 _ACTION = pattern(
     r"\s+(?:[-*•]\s+|\d+[.)]\s+)?[A-Z][A-Z0-9_]*[(（]"
     r"(?:[^()（）]*[)）]\s*(?:->|→|[:：#])|[^()（）:：#]*[:：#][^()（）]*$)"

@@ -71,7 +71,8 @@ from pearl.lint.rules.base import (
 
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
 _TYPED = pattern(rf"[^)）]*[)）][\s`*]*(?:(?:->|→)\s*\w+\s*)?[:：#]+\s*({'|'.join(TYPES)})[ \t]*:")
-_KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
+_KEYED = pattern(r"[ \t]+(\w+)[ \t]*:")
+_MEANT = pattern(rf"[ \t]+(\w+(?=[ \t]*:)|(?:{'|'.join(METADATA)})(?=[ \t]*=))")
 
 
 def check(view: LibraryView) -> Findings:
@@ -112,7 +113,7 @@ def _keys(view: LibraryView, action: Action) -> Findings:
     """Lines that were taken for a part of the definition."""
     text = view.source.at(action.span)
     for line in re.finditer(r"(?<=\n)[^\n]+", text):
-        if (match := _KEYED.match(line[0])) and (said := no_key(match[1])):
+        if (match := _MEANT.match(line[0])) and (said := no_key(match[1])):
             at = action.span.start + line.start()
             span = Span(at + match.start(1), at + match.end(1))
             help = f"{said[1]} Where it is a part of the definition, reword it."

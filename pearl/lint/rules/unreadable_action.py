@@ -35,7 +35,8 @@ def explain(broken: Broken) -> Diagnostic | None:
     wrong = f"The action {broken.name or shorten(broken.text)}"
     help = "Write NAME(CTX, X) -> type : definition."
     key = broken.source.text[: broken.span.start].rpartition("\n")[2].strip().rstrip(" \t:")
-    said = broken.text.lstrip()[len(broken.name) :].lstrip().startswith(":")
+    signs = (":", "=") if broken.name in METADATA else (":",)
+    said = broken.text.lstrip()[len(broken.name) :].lstrip().startswith(signs)
     if said and (unknown := no_key(broken.name)):
         wrong = f"What {broken.name} says of the action above it"
         where = unknown[0].rstrip(".")
