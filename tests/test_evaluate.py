@@ -369,8 +369,9 @@ def test_the_plan_of_a_question_whose_answer_failed_is_one(tmp_path: Path):
 
 
 def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_no_question(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_articles(tmp_path, *many(4))
     plain, refused = reader(lambda _: "A"), 0
 

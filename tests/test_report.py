@@ -278,7 +278,21 @@ class TestSummary:
         assert (found["inventing"], found["invented"]) == (1, {"FIND_TIDE": 1})
         top = titled(report, "Most used actions, with")
         assert [row[1] for row in top.rows] == ["CONCAT 1", "FIND_EVENT 1", "FIND_TIDE 1"]
-        assert plan_statistics([])["steps"] == 0.0
+
+    def test_where_no_plan_was_accepted_there_is_no_mean_and_no_action(self):
+        """One of two methods without a plan, and then both."""
+        none = result("decomp", 0, fallback=True)
+        report = summarise(evaluation(result("pearl", 0, plan=PLAN), none))
+        table = titled(report, "Plans")
+        assert table.rows[1] == ("decomp", "0", "–", "–", "100.0 %", "0", "0")
+        assert plan_statistics([])["steps"] is None
+        assert [one.title for one in titled(report, "Most used actions, with").columns] == [
+            "rank",
+            "pearl",
+        ]
+        alone = titles(summarise(evaluation(none)))
+        assert "Plans" in alone
+        assert not any(title.startswith("Most used") for title in alone)
 
     def test_cost_in_multiples_of_the_first(self):
         def of(name: str, calls: int, cost: int | None) -> Result:

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from pearl.evaluate.accuracy import (
@@ -309,20 +310,19 @@ def plan_statistics(texts: Iterable[str]) -> Row:
 
     Returns:
         ``plans`` with at least one step, and texts without any (``unreadable``); ``steps`` and
-        ``distinct_actions``, means a plan; ``inventing``, plans that declare an action that the
-        library lacks; ``invented``, in how many plans each is declared; ``actions``, how many steps
-        call each, the most used first and equally used ones by name.
+        ``distinct_actions``, means a plan, None where there is none; ``inventing``, plans that
+        declare an action that the library lacks; ``invented``, in how many plans each is declared;
+        ``actions``, how many steps call each, the most used first and equally used ones by name.
     """
     parsed = [_as_written(parse(text).plan) for text in texts]
     plans = [plan for plan in parsed if plan.steps]
     called = [Counter(step.action for step in plan.steps) for plan in plans]
     declared = [{action.name for action in plan.declares} for plan in plans]
-    count = len(plans) or 1
     return {
         "plans": len(plans),
         "unreadable": len(parsed) - len(plans),
-        "steps": sum(counts.total() for counts in called) / count,
-        "distinct_actions": sum(map(len, called)) / count,
+        "steps": fmean(counts.total() for counts in called) if plans else None,
+        "distinct_actions": fmean(map(len, called)) if plans else None,
         "inventing": sum(map(bool, declared)),
         "invented": _by_count(name for names in declared for name in names),
         "actions": _by_count(name for counts in called for name in counts.elements()),
@@ -334,14 +334,19 @@ def _as_written(plan: Plan) -> Plan:
     Pearl declares itself."""
     own = {name for name, action in builtins().items() if "unlisted" in action.traits}
     own |= {one.name for one in plan.declares if any(p.name == FINDINGS for p in one.params)}
-    pearls = DEFINITIONS | {load_library("core").actions[ANSWER_FROM].doc}
     return replace(
         plan,
         steps=tuple(step for step in plan.steps if step.action not in own),
         declares=tuple(
-            one for one in plan.declares if one.name not in own and one.doc not in pearls
+            one for one in plan.declares if one.name not in own and one.doc not in _definitions()
         ),
     )
+
+
+@cache  # A plan is parsed in less time than the library is loaded in.
+def _definitions() -> frozenset[str]:
+    """The definitions of the actions that Pearl itself declares."""
+    return frozenset({*DEFINITIONS, load_library("core").actions[ANSWER_FROM].doc})
 
 
 def _by_count(names: Iterable[str]) -> dict[str, int]:
@@ -376,7 +381,9 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         "method's questions, which then count as no plans."
     )
     yield build("Plans", fields, rows, note)
-    tops = {row["method"]: list(row["actions"].items())[:MOST_USED] for row in rows}
+    tops = {row["method"]: [*row["actions"].items()][:MOST_USED] for row in rows if row["plans"]}
+    if not tops:
+        return
     ranks = [
         {
             "rank": at + 1,
