@@ -13,9 +13,9 @@ import pytest
 
 import pearl
 from pearl.lang.values import digest
-from pearl.models.middleware import rate_limit
+from pearl.models.middleware import rate_limit, retry
 from tests.runs import entries, runs
-from tests.server import Script, completion, failing, resetting, stalling
+from tests.server import Script, completion, failing, resetting, sending, stalling
 from tests.shell import STORY, Result, call, one_line
 
 STORE = Path(".pearl/store.db")
@@ -336,6 +336,61 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     server.script = lambda _: stalling()
     assert "To go on" in batch("--concurrency", "1", "--restart").err
     assert len(server.asked) <= 2 * 4
+
+
+PAGE = sending("<html>Sign in</html>", "text/html")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        lambda at: failing(400, f"Invalid model name passed in model=x (request id: 20260101{at})"),
+        lambda _: failing(400, "foo/bar is not a valid model ID"),
+        lambda _: PAGE,
+    ],
+)
+@pytest.mark.parametrize("planned", [True, False])
+def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, said: Any, planned: bool
+):
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
+    monkeypatch.setenv("PEARL_CONSTRAIN", "never")
+    count = itertools.count()
+    server = serve(lambda _: said(next(count)))
+    write(*({**question(f"q{at}"), **({} if planned else {"plan": None})} for at in range(40)))
+    line = one_line(batch("--concurrency", "1"), 1)
+    assert "Every call comes to the same. What was done is kept. To go on" in line
+    # Two steps of a plan wait side by side.
+    assert len(server.asked) <= 3 * (3 + 1 + 1)
+    assert f"{len(server.asked)} in vain" in call("runs", "show", "last").out
+    assert len(answers()) <= 3
+    server.script = saying("Yes.")
+    assert batch().code == 0
+    assert {row["status"] for row in answers().values()} == {"answered"}
+
+
+def test_prompts_that_are_refused_in_the_same_words_stop_no_batch(serve: Any):
+    usage = {"prompt_tokens": 40, "completion_tokens": 2}
+
+    def script(body: dict[str, Any]) -> Any:
+        bad = "bad" in body["messages"][-1]["content"]
+        return (
+            failing(400, "The prompt is against our policy.")
+            if bad
+            else completion("Yes.", usage=usage)
+        )
+
+    server = serve(script)
+    row = {"document": {"text": "A bad one."}, "plan": 'a = FIND_EVENT(CTX, "{}") : It'}
+    bad = [{**row, "id": f"b{at}", "plan": row["plan"].format(at)} for at in range(9)]
+    write(*bad, question("good"))
+    told = batch("--concurrency", "1", "--json").json
+    assert told["failed"] == {"request": 9}
+    assert answers()["good"]["status"] == "answered"
+    # One call asked for a word, and is paid for.
+    assert len(server.asked) == 9 + 1 + 3
+    assert told["calls"] == {"made": 3, "kept": 0, "in_vain": 10}
+    assert told["prompt_tokens"] == 4 * 40
 
 
 def test_an_endpoint_that_fails_at_everything_stops_a_batch_and_one_now_and_then_does_not(

@@ -10,13 +10,25 @@ answered without it.
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pearl.lang.source import check_numbers
-from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
+from pearl.models.base import (
+    FINAL,
+    Ask,
+    Attempt,
+    Model,
+    ModelError,
+    Reply,
+    Request,
+    Usage,
+    env_number,
+)
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import CacheLayer, Keep, PrefixWarmup, ReplyCache, read_or_make
@@ -41,6 +53,7 @@ from pearl.models.tokens import (
     count_tokens,
 )
 from pearl.prompts.calls import ProveForm, WritePlan
+from pearl.prompts.render import render
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +113,15 @@ UNSERVED = ("connection", "timeout", "rate")
 MISSING = 404
 """The status of an address, or of a model, that is not there."""
 
+REFUSED = ("request", "reply")
+"""Reasons of errors behind which may stand a wrong address, or a wrong name of a model."""
+
+ALIKE = 3
+"""Calls that fail in the same words, from which on a model that has answered nothing is tested."""
+
+_VARYING = re.compile(r"\S*\d\S*")
+"""What differs in an endpoint's words from call to call: sizes, times, names of requests."""
+
 
 @dataclass(frozen=True)
 class CircuitBreaker:
@@ -117,10 +139,13 @@ class CircuitBreaker:
     _given_up: Counter[int] = field(default_factory=Counter, init=False)
     """Calls that were not served since a model answered last."""
     _served: set[int] = field(default_factory=set, init=False)
+    _refused: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    """Calls that failed, by model and words."""
 
     async def __call__(self, request: Request) -> Reply:
         """Answer, by the model that the call is for."""
-        at = id(request.model or model_for(self.model, request.call))
+        model = request.model or model_for(self.model, request.call)
+        at = id(model)
         try:
             reply = await self.layers[at](request)
         except ModelError as error:
@@ -134,11 +159,45 @@ class CircuitBreaker:
                 tries = self.limiters[at].failed
                 message = f"{error.message} It has said nothing else for {tries} tries."
                 self._stop(ModelError(error.reason, message, status=error.status))
+            elif not proving and await self._fails_at_any(request, error, model):
+                message = f"{error.message} Every call comes to the same."
+                self._stop(ModelError(error.reason, message, status=error.status))
             raise
         if not reply.kept:
             self._served.add(at)
             self._given_up[at] = 0
         return reply
+
+    async def _fails_at_any(self, request: Request, error: ModelError, model: Model) -> bool:
+        """Whether a model that has answered nothing yet fails in the same words at any prompt.
+
+        After the third such call it is asked for a word, as those were but with nothing of theirs:
+        what is wrong with a document or a question is not wrong with that. A model that is asked
+        in batches is not tested, as its answer may take a day.
+
+        Args:
+            request: the call that failed.
+            error: of it; what the test took is added to its attempts.
+            model: who was asked.
+        """
+        at, words = id(model), _VARYING.sub("", error.message)
+        testable = forms_taken(model).any and at not in self._served
+        if error.reason not in REFUSED or error.shared or not testable:
+            return False
+        self._refused[at, words] += 1
+        if self._refused[at, words] != ALIKE:
+            return False
+        call = ProveForm("", secrets.token_hex(16))
+        bare = Request(call, render(call), "prove/any", call.word, limit=request.limit)
+        try:
+            reply = await self.layers[at](bare)
+        except ModelError as other:
+            error.attempts = (*error.attempts, *other.attempts)
+            return _VARYING.sub("", other.message) == words
+        answered = Attempt(error.reason, "A word was asked for instead, and came.", reply.usage)
+        error.attempts = (*error.attempts, *reply.attempts, answered)
+        self._served.add(at)
+        return False
 
     def _stop(self, error: ModelError) -> None:
         for limiter in self.limiters.values():
