@@ -130,6 +130,9 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         (TWO.format("").replace("a =", "tenants =").replace('"Mara"', '"{tennant}"'), ["PRL209"]),
         # What a line without a name gives is not missed where it is used.
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_REASON(CTX, #1) : z', ["PRL105"]),
+        # The document is given once, to what takes it; to another action as any value is.
+        ("1. a = FIND_EVENT(CTX, CTX)\n", ["PRL212"]),
+        ('1. a = CONCAT(CTX, "the end")\n', []),
         # A declaration identical to the library's is no finding.
         (DECLARED.format(KNOWN.signature, KNOWN.doc), []),
         (DECLARED.format(KNOWN.signature, f"{KNOWN.doc} And when."), ["PRL208"]),
@@ -352,10 +355,12 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ("b = SUMMARIZE( )", "b = SUMMARIZE( CTX)"),
         ("b = COUNT(CTX,  [why])", "b = COUNT([why])"),
         ("b = FIND_RELATION(CTX, why)", "b = FIND_RELATION(CTX, why)"),
+        ("b = FIND_REASON(why, CTX)", "b = FIND_REASON(CTX, why)"),
+        ('b = FIND_REASON("all {why}", CTX)', 'b = FIND_REASON(CTX, "all {why}")'),
     ],
 )  # fmt: skip
 def test_a_guess_at_a_name(line: str, fixed: str) -> None:
-    rules = Selection(("PRL109", "PRL112", "PRL122", "PRL202", "PRL203", "PRL209"))
+    rules = Selection(("PRL109", "PRL112", "PRL122", "PRL202", "PRL203", "PRL209", "PRL212"))
     text = fix(Source("x", f"{STEPS}{line}\n"), LIBRARY, rules, unsafe=True)
     assert text.text == f"{STEPS}{fixed}\n"
 

@@ -1,12 +1,12 @@
 """The document at the place of something else.
 
 What it does
-    Reports a call that gives ``CTX`` for another parameter, and a text where
-    the document should stand.
+    Reports a call of an action that takes the document in which ``CTX`` is given
+    for another parameter, instead or as well.
 
 Why
     Arguments are given by place: the action would look for the document
-    inside a word.
+    inside a word, or inside what a step found out.
 
 Example
     1. ross = FIND_CHARACTER("Ross", CTX) : Identify Ross
@@ -15,27 +15,38 @@ Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
 
 Fix
-    Unsafe: lets the two change places.
+    Unsafe: lets the two change places, where the document does not stand in its own.
 """
 
 from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView, Ref, Rule, Safety
 
 
 def check(view: PlanView) -> Findings:
-    for index, place, arg in view.literals:
+    for index, ref in view.uses.get(DOCUMENT, ()):
         step, action = view.plan.steps[index], view.actions[index]
-        if not action or place >= len(action.params) or action.params[place].name != DOCUMENT:
+        if not action or ref.mode:
             continue
-        document = next((ref for ref in step.args if ref == Ref(DOCUMENT)), None)
-        if document is not None:
-            edits = (Edit(arg.span, DOCUMENT), Edit(document.span, view.source.at(arg.span)))
-            yield RULE(
-                document.span,
-                f"{DOCUMENT} does not stand where {step.action} takes the document.",
-                help=f"Write {action.signature}.",
-                data={"action": step.action, "signature": action.signature},
-                fix=Fix("change their places", edits, Safety.UNSAFE),
-            )
+        names = [param.name for param in action.params]
+        given = next((at for at, arg in enumerate(step.args) if arg is ref), None)
+        if given is None or DOCUMENT not in names[: len(step.args)]:
+            continue
+        name, own = names[min(given, len(names) - 1)], step.args[names.index(DOCUMENT)]
+        if name == DOCUMENT:
+            continue
+        if own == Ref(DOCUMENT):
+            message = f"{step.action} is given {DOCUMENT} for {name} as well."
+            fix = None
+        else:
+            message = f"{DOCUMENT} does not stand where {step.action} takes the document."
+            edits = (Edit(own.span, DOCUMENT), Edit(ref.span, view.source.at(own.span)))
+            fix = Fix("change their places", edits, Safety.UNSAFE)
+        yield RULE(
+            ref.span,
+            message,
+            help=f"Write {action.signature}.",
+            data={"action": step.action, "signature": action.signature},
+            fix=fix,
+        )
 
 
 RULE = Rule("PRL212", "misplaced-document", ERROR, __doc__, plan=check)
