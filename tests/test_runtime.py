@@ -199,10 +199,11 @@ def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest():
 
 @pytest.mark.parametrize(("steps", "reply", "why"), [
     ('a = CHECK_TRUE(CTX, "it rains")', "Perhaps", "Step a .* expected yes or no, got 'Perhaps'"),
-    ('a = ANY(CTX, "x")\nb = FIND_LOCATION(CTX, each a)', "Ada",
+    ('a = ANY(CTX, "x")\nb = CHECK_TRUE(CTX, where values a)', "Ada", "Step a .* expected .*pairs"),
+    ('a = ITEM(["x"], 1)\nb = FIND_LOCATION(CTX, each a)', "",
      "each a needs a list, and it is text"),
-    ('a = ANY(CTX, "x")\nb = CHECK_TRUE(CTX, where values a)', "Ada",
-     "where values a needs pairs, and it is text"),
+    ('a = ITEM(["x"], 1)\nb = FIND_LOCATION(CTX, each values a)', "",
+     "each values a needs pairs, and it is text"),
     ('a = FLAT(["x"])\nb = ANY(CTX, where a)', "yes", None),
 ])  # fmt: skip
 def test_a_value_of_the_wrong_type_that_only_running_shows_names_its_step(
@@ -210,11 +211,12 @@ def test_a_value_of_the_wrong_type_that_only_running_shows_names_its_step(
 ):
     plan = f"New actions:\n- ANY(CTX, X) -> any : Find X in CTX\n\n{steps}"
     replies = {"step/a": reply, "step/b[0]": reply}
+    library = load_library("core", "quality", "lists")
     if why is None:
-        assert run(plan, replies)[0].values["b"] == ["x"]
+        assert run(plan, replies, library=library)[0].values["b"] == ["x"]
         return
     with pytest.raises(RunError, match=why):
-        run(plan, replies)
+        run(plan, replies, library=library)
 
 
 def test_a_plan_with_errors_runs_no_step():
@@ -279,6 +281,34 @@ def test_equal_calls_have_equal_keys_and_others_do_not():
     assert same == keys('a = FIND_CHARACTER(CTX, "Ada") : who')
     assert same != keys('a = FIND_CHARACTER(CTX, "Ada") : who else')
     assert same != keys('a = FIND_CHARACTER(CTX, "Adam") : who')
+
+
+@pytest.mark.parametrize(
+    ("later", "reply", "value"),
+    [
+        ("b = FIND_HOME(CTX, each a) : x", '["Ada", "Bo"]', ["Ada", "Bo"]),
+        ("b = COUNT(a) : x", "- Ada\n- Bo", ["Ada", "Bo"]),
+        ("b = PARTS(CTX, a) : x", "2", 2),
+        ("b = FIND_HOME(CTX, a) : x", "2", "2"),
+    ],
+)
+def test_an_output_of_any_type_is_of_the_one_that_a_later_step_needs(
+    later: str, reply: str, value: object
+):
+    plan = f"""
+    New actions:
+    - FIND_HOME(CTX, X) : Find where X lives in CTX
+    - FIND_OUT(CTX, X) -> any : Find out what X asks for, given CTX
+
+    a = FIND_OUT(CTX, "people") : find out
+    {later}
+    """
+    homes = {f"step/b{at}": "Ulm" for at in ("", "[0]", "[1]")}
+    finished, model, _ = run(plan, {"step/a": reply, **homes})
+    assert finished.values["a"] == value
+    asked = model.asked[0].messages[-1]["content"]
+    form = {list: "JSON array", int: "one number", str: "plain text"}[type(value)]
+    assert form in asked
 
 
 def test_a_trace_is_a_plan_that_checks_and_replays():

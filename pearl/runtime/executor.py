@@ -34,10 +34,12 @@ from pearl.lang.ast import (
 )
 from pearl.lang.builtins import (
     FUNCTIONS,
+    KINDS,
     BuiltinError,
     Given,
     Label,
     is_label,
+    kinds_taken,
     read_label,
     read_name,
 )
@@ -48,6 +50,7 @@ from pearl.lang.source import Source
 from pearl.lang.values import (
     DEEPEST,
     DecodeError,
+    Type,
     Value,
     as_text,
     canonical_json,
@@ -386,6 +389,8 @@ async def _run_call(
             if item is not None and ref is not None and ref.mode.startswith("where"):
                 # A filter asks yes or no, whatever its action tells elsewhere.
                 action = replace(action, returns="bool")
+            elif item is None and action.returns == "any":
+                action = replace(action, returns=_wanted(step.name, frame))
             return await _run_prompt(step, action, call, values, item, path, frame)
         case Builtin(function=name):
             function = FUNCTIONS.get(name)
@@ -422,6 +427,26 @@ async def _run_call(
             output = await handlers.decompose(action, call.arguments, inner)
     frame.caller.journal.decide(path, to_json(output.value))
     return output
+
+
+def _wanted(name: str, frame: Frame) -> Type:
+    """The type that later steps need of an output that may be of any, as a list that they go over;
+    ``any`` where they take all."""
+    for step in frame.plan.steps:
+        for ref in step_refs(step):
+            if ref.name == name and ref.maps:
+                return "pairs" if ref.mode.endswith("values") else "list"
+        action = frame.library.get(step.action)
+        if action is None:
+            continue
+        params = zip(action.params, step.args, strict=False)
+        args = (arg for param, arg in params if param.name != DOCUMENT)
+        for arg, kinds in zip(args, kinds_taken(action), strict=False):
+            types = [KINDS[kind] for kind in kinds]
+            whole = isinstance(arg, Ref) and arg.name == name and not arg.mode
+            if whole and not {"any", "text"}.intersection(types):
+                return types[0]
+    return "any"
 
 
 def _read_by(call: Bound, frame: Frame) -> Source | None:
