@@ -130,6 +130,9 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         (TWO.format("").replace("a =", "tenants =").replace('"Mara"', '"{tennant}"'), ["PRL209"]),
         # What a line without a name gives is not missed where it is used.
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_REASON(CTX, #1) : z', ["PRL105"]),
+        ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_EVENT(CTX, "the {#1}") : z', ["PRL105"]),
+        (TWO.format("") + '5. EVENT(CTX)\n6. c = FIND_EVENT(CTX, "{#5}, {a}, {b}")', ["PRL105"]),
+        (TWO.format("") + "3. EVENT(CTX)\n4. c = CONCAT(#2, #5, a)", ["PRL105", "PRL202"]),
         # The document is given once, to what takes it; to another action as any value is.
         ("1. a = FIND_EVENT(CTX, CTX)\n", ["PRL212"]),
         ('1. a = CONCAT(CTX, "the end")\n', []),

@@ -99,7 +99,7 @@ class PlanView:
         self.base = library
         self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
         self.actions = [self.library.get(step.action) for step in self.plan.steps]
-        self.broken_names = _names(self.broken, self.source)
+        self.broken_names = _names(parsed)
         self.defined: dict[str, int] = {}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
         self.step_refs: list[list[Ref]] = []
@@ -219,14 +219,19 @@ _NAMED_BEFORE = pattern(r"(?P<words>[^(\n]{0,60}?)[^\W\d]\w*\s*\(|(?P<all>[^(\n]
 _NAMED_AFTER = pattern(r"(?:->|=>|→|\bas\b)\s*([^\W\d]\w*)")
 
 
-def _names(broken: Iterable[Broken], source: Source) -> frozenset[str]:
-    """The names that lines which cannot be read may have meant to define."""
+def _names(parsed: Parsed) -> frozenset[str]:
+    """The names that lines which cannot be read may have meant to define; one without a name is
+    referred to by its number, for which the parser writes ``step_2``."""
     names: set[str] = set()
-    for line in broken:
+    starts = [step.span.start for step in parsed.plan.steps] if parsed.broken else []
+    starts += [line.span.start for line in parsed.broken if line.kind == "step"]
+    numbers = {start: number for number, start in enumerate(sorted(starts), 1)}
+    for line in parsed.broken:
         if line.name:
             names.add(line.name)
         elif line.kind == "step":
-            text = source.at(line.span)[:400]
+            names.add(f"step_{numbers[line.span.start]}")
+            text = parsed.plan.source.at(line.span)[:400]
             head = _NAMED_BEFORE.match(text)
             names.update(
                 re.findall(r"[^\W\d]\w*", head["words"] or head["all"] or "" if head else "")

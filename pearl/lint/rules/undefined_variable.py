@@ -49,9 +49,7 @@ def check(view: PlanView) -> Findings:
         for ref in used:
             if ref.name in view.defined or (ref.name == DOCUMENT and index < end):
                 continue
-            # A number of a line that cannot be read: that line has a finding.
-            counted = "#" in view.source.at(ref.span) and not ref.name.startswith("#")
-            if not counted and ref.name not in view.broken_names and id(ref) not in templates:
+            if ref.name not in view.broken_names and id(ref) not in templates:
                 yield _undefined(view, ref, index)
 
 
