@@ -168,6 +168,16 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "bad.plan exists and is no plan", ["plan", ASK, "-o", "bad.plan"]),
     (2, "story.txt exists and is no plan", ["migrate", "good.plan", "-o", "story.txt"]),
     (2, "a graph is not written as .png", ["graph", "good.plan", "-o", "g.png"]),
+    (
+        2,
+        "a graph as mermaid is not written as .svg: end the name in .mmd, .mermaid, .md, .txt.",
+        ["graph", "good.plan", "--format", "mermaid", "-o", "g.svg"],
+    ),
+    (
+        2,
+        "a graph as svg is not written as .md: end the name in .svg.",
+        ["graph", "good.plan", "--format", "svg", "-o", "g.md"],
+    ),
     (2, "verdicts is not written as .pdf", ["review", "export", "-o", "v.pdf"]),
     (2, "latin.txt exists and is no file of answers", ["batch", "one.jsonl", "-o", "latin.txt"]),
     (2, "story.txt exists and is no library", ["mine", "rows.jsonl", "-o", "story.txt"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 """What names a run, and perhaps a question of it, where no file has that name."""
 
-
-_ENDINGS = ".mmd .mermaid .md .txt .svg"
+_FORMS = {
+    ".mmd": "mermaid", ".mermaid": "mermaid", ".md": "mermaid", ".txt": "mermaid", ".svg": "svg",
+}  # fmt: skip
+"""How a graph is drawn in a file, by the ending of its name."""
 
 
 @click.command("graph", epilog="Example:  pearl graph mara.plan -o mara.svg")
@@ -39,8 +42,9 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
     fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
     """
     check_output(options.output)
-    check_ending(options.output, _ENDINGS, "a graph")
-    form = form or ("svg" if options.output.lower().endswith(".svg") else "mermaid")
+    endings = " ".join(ending for ending, of in _FORMS.items() if form in (None, of))
+    check_ending(options.output, endings, f"a graph as {form}" if form else "a graph")
+    form = form or _FORMS.get(Path(options.output).suffix.lower(), "mermaid")
     if plan != "-" and not os.path.exists(plan):
         from pearl.strategies import fsm_states as picture
 
