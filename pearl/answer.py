@@ -48,8 +48,13 @@ class Option:
     text: str
     fits: bool = True
 
+    @property
+    def named(self) -> str | None:
+        """The letter; None where none of them is any nearer than the others."""
+        return self.letter or None
+
     def __str__(self) -> str:
-        return f"{self.letter}. {self.text}" if self.letter else "none"
+        return f"{self.letter}. {self.text}" if self.named else "none"
 
 
 _NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(none\b|no option\b)")
@@ -246,7 +251,7 @@ def is_guess(model: Model, values: Iterable[object], option: Option | None) -> b
     if not reads_by_words(model):
         return False
     bare = any(isinstance(value, int | float) for value in values)
-    return bare or (option is not None and bool(option.letter) and not option.fits)
+    return bare or (option is not None and option.named is not None and not option.fits)
 
 
 def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:

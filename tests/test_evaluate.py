@@ -453,6 +453,18 @@ def test_an_answer_that_decides_for_no_option_is_counted_as_such(tmp_path: Path)
     assert re.search(r"no\s.*option\s.*fits", done.out, re.DOTALL)
 
 
+def test_who_names_no_option_twice_has_chosen_none(tmp_path: Path):
+    write_articles(tmp_path, official())
+    methods = "zero-shot,retrieve-read,mcq"
+    with Server(reader(lambda _: "none")) as server:
+        done = evaluate(tmp_path, server, "--methods", methods)
+    assert done.code == 0, done.err
+    found = {name: one.answer for name, [one] in results(tmp_path).items()}
+    assert found == dict.fromkeys(methods.split(","))
+    row = next(line for line in done.out.splitlines() if line.startswith("zero-shot"))
+    assert row.split()[1:3] == ["0", "0"]
+
+
 def test_an_evaluation_can_be_shown_again_and_last_is_the_last_one(tmp_path: Path):
     write_articles(tmp_path, *many(4))
     with Server(reader(lambda _: "A")) as server:

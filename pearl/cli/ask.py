@@ -231,9 +231,9 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     if answer.option:
         _title("Option")
         if not answer.option.fits:
-            nearest = " The nearest:" if answer.option.letter else ""
+            nearest = " The nearest:" if answer.option.named else ""
             click.echo(f"What was found bears out none.{nearest}")
-        if answer.option.letter:
+        if answer.option.named:
             click.echo(printable(str(answer.option)))
     quotes = list(answer.evidence)
     if passages_only:

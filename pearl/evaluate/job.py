@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pearl.answer import Option
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets import find_dataset
@@ -340,11 +341,12 @@ def answers_of(
     """
     results = []
     for row in rows:
-        option, usage = row.get("option") or {}, Usage(**row["usage"])
+        option = Option(**row["option"]) if row.get("option") else None
+        usage = Usage(**row["usage"])
         measures: dict[str, float] = {
             key: float(row[key]) for key in ("grounded", "guessed") if key in row
         }
-        measures |= {"none_fits": float(not option["fits"])} if option else {}
+        measures |= {"none_fits": float(not option.fits)} if option else {}
         results.append(
             Result(
                 method="batch",
@@ -352,7 +354,7 @@ def answers_of(
                 score=float(bool(row["correct"])),
                 gold=row["gold"] or "",
                 # One that names no option is none, whatever its words.
-                answer=(option["letter"] or None) if option else row.get("answer"),
+                answer=option.named if option else row.get("answer"),
                 question=row["question"],
                 words=row.get("words") or "",
                 plan=row.get("plan") or "",

@@ -185,7 +185,7 @@ async def conclude(
     option = await map_answer(call, session.caller())
     guessed = is_guess(session.engine.model, (), option)
     measures = {**outcome.measures, **_marks(option, guessed=guessed)}
-    return replace(outcome, answer=option.letter or None, measures=measures)
+    return replace(outcome, answer=option.named, measures=measures)
 
 
 async def conclude_text(
@@ -207,7 +207,7 @@ async def answer_and_map(ready: Prepared, example: Example, session: Session) ->
     """Answer with a strategy, and map the answer to an option where there are some."""
     question, document, options = example.question, example.document, example.options
     reply = await answer(ready, question, document, options, session)
-    chosen = (reply.option.letter or None) if reply.option else conclusion(reply.text)
+    chosen = reply.option.named if reply.option else conclusion(reply.text)
     measures = {**_marks(reply.option, guessed=reply.guessed)}
     if document != NO_DOCUMENT:
         measures["grounded"] = float(reply.grounded)

@@ -108,7 +108,7 @@ async def _choice(reply: str, options: Sequence[str], question: str, caller: Cal
         try:
             call = MapAnswer(question, reply, tuple(options))
             option = await map_answer(call, caller)
-            place = options.index(option.text) if option.letter else None
+            place = options.index(option.text) if option.named else None
         except RunError:
             return None
     return place
