@@ -13,6 +13,7 @@ from typing import Protocol, SupportsFloat, TypeAlias
 from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.numbers import in_digits
 from pearl.lang.source import InputError, read_source
+from pearl.lang.text import composed
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError
 from pearl.models.routing import Models, choose_model, members, planner_of, readers_of
@@ -35,7 +36,8 @@ def holds(answer: str, *golds: str) -> bool:
 
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
     ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
-    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too.
+    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too, and so are *C++* and
+    *C#*.
     """
     return any(
         f" {gold} " in f" {words} "
@@ -47,13 +49,14 @@ def holds(answer: str, *golds: str) -> bool:
 
 def _words(text: str) -> str:
     """A text's words with a space between them, and numbers by what they come to."""
-    return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", text.casefold()))))
+    return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", composed(text).casefold()))))
 
 
 _MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")
 _WORD = re.compile(
     r"(?:(?<![\w)\]])-(?=\.?\d))?"
-    r"(?:\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|(?<!\w)\.\d+|\d+\.\d+|\d+(?::\d\d)+|\w+)"
+    r"(?:\d{1,3}(?:,\d{3})+(?![,\d]*\d)(?:\.\d+)?|(?<!\w)\.\d+|\d+\.\d+|\d+(?::\d\d)+"
+    r"|[^\W\d]++[+#]++(?!\w)|\w+)"
 )
 
 
