@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 from shutil import copytree, ignore_patterns
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 import pearl
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.lang.documents import read_document
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs, decode
@@ -557,6 +559,20 @@ def test_the_stop_words_of_the_document_s_language_bear_on_nothing(
     answer = ask(LEASE, question)
     assert answer.text.splitlines()[0] == (quoted or NOTHING)
     assert answer.lacks == ()
+
+
+def test_a_letter_and_its_mark_are_one_character_however_they_are_written(tmp_path: Path):
+    text = "Die Kündigung erfolgt schriftlich. Der Schlüssel wird bei der Übergabe ausgehändigt."
+    apart = unicodedata.normalize("NFD", text)
+    assert apart != text
+    file = tmp_path / "apart.txt"
+    file.write_text(apart, encoding="utf-8")
+    for document in (Source("x.txt", apart), file):
+        answer = pearl.ask_sync(document, "Schlüssel bei der Übergabe?", model=Offline())
+        said = unicodedata.normalize("NFC", answer.text.splitlines()[0])
+        assert said == text.partition(". ")[2]
+        assert answer.lacks == ()
+    assert read_document(str(file)).text == text
 
 
 def test_what_is_a_stop_word_elsewhere_counts_in_an_english_document():

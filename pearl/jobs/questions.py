@@ -27,6 +27,7 @@ from pearl.lang.source import (
     refuse,
     row_id,
 )
+from pearl.lang.text import composed
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of
 
@@ -192,7 +193,7 @@ class QuestionIndex:
             InputError: it cannot be read.
         """
         if question.text:
-            return Source(f"document of {question.id}", question.text)
+            return Source(f"document of {question.id}", composed(question.text))
         return Source(question.document, _read(question.paths, self.folder))
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:

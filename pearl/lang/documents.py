@@ -28,7 +28,7 @@ from pearl.lang.source import (
     install_command,
     read_bytes,
 )
-from pearl.lang.text import printable
+from pearl.lang.text import composed, printable
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -71,7 +71,8 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
     if kind is None:
         if data.startswith(UTF_16):
             data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-        return decode(path, data, "document")
+        source = decode(path, data, "document")
+        return Source(path, composed(source.text))
     name = "Standard input" if path == "-" else path
     if not all(map(find_spec, kind.modules)):
         raise InputError(f"{name} is {kind.title}: {install_command('documents')} to read it.")
@@ -103,7 +104,7 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
     if not text.strip():
         scanned = ", only pictures: have their text recognised first, as ocrmypdf does"
         raise InputError(f"{name} has no text{scanned if kind.convert is pdf else ''}.")
-    return Source(path, text)
+    return Source(path, composed(text))
 
 
 _Cell = tuple[str, float, float]

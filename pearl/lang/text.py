@@ -73,6 +73,12 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def composed(text: str) -> str:
+    """A text in which a letter and its mark are one character, where there is one for both (NFC):
+    file names and texts of macOS, and of many PDFs, have two."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def printable(text: str) -> str:
     """One line without characters that could steer a terminal or hide other text."""
     return _UNSAFE.sub(lambda match: "\t" if match[0] == "\t" else "�", text)

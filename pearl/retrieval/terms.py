@@ -13,7 +13,7 @@ from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import Span
-from pearl.lang.text import FUNCTION_WORDS, stem
+from pearl.lang.text import FUNCTION_WORDS, composed, stem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +65,7 @@ def terms(text: str) -> list[str]:
     all of the text is in capitals. Scripts without spaces give every two
     characters that stand together.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
+    text = composed(text)
     if "." in text:
         text = _INITIALS.sub(lambda match: f" {''.join(filter(str.isalpha, match[0]))} ", text)
     if "," in text:
@@ -342,7 +341,7 @@ _CONTENT = re.compile(rf"\d+(?:[.,]\d+)+|{_WORD.pattern}")
 
 def words(text: str) -> list[str]:
     """A text's content words as stems, in order, without what is elided before them."""
-    tokens = [word.lower().replace("’", "'") for word in _CONTENT.findall(text)]
+    tokens = [word.lower().replace("’", "'") for word in _CONTENT.findall(composed(text))]
     plain = [word.removesuffix("'s") for word in tokens]
     plain = [_unelided(word) or word for word in plain]
     return stems([word for word in plain if word not in QUESTION_STOP and len(word) > 1])
@@ -381,7 +380,7 @@ def foreign_stop(text: str) -> frozenset[str]:
     """
     from bm25s import stopwords
 
-    counts = Counter(_CONTENT.findall(text[:_SAMPLE].casefold()))
+    counts = Counter(_CONTENT.findall(composed(text[:_SAMPLE]).casefold()))
     lists = [STOP, *(frozenset(getattr(stopwords, f"STOPWORDS_{name}")) for name in LANGUAGES)]
     best = max(lists, key=lambda stop: sum(counts[word] for word in stop))
     return frozenset() if best is STOP else best
@@ -395,7 +394,7 @@ def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     """The content words of a question, as they stand there, that no passage has."""
     text = "\n".join(passages)
     held, stop = frozenset(words(text)), STOP | foreign_stop(text)
-    left = _CONTENT.findall(_ASKING.sub("", question))
+    left = _CONTENT.findall(_ASKING.sub("", composed(question)))
     asked = (word for word in left if word.casefold() not in stop)
     return tuple(dict.fromkeys(word for word in asked if not held.issuperset(words(word))))
 
