@@ -36,8 +36,8 @@ def holds(answer: str, *golds: str) -> bool:
 
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
     ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
-    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too, and so are *C++* and
-    *C#*.
+    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too, and so are *C++*
+    and *C#*.
     """
     return any(
         f" {gold} " in f" {words} "
