@@ -210,6 +210,15 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
             "# First.\n# Then.\n1. a = FIND_CHARACTER(CTX)\n",
         ),
         ("<think>\n</think>1. a = FIND_CHARACTER(CTX)\n", "1. a = FIND_CHARACTER(CTX)\n"),
+        # A mode before a text is put where the text names a step, and one only.
+        (
+            '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each "why, {a}")\n',
+            '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, "why, {each a}")\n',
+        ),
+        (
+            '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, where "{a} of {CTX}")\n',
+            '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, where "{a} of {CTX}")\n',
+        ),
         # A part of a step is no call.
         ('1. a = FIND_ALL(CTX, "x")\n2. b = a[0]\n', '1. a = FIND_ALL(CTX, "x")\n2. b = a[0]\n'),
     ],
