@@ -22,7 +22,7 @@ from pearl.models.base import Model, ModelError, Usage
 from pearl.models.routing import readers_of
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.binding import value_of
-from pearl.runtime.calls import Caller, Entry, Watch, calls_made, plan_come_to
+from pearl.runtime.calls import LIMITED, Caller, Entry, Watch, calls_made, plan_come_to
 from pearl.runtime.context import learned_window
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.executor import CUT
@@ -332,7 +332,8 @@ async def answer(
     near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""
     cut = sum(CUT in entry.path.split("/") for entry in journal.entries)
     picked = (PICKED if guessed else "", SHORTENED.format(cut) if cut else "")
-    notices = (model.notice, window, prepared.notice, *picked, near)
+    limited = [str(entry.value) for entry in journal.entries if entry.path == LIMITED]
+    notices = (model.notice, window, prepared.notice, *limited, *picked, near)
     if notice := " ".join(filter(None, notices)):
         journal.decide("notice", notice)
     return Answer(

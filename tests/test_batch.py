@@ -862,6 +862,27 @@ def test_a_batch_and_an_evaluation_count_alike_what_fits_no_option():
     assert call("eval", "questions", *how).json["guessed"] == 1
 
 
+def test_a_plan_that_a_person_s_limit_cuts_off_is_told_with_the_setting(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    def script(body: dict[str, Any]) -> Any:
+        planning = "reading plans" in str(body)
+        return completion('1. a = FIND_EVENT(CTX, "de', finish="length") if planning else "Yes."
+
+    serve(script, PEARL_MAX_TOKENS="60", PEARL_CONSTRAIN="never")
+    told = "PEARL_MAX_TOKENS=60 cut the plan off: set it higher."
+    assert call("plan", "Why?").err.splitlines()[-1].endswith(f"after 3 attempts. {told}")
+    write({"id": 1, "question": "Why?", "document": "story.txt"})
+    assert told in call("ask", "story.txt", "Why?").err
+    line = "fallback   1 asked directly, as no plan was accepted"
+    assert f"{line}: PEARL_MAX_TOKENS cut 1 off\n" in batch().out
+    # What somebody has not set, nobody can set higher.
+    monkeypatch.delenv("PEARL_MAX_TOKENS")
+    assert "attempts. Ask in other words, or use another model." in call("plan", "Why?").err
+    assert "PEARL_MAX_TOKENS" not in call("ask", "story.txt", "Why?").err
+    assert f"{line}\n" in batch("--restart").out
+
+
 def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
     asked = {"document": STORY, "question": "Who kept the lighthouse?"}
     told = {**asked, "id": "told", "plan": '1. a = FIND_EVENT(CTX, "the mill") : what'}

@@ -114,11 +114,9 @@ def plan_command(question: str, options: Options) -> None:
     if not text:
         if not options.as_json:
             click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
-        raise NoAnswer(
-            f"No plan was accepted after {counted(planned.attempts, 'attempt')}: ask in other "
-            "words, or use another model.",
-            result,
-        )
+        attempts = counted(planned.attempts, "attempt")
+        advice = planned.limited or "Ask in other words, or use another model."
+        raise NoAnswer(f"No plan was accepted after {attempts}. {advice}", result)
     if options.output or not options.as_json:
         emit(text, options.output)
     if options.as_json:

@@ -19,7 +19,7 @@ from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import NO_PRICES, Prices, dollars
-from pearl.runtime.calls import Entry
+from pearl.runtime.calls import LIMITED, Entry
 from pearl.runtime.context import Context
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import RunError
@@ -46,6 +46,7 @@ class JobProgress:
         right: answers that are the gold ones.
         judged: questions whose right answer is known.
         fallbacks: questions asked directly, as no plan was accepted, answered or not.
+        limited: of these in this go, those whose last plan ``PEARL_MAX_TOKENS`` cut off.
         ungrounded: answers that no passage of the document stands behind.
         unnamed: answers that name no option, where there are some.
         guessed: answers that the offline reader picked by words alone.
@@ -66,6 +67,7 @@ class JobProgress:
     right: int = 0
     judged: int = 0
     fallbacks: int = 0
+    limited: int = 0
     ungrounded: int = 0
     unnamed: int = 0
     guessed: int = 0
@@ -125,6 +127,7 @@ class JobProgress:
 
     def count_call(self, entry: Entry) -> None:
         """Add a line of a journal."""
+        self.limited += entry.path.endswith(LIMITED)
         if entry.kind == "call":
             done, usage = entry.status == "done", Usage() if entry.kept else entry.usage
             made = not entry.kept
@@ -146,7 +149,8 @@ class JobProgress:
         if self.failed:
             yield "failed", f"{self.failed.total():,} ({failed.removeprefix(', ')})"
         if self.fallbacks:
-            yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted"
+            cut = f": PEARL_MAX_TOKENS cut {self.limited:,} off" if self.limited else ""
+            yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted{cut}"
         if self.ungrounded:
             yield "evidence", f"none for {self.ungrounded:,}: see grounded in the answers"
         if self.unnamed:

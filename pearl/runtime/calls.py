@@ -310,6 +310,10 @@ def _asked(entries: Iterable[Entry]) -> Iterator[Entry]:
     return (entry for entry in calls if not entry.path.startswith(f"{PROVE}/"))
 
 
+LIMITED = "plan/limited"
+"""The path of a decision which says that a limit somebody has set cut the last plan off."""
+
+
 def plan_come_to(entries: Iterable[Entry]) -> tuple[str, bool]:
     """The last plan that a run wrote, in canonical form, whether it came to an answer or not; and
     whether none was accepted, so that it is Pearl's own, which only asks the question."""

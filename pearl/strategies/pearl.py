@@ -36,12 +36,12 @@ from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
 from pearl.lint.rules import truncated_line, undefined_variable
-from pearl.models.base import ModelError
+from pearl.models.base import ModelError, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
 from pearl.prompts.calls import Call, ContinuePlan, CorrectPlan, Demonstration, WritePlan
 from pearl.prompts.render import render
-from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.calls import LIMITED, Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.fitting import fit_plan
@@ -77,6 +77,13 @@ class Planned:
     source: Source
     diagnostics: tuple[Diagnostic, ...]
     demonstrations: int
+
+    @property
+    def limited(self) -> str:
+        """That a limit somebody has set cut the last reply, in a sentence; else empty."""
+        limit = env_number("PEARL_MAX_TOKENS")
+        cut = any(finding.message == _AT_LIMIT for finding in self.diagnostics)
+        return f"PEARL_MAX_TOKENS={limit} cut the plan off: set it higher." if limit and cut else ""
 
     def _repr_html_(self) -> str:
         """In a notebook: the plan, drawn, or why there is none."""
@@ -158,13 +165,19 @@ async def write_plan(
             break
         call = CorrectPlan(write, reply.text, complaint)
         codes = frozenset(error.code for error in errors)
-    return Planned(None, attempt, source, findings, len(write.demonstrations))
+    planned = Planned(None, attempt, source, findings, len(write.demonstrations))
+    if planned.limited:
+        decide(LIMITED, planned.limited)
+    return planned
+
+
+_AT_LIMIT = "The reply was cut at its token limit."
 
 
 def _cut(end: int) -> Diagnostic:
     """That a reply of so many characters was cut."""
     place, help = Span(max(0, end - 1), end), "Write a shorter plan."
-    return truncated_line.RULE(place, "The reply was cut at its token limit.", help=help)
+    return truncated_line.RULE(place, _AT_LIMIT, help=help)
 
 
 def _why_to_stop(rejected: Sequence[tuple[str, bool]]) -> str:
