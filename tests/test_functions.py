@@ -92,16 +92,34 @@ def test_a_planner_is_told_of_it_and_evidence_is_what_it_copies(serve: Serve, tm
     assert "Mara left." in call("trace", answer.run, "--store", "work.db").out
 
 
-def test_what_stands_in_the_words_of_a_function_is_no_quotation():
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "l = ROWS(CTX)\nn = COUNT(l)",
+        "l = WRAPPED(CTX)\nn = COUNT(l)",
+        "l = ROWS(CTX)\nm = CONCAT(l)\nn = COUNT(l)\nreturn n, m",
+        "l = ROWS(CTX)\nm = SAY(each l)\nn = COUNT(l)\nreturn n, m",
+    ],
+)
+def test_what_stands_in_the_words_of_a_function_is_no_quotation(plan: str, tmp_path: Path):
     @pearl.action
     def rows(document: str) -> list[str]:
         """Split it into its lines."""
         return document.splitlines()
 
     story = 'Ann came in.\n"I have never liked the sea at all," she said.\nBen left.\n'
-    reader = pearl.Pearl(model="offline", library=["core", rows], store=None)
-    answer = reader.run_sync("l = ROWS(CTX)\nn = COUNT(l)", pearl.Source("s", story))
-    assert (answer.text, answer.evidence) == ("3", ())
+
+    @pearl.action
+    def say(x: str) -> str:
+        """Say it."""
+        return x
+
+    wrapped = tmp_path / "wrapped.actions"
+    body = "  plan:\n    1. l = ROWS(CTX)\n"
+    wrapped.write_text(f"WRAPPED(CTX) -> list : Split it.\n{body}", encoding="utf-8")
+    reader = pearl.Pearl(model="offline", library=["core", rows, say, wrapped], store=None)
+    answer = reader.run_sync(plan, pearl.Source("s", story))
+    assert (answer.text[:1], answer.evidence) == ("3", ())
 
 
 def test_functions_that_block_leave_the_others_running():

@@ -52,10 +52,11 @@ class SolverError(StepError):
 
 
 class Output(NamedTuple):
-    """What a step found, and the lines of the document that it quotes for it."""
+    """What a step found, and the lines of the document that it quotes for it; None where that is
+    not known, and may stand in its words."""
 
     value: Value
-    evidence: Sequence[str] = ()
+    evidence: Sequence[str] | None = None
 
 
 class Item(NamedTuple):

@@ -312,9 +312,7 @@ async def execute(
             value, quotes = await _output(step, results, frame)
             results[step.name] = value
             frame.caller.journal.decide(f"value/{step.name}", to_json(value))
-            action = frame.library.get(step.action)
-            # A function quotes what it says it does, and what stands in its words is no quotation.
-            if quotes or (action and isinstance(action.body, Function)):
+            if quotes is not None:
                 results[evidence_key(step.name)] = list(quotes)
                 frame.caller.journal.decide(f"evidence/{step.name}", list(quotes))
         except (ModelError, StepError) as error:
@@ -366,8 +364,10 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
         if isinstance(answer, BaseException):
             raise answer
         sound.append(answer)
-    quotes = dict.fromkeys(chain.from_iterable(answer.evidence for answer in sound))
-    return Output(join_answers(ref.mode, items, [answer.value for answer in sound]), tuple(quotes))
+    quotes = tuple(dict.fromkeys(chain.from_iterable(answer.evidence or () for answer in sound)))
+    nothing = () if sound and all(answer.evidence == () for answer in sound) else None
+    value = join_answers(ref.mode, items, [answer.value for answer in sound])
+    return Output(value, quotes or nothing)
 
 
 async def _run_call(
@@ -399,7 +399,8 @@ async def _run_call(
             inputs = [argument for _, argument in call.arguments]
             if name == "documents":
                 inputs = [Given(Ref(DOCUMENT), [*frame.document.documents])]
-            return Output(function(inputs))
+            told = [ref.name for ref in step_refs(step) if ref.name != DOCUMENT]
+            return Output(function(inputs), () if _quote_nothing(told, values) else None)
         case Solver(name=name):
             solve = handlers.solvers.get(name)
             if solve is None:
@@ -419,7 +420,9 @@ async def _run_call(
             names = outputs(plan)
             ends = [values[name] for name in names]
             value = ends[0] if len(ends) == 1 else "\n\n".join(map(as_text, ends))
-            output = Output(value, [quote for _, quote in quoted(plan, values, names)])
+            quotes = [quote for _, quote in quoted(plan, values, names)]
+            nothing = () if _quote_nothing(names, values) else None
+            output = Output(value, quotes or nothing)
         case Decomposed():
             if handlers.decompose is None:
                 raise BindError(f"{action.name} needs a decomposer: run it with one.")
@@ -427,6 +430,12 @@ async def _run_call(
             output = await handlers.decompose(action, call.arguments, inner)
     frame.caller.journal.decide(path, to_json(output.value))
     return output
+
+
+def _quote_nothing(names: Sequence[str], values: Mapping[str, Value]) -> bool:
+    """Whether outputs are known to quote nothing, as those of functions that say so: what stands
+    in their words is no quotation."""
+    return bool(names) and all(values.get(evidence_key(name)) == [] for name in names)
 
 
 def _wanted(name: str, frame: Frame) -> Type:
@@ -547,4 +556,4 @@ def _read(reply: str, action: Action, document: Source | None) -> Output:
             return Output("\n".join(quotes), quotes)
         lines = as_text(value).splitlines()
         quotes = quotes or [line for line in lines if document.find(line)]
-    return Output(value, quotes)
+    return Output(value, quotes or None)

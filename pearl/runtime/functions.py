@@ -56,7 +56,7 @@ async def carry_out(
     else:
         value = from_json(await run())
     if not document or "verbatim" not in action.traits:
-        return Output(value)
+        return Output(value, ())
     return Output(value, [line for line in as_text(value).splitlines() if document.find(line)])
 
 

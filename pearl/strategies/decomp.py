@@ -112,7 +112,7 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
     ends = finished.outputs
     value = finished.values[ends[0]] if len(ends) == 1 else finished.text
     quotes = [quote for _, quote in quoted(finished.plan, finished.values, ends)]
-    return Output(value, quotes)
+    return Output(value, quotes or None)
 
 
 def as_decomposition(plan: Plan) -> Decomposition:
