@@ -151,6 +151,8 @@ class TestFile:
             (2, '{"method": "direct", "id": "1", "split": "x"}', 'eval.jsonl:2: the split "x"'),
             (2, '{"method": "direct", "id": "1", "score": 2}', "score is to be a number from 0"),
             (2, '{"method": "direct", "id": "1", "score": NaN}', "score is to be a number from 0"),
+            (2, '{"method": "direct", "id": "1", "cost": Infinity}', "eval.jsonl:2 is not JSON"),
+            (2, '{"method": "direct", "id": "1", "cost": -Infinity}', "eval.jsonl:2 is not JSON"),
             (2, '{"method": "direct", "id": "1", "labels": {"a": "b"}}', "labels is to be lists"),
             (2, '{"method": "direct", "id": "1", "usage": {"x": 1}}', "usage is to be counts"),
             (2, '{"method": "direct", "id": "1", "calls": -1}', "calls is to be a whole number"),

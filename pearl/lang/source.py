@@ -383,10 +383,15 @@ def read_row(line: str, where: str) -> dict[str, Any]:
 
 def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN401 - any JSON
     try:
-        # pandas writes NaN for what a table lacks.
-        return json.loads(line, parse_constant=lambda _: None)
+        return json.loads(line, parse_constant=_nothing)
     except (ValueError, RecursionError):
         raise InputError(f"{where} is not JSON: give one object a line{otherwise}.") from None
+
+
+def _nothing(constant: str) -> None:
+    """None for NaN, which pandas writes for what a table lacks; Infinity is a `ValueError`."""
+    if constant != "NaN":
+        raise ValueError
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:
