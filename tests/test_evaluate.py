@@ -99,6 +99,17 @@ def test_an_official_row(tmp_path: Path):
     assert (QUALITY.score(example, "B"), QUALITY.score(example, "A")) == (1.0, 0.0)
 
 
+def test_of_options_with_one_text_the_first_is_the_right_one_and_the_chosen_one(tmp_path: Path):
+    twice = [OPTIONS[1], OPTIONS[0], OPTIONS[1], OPTIONS[3]]
+    file = write_articles(tmp_path, official(options=twice, gold_label=3))
+    assert [example.gold for example in QUALITY.read(file)] == ["A"]
+    with Server(reader(lambda _: "C")) as server:
+        evaluate(tmp_path, server, "--methods", "mcq")
+    [chosen] = results(tmp_path)["mcq"]
+    # The third place has, order by order, the third, second, first and fourth option.
+    assert (chosen.answer, chosen.orders, chosen.score) == ("A", ("A", "B", "A", "D"), 1.0)
+
+
 @pytest.mark.parametrize(
     ("context", "split", "label"),
     [([1, 2], "short", "1 to 3"), ([2, 3], "short", "1 to 3"), ([3, 3], "long", "3 to 3.5"),
@@ -873,6 +884,17 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
     shown = asked_of(tmp_path, "", *words).out
     assert "pearl                right 1 → 2 of 4 (only the first 0, only the second 1" in shown
     assert "pearl/1              A wrong → B right" in shown
+
+
+def test_evaluations_whose_ids_stand_for_other_questions_have_no_pair(tmp_path: Path):
+    names = []
+    for asked in ("Who left?", "Who stayed?"):
+        file = Path(write_own(tmp_path, question=asked)).rename(tmp_path / f"{asked}.jsonl")
+        words = ("eval", "questions", "--data", str(file), "--methods", "zero-shot", "--json")
+        names.append(asked_of(tmp_path, "", *words, "--model", "offline").json["run"])
+    told = asked_of(tmp_path, "", "runs", "diff", *names, "--json").json
+    assert (told["same"], told["different"]) == (0, [])
+    assert told["only"] == [["zero-shot/7"]] * 2
 
 
 PASSAGES = "\n\n".join(f"# Lamp {at}\n\nLamp {at} hangs in Ulm." for at in range(6))

@@ -35,6 +35,7 @@ from pearl.store.store import Store
 from pearl.strategies import fsm_states as picture
 from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences
 from pearl.strategies.fsm_states import END, FSM1, FSM2, MACHINES, Machine
+from pearl.strategies.pearl import check_fits
 from tests.conftest import ROOT
 from tests.mind import Said, Scripted, gone_on_with, run
 from tests.shell import call
@@ -638,6 +639,11 @@ class TestLimits:
         kept = [one.value for one in done.journal.entries if one.path == "context/found_1"]
         assert kept[0]["of"] == 43
         assert kept[0]["omitted"] > 0.5
+        # Where a merge of parts does not fit, paragraphs do.
+        small = Context("auto", 6000, 2000, len)
+        with pytest.raises(RunError, match="The window of 6,000 tokens is too small"):
+            check_fits(QUESTION, long, load_library("core"), small)
+        assert Done(Walking(), document=long, context=small).text == "1862"
 
     def test_a_document_that_may_not_be_cut_is_an_error(self):
         long = Source("long.md", TEXT * 40)

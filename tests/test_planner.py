@@ -182,14 +182,21 @@ def test_a_plan_that_was_cut_is_gone_on_with():
     assert ask(anew).plan == answer.plan
     within = Planner(Reply(f"{GOOD}\n{more[:20]}", complete=False), more[20:])
     assert ask(within).plan == answer.plan
+    # Behind what is left of a comment the step would be part of it.
+    noted = Planner(Reply(f"{GOOD}\n# What she hid: ", complete=False), more)
+    assert ask(noted).plan == answer.plan
 
 
 def test_a_plan_without_end_is_gone_on_with_twice():
-    endless = [Reply(f"{at}. s{at} = SUMMARIZE(CTX) : x\n{at}", complete=False) for at in (1, 2, 3)]
+    steps = (f"{at}. s{at} = SUMMARIZE(CTX) : x\n{at + 1}. s" for at in (1, 2, 3))
+    endless = [Reply(text, complete=False) for text in steps]
     model = Planner(*endless, GOOD)
     assert not ask(model).fallback
     assert len(model.plans) == 4
-    assert "[PRL106]" in model.plans[3].messages[-1]["content"]
+    asked = model.plans[3].messages[-1]["content"]
+    # The last line is cut because the reply is: to end it alone is no help.
+    assert asked.count("PRL106") == 1
+    assert "Write a shorter plan." in asked
 
 
 def test_a_plans_own_actions_are_its_own():
