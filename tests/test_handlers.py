@@ -143,7 +143,7 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
             "  replaces: OLD(X) = (X)\nA2(X) : the X\n  replaces: OLD(X) = (X)",
             "A replaces OLD, too",
         ),
-        ("  body: builtin sign\n  body: builtin conclusion", "it has 2 lines body"),
+        ("  body: builtin sign\n  body: builtin conclusion", "2 of its lines begin with body."),
         ("  body: builtin concat\n  plan:\n    1. x = CONCAT(X)", "it has body and plan, and is"),
         ('  example: ("a", "b") = "c"', "an example of it has 2 arguments"),
         ("  demonstration:", "its demonstration has no step"),
@@ -183,6 +183,10 @@ def test_plans_that_come_back_to_each_other_are_told():
         f"A{one}: its plan calls A{other}, which calls it, and would never end."
         for one, other in ((1, 2), (2, 1))
     ]
+    three = "".join(plan.format(at, at % 3 + 1, "x") for at in (1, 2, 3))
+    found = next(one for one in check_library(Source("l", three)) if one.code == "PRL505")
+    told = "A1: its plan calls A2, which calls A3, which calls it, and would never end."
+    assert found.message == told
     ends = check_library(Source("l", plan.format(1, 2, "each x") + plan.format(2, 1, "x")))
     assert "PRL505" not in [found.code for found in ends]
 

@@ -130,7 +130,7 @@ def _repeated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
     said = [match[1] for line in below if (match := _KEYED.match(line)) and match[1] in METADATA]
     for key in dict.fromkeys(said):
         if said.count(key) > 1 and key not in _SEVERAL:
-            yield f"it has {said.count(key)} lines {key}.", key, "Keep one of them."
+            yield f"{said.count(key)} of its lines begin with {key}.", key, "Keep one of them."
     bodies = [key for key in _BODIES if key in said]
     if len(bodies) > 1:
         wrong = f"it has {bodies[0]} and {bodies[1]}, and is carried out in one way."
@@ -249,21 +249,24 @@ def _type_of(facts: PlanView) -> Type:
 
 
 def _comes_back(action: Action, library: Library) -> str:
-    """The action through which an action's plan comes back to it, but for calls for each item of a
-    list, which may end; empty where none does."""
-    seen, ahead = set[str](), [(action, "")]
-    while ahead:
-        at, first = ahead.pop()
+    """What an action's plan calls that comes back to it, but for calls for each item of a list,
+    which may end; empty where none does."""
+    callers, ahead = dict[str, str](), [action]
+    for at in ahead:
         steps = at.body.plan.steps if isinstance(at.body, SubPlan) else ()
         for step in steps:
             called = library.get(step.action)
             if called is None or any(ref.maps for ref in step_refs(step)):
                 continue
             if called.name == action.name:
-                return f"{first}, which calls it" if first else "the action itself"
-            if called.name not in seen:
-                seen.add(called.name)
-                ahead.append((called, first or called.name))
+                chain, name = list[str](), at.name
+                while name != action.name:
+                    chain.insert(0, name)
+                    name = callers[name]
+                return ", which calls ".join((*chain, "it")) if chain else "the action itself"
+            if called.name not in callers:
+                callers[called.name] = at.name
+                ahead.append(called)
     return ""
 
 
