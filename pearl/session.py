@@ -17,7 +17,7 @@ from pearl.models.base import Model, ModelError, TokenCounter, env_number
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.routing import Models, planner_of, readers_of, sampling_of
-from pearl.models.tokens import counter_of, load_prices
+from pearl.models.tokens import Prices, counter_of, load_prices
 from pearl.runtime.calls import Caller, Journal, Watch
 from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.loop import RunError
@@ -60,7 +60,12 @@ class Session:
         )
 
 
-def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
+def context_for(
+    model: Model,
+    policy: Policy = "auto",
+    window: int | None = None,
+    prices: Prices | None = None,
+) -> Context:
     """How much fits a model's prompt.
 
     Args:
@@ -68,18 +73,19 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
         policy: what to do with a document that does not fit.
         window: tokens; by default the model's own where it knows it,
             ``PEARL_CONTEXT``, or what the table of prices says of the model.
+        prices: that table; by default the one in use here.
 
     Raises:
         InputError: a setting is wrong, or the window is smaller than a reply.
     """
     if isinstance(model, Models):
-        contexts = [context_for(reader, policy, window) for reader in readers_of(model)]
+        contexts = [context_for(reader, policy, window, prices) for reader in readers_of(model)]
         least = min(contexts, key=lambda context: context.window or math.inf)
         return replace(least, learned=learned_window(model.identity))
     own = model.window if isinstance(model, TokenCounter) else None
     if window and own and window > own:
         raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
-    price = None if window or own else load_prices().get(model.name)
+    price = None if window or own else (prices or load_prices()).get(model.name)
     size = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
     reply, learned = env_number("PEARL_MAX_TOKENS") or 0, learned_window(model.identity)
     return Context(policy, size, reply, counter_of(model), learned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pearl.models.tokens import Price, count_tokens, dollars, load_prices
 from pearl.prompts.calls import ExecuteStep, WritePlan
 from pearl.prompts.render import document_block, render
 from tests.conftest import ROOT
+from tests.shell import call
 
 
 def test_every_price_of_the_table_is_sound():
@@ -145,3 +147,15 @@ def test_a_planning_prompt_is_counted_all_but_its_question():
     reserved = upper(Request(call, messages, "plan/1", "k"), "gpt-4o", 500)
     assert true <= reserved.prompt_tokens < 1.05 * true
     assert reserved.completion_tokens == 500
+
+
+def test_the_window_of_a_table_that_is_named_counts(monkeypatch: pytest.MonkeyPatch):
+    Path("own.toml").write_text('[models."m"]\ninput = 1\noutput = 2\nwindow = 4000\n')
+    Path("d.txt").write_text("Ann sold the boat. " * 3000)
+    plan = '1. a = FIND_EVENT(CTX, "the boat") : find'
+    Path("q.jsonl").write_text(json.dumps({"question": "Who?", "document": "d.txt", "plan": plan}))
+    estimate = ("estimate", "q.jsonl", "--model", "m", "--json")
+    named = call(*estimate, "--prices", "own.toml").json
+    assert named["calls"] > 2
+    monkeypatch.setenv("PEARL_PRICES", "own.toml")
+    assert call(*estimate).json["calls"] == named["calls"]

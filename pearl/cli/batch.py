@@ -24,10 +24,37 @@ from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pearl.jobs.batch import Setup
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
     from pearl.models.base import Model
+    from pearl.models.tokens import Prices
+    from pearl.runtime.context import Context
+
+
+def prices_of(options: Options) -> Prices:
+    """The table of prices that a command is given, over the one in use here.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    from pearl.models.tokens import load_prices
+
+    return load_prices(Path(options.prices) if options.prices else None)
+
+
+def fit_of(options: Options) -> Callable[[Model], Context]:
+    """How much fits a model's prompt, as a command's options say.
+
+    Raises:
+        InputError: the table of prices cannot be read.
+    """
+    from pearl.session import context_for
+
+    prices = prices_of(options)
+    return partial(context_for, policy=options.context, window=options.window, prices=prices)
 
 
 def job_settings(options: Options, model: str | None = None) -> JobSettings:
@@ -43,13 +70,12 @@ def job_settings(options: Options, model: str | None = None) -> JobSettings:
     from pearl.jobs.job import JobSettings
     from pearl.models.constraints import choose_mode
     from pearl.models.middleware.stack import EngineLimits
-    from pearl.models.tokens import load_prices
     from pearl.store.database import address
 
     return JobSettings(
         model=choose(options.model if model is None else model, options.planner, options.reader),
         store=address(options.store),
-        prices=load_prices(Path(options.prices) if options.prices else None),
+        prices=prices_of(options),
         limits=EngineLimits(
             concurrency=options.concurrency,
             rpm=options.rpm,
@@ -187,7 +213,6 @@ def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
     """
     from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
-    from pearl.session import context_for
     from pearl.strategies.registry import Settings, limits_within
 
     library = library_for(options.strategy, options.libraries)
@@ -202,7 +227,7 @@ def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
             shown=options.shown,
             turns=options.turns,
         ),
-        fit=partial(context_for, policy=options.context, window=options.window),
+        fit=fit_of(options),
         plans=library or load_sound(options.libraries),
         examples=options.examples,
         tools=options.tools,
@@ -231,10 +256,9 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     from pearl.jobs.estimate import PARALLEL, estimate
     from pearl.jobs.questions import read_index
     from pearl.models.constraints import choose_mode
-    from pearl.models.tokens import load_prices
     from pearl.store.database import address, is_there
 
-    prices = load_prices(Path(options.prices) if options.prices else None)
+    prices = prices_of(options)
     model, why = _model_or_stand_in(options)
     setup, model = _setup(options, model)
     index = read_index(questions, options.documents)

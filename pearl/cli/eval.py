@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.batch import complain, do, job_settings
+from pearl.cli.batch import complain, do, fit_of, job_settings
 from pearl.cli.options import GROUPS, Options, choose_metric, load, shared
 from pearl.cli.output import check_ending, check_output, emit_json
 from pearl.lang.source import InputError, write
@@ -167,9 +167,8 @@ def _jobs(
         reasoning: whether questions are labelled.
     """
     from pearl.evaluate.preparation import prepare_methods, with_options
-    from pearl.session import context_for
 
-    fit = partial(context_for, policy=options.context, window=options.window)
+    fit = fit_of(options)
     equip = partial(with_options, metric=choose_metric(options),
                     **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
     for folder in options.sets or ("",):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pearl.cli import warn
-from pearl.cli.batch import complain, do, job_settings, report
+from pearl.cli.batch import complain, do, fit_of, job_settings, report
 from pearl.cli.options import Options, choose_metric, load, shared
 from pearl.cli.output import check_kind, check_output, emit_json, has_actions
 from pearl.lang.source import InputError, refuse_same, write
@@ -180,13 +179,12 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     from pearl.jobs.questions import questions_in, read_index
     from pearl.jobs.scoring import find_metric, with_grader
     from pearl.mining.refine import first_file, refine_job, write_demonstrations
-    from pearl.session import context_for
 
     folder = Path(output)
     refuse_same(output, [options.demos] if options.demos else [])
     check_output(first_file(folder))
     settings = job_settings(options)
-    fit = partial(context_for, policy=options.context, window=options.window)
+    fit = fit_of(options)
     how = ("pearl", load(options.libraries), options.demos)
     setup, model = make_setup(settings.model, *how, fit=fit)
     settings = replace(settings, model=model)
