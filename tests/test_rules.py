@@ -307,6 +307,16 @@ def test_a_declaration_that_says_the_same_is_none_of_another(declared: str, clas
     assert ("PRL208" in codes(found)) == clash
 
 
+def test_a_part_of_a_step_is_told_alike_in_a_text_and_outside():
+    text = '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, a[0])\n'
+    text += '3. c = FIND_REASON(CTX, "the first, {a.first()}")\n'
+    whole = "for the whole, or find the part in a step of its own."
+    assert [(one.code, one.message, one.help) for one in check(parse(text), LIBRARY)] == [
+        ("PRL120", "a[0] names a part of a.", f"Write a {whole}"),
+        ("PRL209", "{a.first()} names a part of a.", f"Write {{a}} {whole}"),
+    ]
+
+
 STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
 
 
@@ -351,6 +361,7 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ("b = FIND_REASON(CTX, event AND why)", "b = FIND_REASON(CTX, event AND why)"),
         ("b = FIND_REASON(CTX, all why)", "b = FIND_REASON(CTX, all why)"),
         ('b = FIND_EVENT(CTX, "all {why.first}")', 'b = FIND_EVENT(CTX, "all {why.first}")'),
+        ('b = FIND_EVENT(CTX, "{ why[0](2) }")', 'b = FIND_EVENT(CTX, "{ why[0](2) }")'),
         ("b = FIND_REASON(CTX why)", "b = FIND_REASON(CTX, why)"),
         ("b = CONCAT(event why)", "b = CONCAT(event, why)"),
         ("b = CONCAT(evnt why)", "b = CONCAT(evnt why)"),

@@ -26,6 +26,7 @@ from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
     DOCUMENT,
     ERROR,
+    PART,
     Broken,
     Diagnostic,
     Edit,
@@ -35,6 +36,7 @@ from pearl.lint.rules.base import (
     Span,
     argument,
     names_above,
+    part_of,
     trimmed,
 )
 
@@ -44,7 +46,6 @@ _MARKED = pattern(
     r"|\$\{(?P<shell>[^\W\d]\w*)\}|\{\{\s*(?P<double>[^\W\d]\w*)\s*\}\}"
 )
 _CALL = pattern(r"=[ \t]*\w+[ \t]*\(")
-_PART = pattern(r"(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*(?:\([^()]*\))?|\[[^\[\]]*\])+")
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -55,7 +56,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         span = trimmed(
             broken.source.text, broken.source.text.find("=", broken.span.start) + 1, broken.span.end
         )
-        part = _PART.match(broken.source.at(span))
+        part = PART.match(broken.source.at(span))
         if not part or part["name"] not in names_above(broken):
             return None
         span = Span(span.start, span.start + part.end())
@@ -84,17 +85,12 @@ def explain(broken: Broken) -> Diagnostic | None:
             data={"text": text, "name": name},
             fix=fix,
         )
-    part = _PART.fullmatch(text)
-    if part:
-        hint = f' One of several documents stands in quotes: "{text}".'
-        return RULE(
-            span,
-            f"{text} names a part of {part['name']}.",
-            help=f"Give {part['name']} as a whole, or find the part in a step of its own."
-            f"{hint if text.startswith(f'{DOCUMENT}.') else ''}",
-            data={"text": text, "name": part["name"]},
-        )
-    return None
+    part = PART.fullmatch(text)
+    if not part:
+        return None
+    hint = f' One of several documents stands in quotes: "{text}".'
+    more = hint if text.startswith(f"{DOCUMENT}.") else ""
+    return part_of(RULE, span, text, part["name"], part["name"], more)
 
 
 RULE = Rule("PRL120", "bad-reference", ERROR, __doc__, explain=explain)

@@ -269,6 +269,20 @@ def bad_name_above(rule: Rule, broken: Broken, span: Span) -> Diagnostic | None:
     return None
 
 
+PART = pattern(r"(?P<name>[^\W\d]\w*)(?:(?:\.[^\W\d]\w*|\[[^\[\]]*\])(?:\([^()]*\))?)+")
+"""What would be a part of a step's output, as other languages write it."""
+
+
+def part_of(rule: Rule, span: Span, text: str, name: str, whole: str, more: str = "") -> Diagnostic:
+    """The finding that a text names a part of something, which is written so as a whole."""
+    return rule(
+        span,
+        f"{text} names a part of {name}.",
+        help=f"Write {whole} for the whole, or find the part in a step of its own.{more}",
+        data={"text": text, "name": name},
+    )
+
+
 def _above(broken: Broken) -> str:
     return broken.source.text[max(0, broken.span.start - _ABOVE) : broken.span.start]
 

@@ -25,9 +25,9 @@ from collections.abc import Sequence
 
 from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety
-from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
     ERROR,
+    PART,
     Broken,
     Findings,
     PlanView,
@@ -35,10 +35,10 @@ from pearl.lint.rules.base import (
     Span,
     alike,
     names_above,
+    part_of,
     resembling,
 )
 
-_PART = pattern(r"\{\s*([^\W\d]\w*)\s*[.\[]")
 # A plan of many steps: the nearest names are looked at.
 _MOST = 30
 
@@ -55,14 +55,9 @@ def explain(broken: Broken) -> Diagnostic | None:
     if broken.got != "BRACE":
         return None
     text = broken.token
-    part = _PART.match(text)
-    if part and part[1] in names_above(broken):
-        return RULE(
-            broken.at,
-            f"{text} names a part of {part[1]}.",
-            help=f"Write {{{part[1]}}} for the whole, or find the part in a step of its own.",
-            data={"name": part[1]},
-        )
+    part = PART.fullmatch(text.strip("{}").strip())
+    if part and (name := part["name"]) in names_above(broken):
+        return part_of(RULE, broken.at, text, name, f"{{{name}}}")
     return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
 
 
