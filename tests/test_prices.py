@@ -153,7 +153,9 @@ def test_the_window_of_a_table_that_is_named_counts(monkeypatch: pytest.MonkeyPa
     Path("own.toml").write_text('[models."m"]\ninput = 1\noutput = 2\nwindow = 4000\n')
     Path("d.txt").write_text("Ann sold the boat. " * 3000)
     plan = '1. a = FIND_EVENT(CTX, "the boat") : find'
-    Path("q.jsonl").write_text(json.dumps({"question": "Who?", "document": "d.txt", "plan": plan}))
+    Path("q.jsonl").write_text(
+        json.dumps({"id": "a", "question": "Who?", "document": "d.txt", "plan": plan})
+    )
     estimate = ("estimate", "q.jsonl", "--model", "m", "--json")
     named = call(*estimate, "--prices", "own.toml").json
     assert named["calls"] > 2
