@@ -374,6 +374,14 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     assert {row["status"] for row in answers().values()} == {"answered"}
 
 
+def test_a_wrong_name_is_found_out_before_calls_that_wait_are_made(serve: Any):
+    server = serve(lambda _: failing(400, "foo/bar is not a valid model ID"))
+    write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
+    assert "Every call comes to the same." in one_line(batch(), 1)
+    # Five forms of replies were tried, eight calls were under way at once, and a word asked for.
+    assert len(server.asked) <= 5 + 2 * 8 + 1
+
+
 def test_prompts_that_are_refused_in_the_same_words_stop_no_batch(serve: Any):
     usage = {"prompt_tokens": 40, "completion_tokens": 2}
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pearl.models.base import Ask, ModelError, Reply, Request, Usage
+from pearl.prompts.calls import ProveForm
 
 BURST = 1.0
 """Seconds' worth that may go at once after a quiet time: no minute exceeds its limit by more."""
@@ -112,12 +113,13 @@ class ConcurrencyLimiter:
         """Whether the endpoint has answered with nothing but failures of its own for long."""
         return self._soundings >= SOUNDINGS
 
-    async def enter(self) -> float:
-        """Wait for a slot in the order of asking; its time for `leave`, or a `HaltError`."""
+    async def enter(self, *, ahead: bool = False) -> float:
+        """Wait for a slot in the order of asking, or ahead of all; its time for `leave`, or a
+        `HaltError`."""
         loop = asyncio.get_running_loop()
         self._check()
         turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
+        (self._waiting.appendleft if ahead else self._waiting.append)(turn)
         self._admit()
         try:
             await turn
@@ -268,7 +270,8 @@ class Throttle:
         if self.tokens is not None:
             expected = self.expect(request).total
             await self.tokens.take(expected)
-        entered = await self.limiter.enter()
+        # What is found out about a model decides what becomes of the others.
+        entered = await self.limiter.enter(ahead=isinstance(request.call, ProveForm))
         try:
             reply = await self.ask(request)
         except ModelError as error:

@@ -141,6 +141,8 @@ class CircuitBreaker:
     _served: set[int] = field(default_factory=set, init=False)
     _refused: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
     """Calls that failed, by model and words."""
+    _tested: set[tuple[int, str]] = field(default_factory=set, init=False)
+    """After which of these the model was tested."""
 
     async def __call__(self, request: Request) -> Reply:
         """Answer, by the model that the call is for."""
@@ -159,7 +161,7 @@ class CircuitBreaker:
                 tries = self.limiters[at].failed
                 message = f"{error.message} It has said nothing else for {tries} tries."
                 self._stop(ModelError(error.reason, message, status=error.status))
-            elif not proving and await self._fails_at_any(request, error, model):
+            elif await self._fails_at_any(request, error, model):
                 message = f"{error.message} Every call comes to the same."
                 self._stop(ModelError(error.reason, message, status=error.status))
             raise
@@ -171,9 +173,10 @@ class CircuitBreaker:
     async def _fails_at_any(self, request: Request, error: ModelError, model: Model) -> bool:
         """Whether a model that has answered nothing yet fails in the same words at any prompt.
 
-        After the third such call it is asked for a word, as those were but with nothing of theirs:
-        what is wrong with a document or a question is not wrong with that. A model that is asked
-        in batches is not tested, as its answer may take a day.
+        From the third such call on it is asked for a word, once, as those were but with nothing of
+        theirs: what is wrong with a document or a question is not wrong with that. That a form of
+        replies is refused counts, and has no test: it may be the form. A model that is asked in
+        batches is not tested, as its answer may take a day.
 
         Args:
             request: the call that failed.
@@ -181,12 +184,14 @@ class CircuitBreaker:
             model: who was asked.
         """
         at, words = id(model), _VARYING.sub("", error.message)
-        testable = forms_taken(model).any and at not in self._served
+        testable = forms_taken(model).any and not (at in self._served or self.limiters[at].stopped)
         if error.reason not in REFUSED or error.shared or not testable:
             return False
         self._refused[at, words] += 1
-        if self._refused[at, words] != ALIKE:
+        tested = isinstance(request.call, ProveForm) or (at, words) in self._tested
+        if tested or self._refused[at, words] < ALIKE:
             return False
+        self._tested.add((at, words))
         call = ProveForm("", secrets.token_hex(16))
         bare = Request(call, render(call), "prove/any", call.word, limit=request.limit)
         try:
