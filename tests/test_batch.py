@@ -265,6 +265,8 @@ EQUAL = [
     ("In C++, they say.", "c++", True),
     ("Vitamins B+C", "B", True),
     ("U\u0308bergabe", "Übergabe", True),
+    ("东京是首都。", "东京", True),
+    ("东京是首都。", "北京", False),
     ("Es sind 3.750.", 3.75, True),
     ("12 500 Euro", 12500, True),
     ("8,45 EUR", 8.45, True),

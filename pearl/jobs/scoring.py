@@ -19,6 +19,7 @@ from pearl.models.base import Model, ModelError
 from pearl.models.routing import Models, choose_model, members, planner_of, readers_of
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
+from pearl.retrieval.terms import UNSPACED
 from pearl.runtime.calls import SchemaError, fill
 from pearl.runtime.functions import call
 from pearl.session import Session
@@ -48,8 +49,10 @@ def holds(answer: str, *golds: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """A text's words with a space between them, and numbers by what they come to."""
-    return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", composed(text).casefold()))))
+    """A text's words with a space between them, and numbers by what they come to; of a script that
+    puts no space between words, its characters."""
+    spaced = UNSPACED.sub(lambda run: f" {' '.join(run[0])} ", composed(text).casefold())
+    return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", spaced))))
 
 
 _MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")
