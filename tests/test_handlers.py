@@ -128,9 +128,6 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
         ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
         ("  body: solver retriev", "Pearl has no solver retriev."),
-        ("  plan:\n    1. x = NOWHERE(X)", "calls NOWHERE, which does not exist"),
-        ("  plan:\n    1. x = FLAT(X, X)", "gives FLAT 2 arguments"),
-        ("  plan:\n    1. x = FLAT(y)", "uses y, which is no earlier step"),
         ("A2(X, X) : all X", "two parameters are called X"),
         ("CTX(X) : all X", "that is the document's name"),
         ("  aliases: A", "aliases names the action itself"),
@@ -147,8 +144,6 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ("  body: builtin concat\n  plan:\n    1. x = CONCAT(X)", "it has body and plan, and is"),
         ('  example: ("a", "b") = "c"', "an example of it has 2 arguments"),
         ("  demonstration:", "its demonstration has no step"),
-        ("  plan:\n    1. x = CONCAT(X)\n    return both", "its plan returns both, which none"),
-        ("  plan:\n    1. X = CONCAT(X)", "its step X has the name of a parameter"),
         (
             "  plan:\n    New actions:\n    - G(X) : see X\n\n    1. x = CONCAT(X)",
             "its plan declares G",
@@ -176,6 +171,44 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     assert check_library(Source("l", good)) == []
 
 
+IN_PLANS = {
+    "x = NOWHERE(X)": "4:12 PRL201 NOWHERE does not exist.",
+    "x = FLAT(X, X)": "4:12 PRL203 FLAT takes 1 argument, and is given 2.",
+    "x = FLAT(y)": "4:17 PRL202 y is not defined before step 1.",
+    'x = CONCAT("{z}")': "4:20 PRL209 {z} names no step.",
+    "x = CONCAT(X)\n    return both": "5:12 PRL202 both is not defined in the plan.",
+    "X = CONCAT(X)": "4:8 PRL205 X is already the name of a parameter.",
+    "x = A(X)\n    2. x = A(x)\n    3. z = A(x)": "5:8 PRL205 x is already the name of step 1.",
+    "x = A(T)\n    2. z = FLAT(T)": "5:17 PRL303 FLAT takes list for LIST, and is given text.",
+    "x = A(each T)": "4:14 PRL301 each needs a list, and T is text.",
+    "x = A(each L)\n    2. y = A(each x)": "5:14 PRL301 each needs a list, and x is pairs.",
+    "x = CONCAT(each X, each L)": "4:27 PRL302 This step already maps each X.",
+    # What cannot be read is told by itself, and what a line silences is not.
+    "y = (\n    2. x = CONCAT(y)": "4:12 PRL118 What plan says of the action B cannot be read",
+    "x = FLAT(y)  # noqa": "",
+    "x = CONCAT(X)\n    2. y = FLAT(L)": "",
+}
+
+
+@pytest.mark.parametrize("below", ["plan", "demonstration"])
+@pytest.mark.parametrize("steps", IN_PLANS)
+def test_the_steps_below_an_action_are_checked_as_a_plan_s(steps: str, below: str):
+    text = f"A(X) : a X\nB(X, T: text, L: list) : X, T, L\n  {below}:\n    1. {steps}\n"
+    source = Source("l", text)
+    places = ((source.position(one.span.start), one) for one in check_library(source))
+    told = [f"{line}:{at} {one.code} {one.message}" for (line, at), one in places]
+    expected = IN_PLANS[steps].replace("What plan", f"What {below}")
+    assert told[1:] == []
+    assert "".join(told).startswith(expected)
+    assert bool(told) == bool(expected)
+
+
+def test_an_action_that_cannot_be_read_may_have_what_its_plan_uses():
+    text = "B(X : all X\n  plan:\n    1. x = CONCAT(X, y)\n    2. z = NOPE(x)\n"
+    [_, found] = check_library(Source("l", text))
+    assert found.help == "Use an action of the library, or define it in the library."
+
+
 def test_plans_that_come_back_to_each_other_are_told():
     plan = "A{}(X) : the X\n  plan:\n    1. x = FLAT(X)\n    2. z = A{}({})\n"
     findings = check_library(Source("l", plan.format(1, 2, "x") + plan.format(2, 1, "x")))
@@ -196,7 +229,7 @@ FAULTS = {
         "3:9 PRL118, 4:8 PRL118, 5:11 PRL505"
     ),
     "  plan:\n    1. x = (\n    2. y = (\n    3. z = NOPE(x)\n  colour: red": (
-        "3:12 PRL118, 4:12 PRL118, 5:8 PRL505, 6:9 PRL118"
+        "3:12 PRL118, 4:12 PRL118, 5:12 PRL201, 6:9 PRL118"
     ),
     "  plan:\n    Here it is all said.\n    1. x = FLAT(X)": "3:1 PRL118",
     "# of old\n  traits: pur\n  colour: red": "3:11 PRL505, 4:9 PRL118",

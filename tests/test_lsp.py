@@ -748,7 +748,7 @@ class TestLibraries:
         look = 'LOOK(CTX) : Look at CTX.\n  plan:\n    1. a = FIND_SMELL(CTX, "bread")\n'
         assert project.open("look.actions", look) == []
         other = project.rewrite("look.actions", look.replace("SMELL", "TASTE"))
-        assert codes(other) == ["PRL505"]
+        assert codes(other) == ["PRL201"]
 
     def test_a_library_counts_as_it_stands_unsaved(self, project: Editor):
         project.open("plans/a.plan", self.PLAN)

@@ -525,11 +525,14 @@ class ParsedLibrary:
         broken: the lines that cannot be read.
         unread: by their names alone, the actions whose own line is broken, with what the lines
             below it say.
+        plans: where each plan or demonstration below an action stands, behind the span of the
+            action.
     """
 
     actions: tuple[Action, ...]
     broken: tuple[Broken, ...] = ()
     unread: tuple[Action, ...] = ()
+    plans: tuple[tuple[Span, Span], ...] = ()
 
 
 def woven(text: str, steps: Mapping[str, str]) -> tuple[str | Ref, ...]:

@@ -82,6 +82,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
     unread: list[ast.Action] = []
     owners = actions
     broken: list[ast.Broken] = []
+    plans: list[tuple[Span, Span]] = []
     comments: list[str] = []
     over = len(source.text.rstrip())
 
@@ -97,6 +98,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
         if kind in METADATA:
             place, failures = Span(start, end), list[Failure]()
             if kind in _BLOCKS:
+                plans.append((owners[-1].span, place))
                 owners[-1], failures = _with_plan(owners[-1], kind, source.text, place)
             elif isinstance(said := _with_metadata(owners[-1], kind, source.text, place), Failure):
                 failures = [said]
@@ -118,7 +120,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
         if kind == "action":
             unread.append(ast.Action(named[1] if named else "", (), variadic=True, span=span))
             owners = unread
-    return ast.ParsedLibrary(tuple(actions), tuple(broken), tuple(unread))
+    return ast.ParsedLibrary(tuple(actions), tuple(broken), tuple(unread), tuple(plans))
 
 
 def _entries(text: str) -> list[tuple[str, Span]]:

@@ -3,11 +3,11 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pearl.lang.ast import Broken, Parsed
+from pearl.lang.ast import Broken, Param, Parsed, ParsedLibrary, step_refs
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
 from pearl.lang.library import Library, library_source, load_library, parse_library
 from pearl.lang.parser import parse
@@ -43,6 +43,12 @@ class Selection:
         return tuple(rule.plan for rule in RULES if rule.plan and self._chosen(rule))
 
     @cached_property
+    def errors(self) -> tuple[LookAtPlan, ...]:
+        """The chosen rules that look at plans for errors."""
+        chosen = (rule for rule in RULES if rule.severity is Severity.ERROR and self._chosen(rule))
+        return tuple(rule.plan for rule in chosen if rule.plan)
+
+    @cached_property
     def library(self) -> tuple[LookAtLibrary, ...]:
         """The chosen rules that look at libraries."""
         return tuple(rule.library for rule in RULES if rule.library and self._chosen(rule))
@@ -69,16 +75,21 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
         library: the actions it may call.
         selection: which rules speak.
     """
-    view = PlanView(parsed, library)
+    findings = _found(PlanView(parsed, library), parsed, selection.plan)
+    if parsed.broken:
+        findings.extend(_explained(parsed.broken, selection))
+    return sorted(findings, key=_place) if len(findings) > 1 else findings
+
+
+def _found(view: PlanView, parsed: Parsed, looks: Iterable[LookAtPlan]) -> list[Diagnostic]:
+    """What rules find in a plan, but for what its lines silence."""
     findings: list[Diagnostic] = []
-    for look in selection.plan:
+    for look in looks:
         findings.extend(look(view))
     if findings and "noqa" in view.source.text.lower():
         starts = [step.span.start for step in parsed.plan.steps]
         findings = [finding for finding in findings if not _silenced(finding, parsed, starts)]
-    if parsed.broken:
-        findings.extend(_explained(parsed.broken, selection))
-    return sorted(findings, key=_place) if len(findings) > 1 else findings
+    return findings
 
 
 def check_library(
@@ -95,11 +106,41 @@ def check_library(
     others = load_library() if base is None else base
     own = {action.name: action for action in parsed.actions}
     library = Library((source.name,), {**others.actions, **own})
-    view = LibraryView(source, parsed.actions, parsed.broken, parsed.unread, library)
+    view = LibraryView(source, parsed.actions, parsed.unread, library)
     findings = [*_explained(parsed.broken, selection)]
     for look in selection.library:
         findings.extend(look(view))
+    findings.extend(_in_plans(source, parsed, library, selection))
     return sorted(findings, key=_place)
+
+
+def _in_plans(
+    source: Source, read: ParsedLibrary, library: Library, selection: Selection
+) -> Iterator[Diagnostic]:
+    """The errors in the plans below actions; what cannot be read there is told by itself."""
+    unread = {action.span: action for action in read.unread}
+    owners = {action.span: action for action in read.actions} | unread
+    for owner, place in read.plans:
+        parsed, action = parse(source.at(place)), owners[owner]
+        if owner in unread:
+            # What its parameters are is not known: what no step gives may be one.
+            used = {ref.name for step in parsed.plan.steps for ref in step_refs(step)}
+            names = used - {step.name for step in parsed.plan.steps}
+            action = replace(action, params=tuple(map(Param, sorted(names))))
+        if parsed.plan.steps:
+            view = PlanView(parsed, library, action)
+            for finding in _found(view, parsed, selection.errors):
+                yield _moved(finding, place.start)
+
+
+def _moved(finding: Diagnostic, by: int) -> Diagnostic:
+    """A finding in a part of a text, as one in the text; a library's fixes are its author's."""
+    labels = tuple(replace(label, span=_shifted(label.span, by)) for label in finding.labels)
+    return replace(finding, span=_shifted(finding.span, by), labels=labels, fix=None)
+
+
+def _shifted(span: Span, by: int) -> Span:
+    return Span(span.start + by, span.end + by)
 
 
 HARMLESS = ("PRL501", "PRL502")

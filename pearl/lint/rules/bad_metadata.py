@@ -9,9 +9,8 @@ What it does
     that the builtin, the retriever or the plan does not have; a ``model`` for what asks none; an
     older action that two replace; a name in ``replaces`` that it has no parameter for, or as many
     arguments as the new one does not take; a ``plan`` without steps, one that declares actions or
-    comes back to the action itself; a step of it that calls no action, takes too many or too few
-    arguments, has a parameter's name, takes what is of another type, or uses what no earlier step
-    and no parameter is; and a parameter that the action has twice.
+    comes back to the action itself; and a parameter that the action has twice. The steps of a
+    plan or a demonstration are checked for errors by the rules for plans.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -44,7 +43,6 @@ from pearl.lang.ast import (
     Plan,
     Prompt,
     Solver,
-    Step,
     SubPlan,
     refs,
     step_refs,
@@ -55,7 +53,6 @@ from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.printer import print_action
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import TYPES, Type
-from pearl.lint.rules import mode_needs_list, several_modes, wrong_type
 from pearl.lint.rules.base import (
     ERROR,
     Diagnostic,
@@ -173,9 +170,10 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
             yield wrong, older.name, f"Write as many as {action.signature} takes."
     if isinstance(action.body, SubPlan):
         yield from _plan(view, action, action.body.plan)
-    if isinstance(action.body, Decomposed):
-        for plan in action.body.demonstrations:
-            yield from _demonstration(view, action, plan)
+    plans = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
+    if not all(plan.steps for plan in plans):
+        help = "Write its steps below it, indented."
+        yield "its demonstration has no step.", "demonstration", help
 
 
 def _body(action: Action) -> Iterator[tuple[str, str, str]]:
@@ -200,13 +198,7 @@ def _body(action: Action) -> Iterator[tuple[str, str, str]]:
 
 
 def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, str, str]]:
-    params = {DOCUMENT, *(param.name for param in action.params)}
-    names = set(params)
-    # Of what cannot be read, names may come that are used here.
-    below = view.lines_below(action)
-    partly = action in view.unread or any(
-        below.start <= line.span.start < below.end for line in view.broken
-    )
+    """What is wrong with its plan as an action's; the rules for plans look at its steps."""
     if plan.declares:
         declared = plan.declares[0].name
         yield f"its plan declares {declared}.", "plan", f"Make {declared} an action of the library."
@@ -216,22 +208,7 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, 
     if back:
         wrong = f"its plan calls {back}, and would never end."
         yield wrong, "plan", "Call another."
-    for step in plan.steps:
-        called = view.library.get(step.action)
-        yield from _step(step, called, None if partly else names)
-        if step.name in params:
-            wrong = f"its step {step.name} has the name of a parameter."
-            yield wrong, f"{step.name} = {step.action}", "Give it another name."
-        names.add(step.name)
-    for ref in plan.returns:
-        if ref.name not in names and not partly:
-            help = f"Known there: {', '.join(sorted(names))}."
-            yield f"its plan returns {ref.name}, which none of its steps is.", "return", help
-    facts = PlanView(Parsed(plan), view.library)
-    for look in (mode_needs_list.check, several_modes.check, wrong_type.check):
-        for finding in look(facts):
-            yield f"in its plan {finding.message}", "plan", finding.help
-    gives = _type_of(facts)
+    gives = _type_of(PlanView(Parsed(plan), view.library, action))
     if (
         plan.steps
         and "any" not in (gives, action.returns)
@@ -268,35 +245,6 @@ def _comes_back(action: Action, library: Library) -> str:
                 callers[called.name] = at.name
                 ahead.append(called)
     return ""
-
-
-def _demonstration(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, str, str]]:
-    library = view.library.with_declared(plan.declares)
-    if not plan.steps:
-        yield (
-            "its demonstration has no step.",
-            "demonstration",
-            "Write its steps below it, indented.",
-        )
-    for step in plan.steps:
-        yield from _step(step, library.get(step.action), None)
-
-
-def _step(
-    step: Step, called: Action | None, names: set[str] | None
-) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with a step; with what it uses, where the names that there are are known."""
-    word = f"{step.name} = {step.action}"
-    if called is None:
-        help = "Name an action of this library, or of one that is loaded with it (--library)."
-        yield f"its step {step.name} calls {step.action}, which does not exist.", word, help
-    elif not called.takes(len(step.args)):
-        wrong = f"its step {step.name} gives {step.action} {len(step.args)} arguments."
-        yield wrong, word, f"It takes {called.signature}."
-    for name in dict.fromkeys(ref.name for arg in step.args for ref in refs(arg)):
-        if names is not None and name not in names:
-            wrong = f"its step {step.name} uses {name}, which is no earlier step and no parameter."
-            yield wrong, word, f"Known there: {', '.join(sorted(names))}."
 
 
 RULE = Rule("PRL505", "bad-metadata", ERROR, __doc__, library=check)

@@ -89,9 +89,18 @@ class Rule:
 
 
 class PlanView:
-    """A parsed plan with a library, and the facts that several rules need."""
+    """A parsed plan with a library, and the facts that several rules need.
 
-    def __init__(self, parsed: Parsed, library: Library) -> None:
+    Args:
+        parsed: the plan.
+        library: the actions it may call.
+        action: whose own plan it is: the action's parameters are there before its steps.
+    """
+
+    def __init__(self, parsed: Parsed, library: Library, action: Action | None = None) -> None:
+        self.action = action
+        given = (param for param in action.params if param.name != DOCUMENT) if action else ()
+        self.params = {param.name: param.type for param in given}
         self.plan: Plan = parsed.plan
         self.source: Source = parsed.plan.source
         self.broken: tuple[Broken, ...] = parsed.broken
@@ -100,7 +109,8 @@ class PlanView:
         self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
         self.actions = [self.library.get(step.action) for step in self.plan.steps]
         self.broken_names = _names(parsed)
-        self.defined: dict[str, int] = {}
+        # Where each name is defined: the place of a step; of a parameter one before all of them.
+        self.defined = {name: -place for place, name in enumerate(self.params, 1)}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
         self.step_refs: list[list[Ref]] = []
         # The references that are taken otherwise than whole, each with its step.
@@ -108,7 +118,7 @@ class PlanView:
         # Where every literal argument stands: step, place, argument.
         self.literals: list[tuple[int, int, Literal]] = []
         self.template_refs: list[Ref] = []
-        self._types: dict[int, Type] = {}
+        self._types = {self.defined[name]: type for name, type in self.params.items()}
         for index, step in enumerate(self.plan.steps):
             self.defined.setdefault(step.name, index)
             references: list[Ref] = []
@@ -179,7 +189,6 @@ class LibraryView:
 
     source: Source
     actions: tuple[Action, ...]
-    broken: tuple[Broken, ...]
     unread: tuple[Action, ...]
     library: Library
 

@@ -25,11 +25,18 @@ from pearl.lint.rules.base import ERROR, Findings, Label, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
-    if len(view.defined) == len(view.plan.steps):
+    if len(view.defined) == len(view.params) + len(view.plan.steps):
         return
     for index, step in enumerate(view.plan.steps):
         first = view.defined[step.name]
-        if first != index:
+        if first < 0:
+            yield RULE(
+                step.name_span,
+                f"{step.name} is already the name of a parameter.",
+                help="Give this step another name, and use it in the steps that mean this one.",
+                data={"name": step.name},
+            )
+        elif first != index:
             yield RULE(
                 step.name_span,
                 f"{step.name} is already the name of step {view.number(first)}.",

@@ -60,7 +60,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     broken = (line.name for line in view.broken if line.name and line.span.end < ref.span.start)
     earlier = (step.name for step in steps[max(0, index - _MOST) : index])
     document = () if returned else (DOCUMENT,)
-    defined = [*dict.fromkeys((*document, *earlier, *broken))]
+    defined = [*dict.fromkeys((*document, *view.params, *earlier, *broken))]
     if returned and ref.name == DOCUMENT:
         return RULE(
             ref.span,

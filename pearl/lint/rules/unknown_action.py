@@ -47,6 +47,7 @@ def check(view: PlanView) -> Findings:
             replaced.setdefault(old.name, action)
     compared: dict[str, list[str]] = {}
     few = _all_of_few(library)
+    own = "define it in the library" if view.action else 'declare yours under "New actions:"'
     for step in unknown:
         same = alike.get(step.action.casefold(), [])
         if not same and step.action not in compared:
@@ -57,10 +58,10 @@ def check(view: PlanView) -> Findings:
         if now:
             help = f"{now} stands for it now: pearl migrate rewrites the plan."
         elif close:
-            help = f'Closest: {"; ".join(close)}. Use one, or declare yours under "New actions:".'
+            help = f"Closest: {'; '.join(close)}. Use one, or {own}."
         else:
             use = "; ".join(few) or "an action of the library"
-            help = f'Use {use}, or declare yours under "New actions:".'
+            help = f"Use {use}, or {own}."
         yield RULE(
             step.action_span,
             f"{step.action} does not exist.",

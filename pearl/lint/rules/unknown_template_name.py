@@ -66,7 +66,7 @@ def _near(view: PlanView, ref: Ref) -> tuple[list[str], bool]:
     the only one."""
     steps = view.plan.steps
     index = bisect_right(steps, ref.span.start, key=lambda step: step.span.end)
-    defined = [step.name for step in steps[max(0, index - _MOST) : index]]
+    defined = [*view.params, *(step.name for step in steps[max(0, index - _MOST) : index])]
     close = alike(ref.name, defined, word=False)
     names = close or resembling(ref.name, defined)
     return [f"{{{f'{ref.mode} {name}'.lstrip()}}}" for name in names], len(close) == 1
