@@ -199,7 +199,7 @@ async def ask(
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
-    head = heading(question, source, prepared.library, model, prepared.demonstrated)
+    head = heading(question, source, prepared.library, model, prepared.demonstrated, options)
     name = prepared.spec.name
     head |= {"strategy": name} if name != "pearl" else {}
     fitting = as_context(context, model)
@@ -261,7 +261,8 @@ async def run(
     model = with_library(as_model(model), (actions,))
     question, source = parsed.plan.question, _document(document)
     check_options(options)
-    head, fitting = heading(question, source, actions, model), as_context(context, model)
+    head = heading(question, source, actions, model, options=options)
+    fitting = as_context(context, model)
     async with open_session(
         model, head, "run", store, context=fitting, cache=cache, began=began
     ) as session:

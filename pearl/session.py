@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -171,11 +171,18 @@ async def open_session(
 
 
 def heading(
-    question: str, document: Source | None, library: Library, model: Model, shown: int | None = None
+    question: str,
+    document: Source | None,
+    library: Library,
+    model: Model,
+    shown: int | None = None,
+    options: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What a journal says first: enough to know later what was run on what. ``shown`` is the number
     of demonstrations, or None where none are meant to be."""
     head: dict[str, Any] = {"question": question}
+    if options:
+        head["options"] = list(options)
     if document:
         size = len(document.text)
         head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"

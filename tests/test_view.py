@@ -174,7 +174,7 @@ class TestPages:
         row = inside.get(f"/run/{known['2']}?item=q%2F1").text
         assert "<h1>Why does Tom leave?</h1>" in row
         assert "to the letter" in row
-        assert "The right answer is <b>B</b>" in row
+        assert "The right answer is <b>B. Tom wanted the post</b>" in row
         # Rows are gone through one by one: all, or those that were asked for.
         links = re.findall(r'<a href="([^"]+)" rel="(prev|next)"', row)
         assert [(unescape(link).partition("?")[2], way) for link, way in links] == [

@@ -168,9 +168,10 @@ def test_each_call_has_its_prompt_as_it_was_sent(endpoint: Server, story: Path, 
     Path("q.jsonl").write_text(json.dumps(rows), encoding="utf-8")
     assert call("batch", "q.jsonl", "-o", "a.jsonl", "--constrain", constrain).code == 0
     assert len(prompts_of(page("last/a"))) == 6
-    # What cannot be what was sent is not shown.
+    # What the file says now is not what was asked.
     Path("q.jsonl").write_text(json.dumps({**rows, "options": ["a", "b"]}), encoding="utf-8")
-    assert len(prompts_of(page("last/a"))) == 5
+    assert len(prompts_of(page("last/a"))) == 6
+    # What cannot be what was sent is not shown.
     story.write_text("Another story.", encoding="utf-8")
     assert prompts_of(page("last/a")) == []
 
@@ -486,7 +487,9 @@ def test_a_job_has_a_page_of_its_rows(
     assert "q0 answered right" in told
     item = words(page("last/q0"))
     assert "Why 0?" in item
-    assert "The right answer is A: right" in item
+    assert "Options the Fund the sea It means option A: the Fund." in item
+    assert "The right answer is A. the Fund: right" in item
+    assert "the Fund the sea Right answer B. the sea" in told
     assert "Nobody on the island believed her." in item
     assert "value. Step a has no output: PARTS needs" in words(page("last/q2"))
 
@@ -511,6 +514,8 @@ def test_an_evaluation_has_a_row_a_method(endpoint: Server, story: Path):
     assert re.search(r"pearl 2 2 0 1 of 2 50\.0 %", told)
     item = words(page("last/pearl/q0"))
     assert "method pearl" in item
+    assert "The right answer is A. the Fund: right" in item
+    assert "A. the Fund Question Why 0?" in told
     assert "Nobody on the island believed her." in item
 
 

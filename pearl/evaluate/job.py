@@ -130,7 +130,8 @@ class Trials:
         method = None if is_label else find_method(task.payload.method, self.shared.own)
         working = self.shared.setup((method.setup if method else "") or LIBRARY)
         shown = len(working.demonstrations) if method and method.setup else None
-        head = heading(example.question, example.document, working.library, model, shown)
+        asked = (example.question, example.document, working.library, model, shown)
+        head = heading(*asked, example.options)
         journal.decide("run", {**head, "method": task.payload.method})
         row: dict[str, Any] = {"id": task.id, "example": example.id, "status": "answered"}
         started, message = time.monotonic(), ""
@@ -356,6 +357,7 @@ def answers_of(
                 # One that names no option is none, whatever its words.
                 answer=option.named if option else row.get("answer"),
                 question=row["question"],
+                options=tuple(row.get("options", ())),
                 words=row.get("words") or "",
                 plan=row.get("plan") or "",
                 error=row.get("error", {}).get("message", ""),

@@ -151,14 +151,15 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     session = replace(session, examples=setup.examples)
     library = (setup.plans or prepared.library) if question.plan else prepared.library
     count = None if question.plan else prepared.demonstrated
-    head = heading(question.question, document, library, session.engine.model, count)
+    model, options = session.engine.model, question.options
+    head = heading(question.question, document, library, model, count, options)
     session.journal.decide("run", head)
     try:
         if question.plan:
             prepared = setup.prepare_plan(question.plan)
         async with open_tools(setup.tools) as tools:
             box = cached_tools(tools, session, question.id) if tools else None
-            args = (question.question, document, question.options, session, None, box)
+            args = (question.question, document, options, session, None, box)
             reply = await answer(prepared, *args)
         # The same answers give the same row, whichever run they come from, whoever paid for them.
         shown = (
@@ -195,6 +196,7 @@ def _row(question: Question, status: str, correct: bool | None) -> dict[str, Any
     return {
         "id": question.id,
         "question": question.question,
+        **({"options": list(question.options)} if question.options else {}),
         "document": question.document,
         "status": status,
         "gold": " or ".join(question.golds) or None,

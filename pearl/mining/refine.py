@@ -57,11 +57,11 @@ async def refine(
     question, library = task.payload.question.question, setup.prepared.library
     row = {"id": task.id, "question": question}
     demonstrated = setup.prepared.demonstrated
-    head = heading(question, task.payload.document, library, session.engine.model, demonstrated)
+    model, options = session.engine.model, task.payload.question.options
+    head = heading(question, task.payload.document, library, model, demonstrated, options)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
-    options = bool(task.payload.question.options)
-    write = WritePlan(question, library, setup.prepared.demonstrations, options)
+    write = WritePlan(question, library, setup.prepared.demonstrations, bool(options))
     call: Call = write
     earlier: list[Call] = []
     try:

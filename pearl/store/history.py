@@ -463,8 +463,10 @@ def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:
 
 def files_of(engine: Engine, run: RunRow) -> set[str]:
     """What may be a path of what a run read, or wrote: all that it names, and its documents."""
-    named = {re.sub(r" \(\d+ characters, sha256 [0-9a-f]{64}\)$", "", str(value))
-             for key, value in run.head.items() if key not in ("question", "model")}  # fmt: skip
+    texts = [
+        value for key, value in run.head.items() if key not in ("question", "options", "model")
+    ]
+    named = {re.sub(r" \(\d+ characters, sha256 [0-9a-f]{64}\)$", "", str(text)) for text in texts}
     named |= set(str(run.head.get("library", "")).split(", "))
     if run.has_rows:
         home = str(run.head.get("documents", ""))

@@ -14,6 +14,7 @@ from sqlalchemy import and_, case, func, select, true
 from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices
+from pearl.prompts.calls import letter
 from pearl.runtime.calls import Entry
 from pearl.store.database import reading
 from pearl.store.history import (
@@ -114,6 +115,16 @@ class Item:
         return all(word in text for word in words)
 
     @property
+    def options(self) -> Sequence[str]:
+        """What there was to choose from; none where that is not known."""
+        return tuple(self.get("options"))
+
+    @property
+    def gold(self) -> str:
+        """The right answer, as `with_text` has it; empty where it is not known."""
+        return with_text(str(self.get("gold")), self.options)
+
+    @property
     def method(self) -> str:
         """Of an evaluation's row, whose id is that, and the question's behind it; else empty."""
         if "example" not in self.row:
@@ -134,7 +145,13 @@ class Item:
                 return counted(len(self.row[key]), noun)
         if isinstance(self.row.get("labels"), list):
             return ", ".join(map(str, self.row["labels"]))
-        return str(self.row.get("words") or self.get("answer"))
+        return str(self.row.get("words") or with_text(str(self.get("answer")), self.options))
+
+
+def with_text(answer: str, options: Sequence[str]) -> str:
+    """An answer; one of the options, which is told by its letter, as ``B. no``."""
+    texts = {letter(at): text for at, text in enumerate(options)}
+    return f"{answer}. {texts[answer]}" if answer in texts else answer
 
 
 _REMARKS = {

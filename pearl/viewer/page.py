@@ -28,8 +28,8 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
-from pearl.viewer.documents import Passage, cut, find_document, find_passages, questions_in
-from pearl.viewer.job import STATES, cost_of, neighbours, tags_and_others
+from pearl.viewer.documents import Passage, cut, find_document, find_passages
+from pearl.viewer.job import STATES, Item, cost_of, neighbours, tags_and_others, with_text
 from pearl.viewer.journal import Frame, count_calls, head_of, read_frames, read_stages
 from pearl.viewer.plans import Line, plan_lines
 from pearl.viewer.prompts import read_prompts
@@ -78,10 +78,7 @@ def run_page(
     asked_as = {"strategy": run.head.get("strategy"), **head}
     keys = (entry.call_key for entry in entries if entry.kind == "call")
     identities = read_identities(engine, run, keys)
-    options = (row.get("result") or {}).get("options") or ()
-    if item and not options and run.kind == "batch":
-        questions = questions_in(Path(str(run.head.get("questions", ""))), item)
-        options = next((question.options for question in questions), ())
+    options = head.get("options", ())
     calls = [(stage, call) for stage in stages for call in stage.calls]
     line = timeline(stages)
     return render(
@@ -96,6 +93,8 @@ def run_page(
         pieces=cut(document.text, chain(*quotes)) if document.text else (),
         row=row,
         item=item,
+        options=options,
+        gold=with_text(Item(row).gold, options),
         neighbours=neighbours(engine, run, item, view),
         **tags_and_others(engine, run, view if not item else None),
         span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
