@@ -521,6 +521,39 @@ def test_what_parts_gave_is_quoted_best_first_and_the_question_is_no_answer():
     assert "who sold" not in carry_out(call)
 
 
+APART = Source("s", "Ada lives in Ulm.\n\nBo sold his boats.\n\nThe tide came in.")
+FOUND = "Ada lives in Ulm."
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (['RECALL("Is Ada in Kiel?")'], NOTHING),
+        (['FIND_EVENT(CTX, "Ada lives")', 'ANSWER_FROM(a, "Kiel?", "{a}, or {a}: Kiel")'], FOUND),
+        (['FIND_EVENT(CTX, "zebras")', 'ANSWER_FROM(a, "Kiel?")'], NOTHING),
+        (['FIND_EVENT(CTX, "Ada lives")', 'CONCAT("Kiel?", a)', "ANSWER_FROM(b)"], FOUND),
+        (['UNIQUE(["Kiel"])', 'RECALL("Is it {a}?")'], NOTHING),
+        (['TELL("Kiel")'], NOTHING),
+        (['FIND_EVENT(CTX, "Ada lives")', "TELL(a)"], FOUND),
+        (['LIST(CTX, "Ada Bo")', "RECALL(each a)", "VALUES(b)", "RECALL(c)"],
+         "Ada lives in Ulm.\nBo sold his boats."),
+        (['LIST(CTX, "Ada lives")', 'CONCAT(each a, "Kiel")', "RECALL(b)"], FOUND),
+        (["PARTS(CTX, 2)", "RECALL(a)"], NOTHING),
+    ],
+)  # fmt: skip
+def test_without_the_document_only_what_steps_found_is_said(calls: list[str], said: str):
+    Path("own.actions").write_text(
+        "RECALL(X) : Tell what is known of X.\n"
+        "LIST(CTX, X) -> list : List what CTX says of X.\n"
+        "TELL(X) : Tell X.\n  plan:\n    1. told = RECALL(X)\n",
+        encoding="utf-8",
+    )
+    lines = [f"{name} = {one}\n" for name, one in zip("abcd", calls, strict=False)]
+    written = f"{''.join(lines)}return {'abcd'[len(calls) - 1]}\n"
+    done = pearl.run_sync(written, APART, library=["core", "own.actions"], model=Offline())
+    assert done.text == said
+
+
 # --- options ---
 
 

@@ -145,7 +145,8 @@ def carry_out(call: ExecuteStep) -> str:
     """The sentences that bear on the step, each on its own line after ``> ``.
 
     For a list, it stands on the first line. What the parts of a document gave is read as a
-    document itself. Of another step without the document all that can be said is its arguments.
+    document itself. Of another step without the document all that can be said is what earlier
+    steps found: the plan's own words, as its question, are no answer.
 
     Raises:
         ModelError: the step's action gives a number or a truth value, which takes understanding.
@@ -157,13 +158,14 @@ def carry_out(call: ExecuteStep) -> str:
         call = replace(call, document=Source("findings", findings), arguments=others, written=())
     if call.document is None:
         # Of pairs only what was answered, as a key may be a part's label.
-        values = [
-            part
-            for _, value in call.arguments
+        lines = [
+            line
+            for value in call.found
             for part in ([part for _, part in value] if isinstance(value, Pairs) else [value])
+            for line in as_text(part).splitlines()
+            if line.strip() not in ("", NOTHING)
         ]
-        text = "\n".join(map(as_text, values))
-        lines, below = text.splitlines(), ""
+        text, below = "\n".join(lines) or NOTHING, ""
     else:
         read = index_sentences(call.document.text)
         # What is quoted is found in the document: only a table's tabs say which cell is empty.

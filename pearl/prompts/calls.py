@@ -138,6 +138,8 @@ class ExecuteStep:
         written: each argument's text, with longer outputs by name in brackets; by default
             their values.
         outputs: those outputs: name, value, and the call that gave it.
+        found: of a step that does not take the document, what earlier steps found of its
+            arguments, without the plan's own words. No prompt tells the two apart.
     """
 
     document: Source | None
@@ -147,6 +149,7 @@ class ExecuteStep:
     omitted: float = 0.0
     written: tuple[str, ...] = ()
     outputs: tuple[tuple[str, Value, str], ...] = ()
+    found: tuple[Value, ...] = ()
 
     @property
     def texts(self) -> list[str]:

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from pearl.lang.ast import (
     DOCUMENT,
     Action,
+    Arg,
     Builtin,
     Decomposed,
     Function,
@@ -30,6 +31,7 @@ from pearl.lang.ast import (
     Step,
     SubPlan,
     mapped,
+    refs,
     step_refs,
 )
 from pearl.lang.builtins import (
@@ -215,6 +217,7 @@ class Frame:
         plan: the steps so far, for what is said of an output's origin.
         room: what the steps of the question may still take, in all frames.
         cache: what stands in a store in place of calling a function again; None for nothing.
+        told: parameters of the action whose frame it is that hold nothing a step found.
     """
 
     document: Source
@@ -226,6 +229,7 @@ class Frame:
     plan: Plan = field(default_factory=lambda: Plan(()))
     room: Room = field(default_factory=Room)
     cache: Keep | None = None
+    told: frozenset[str] = frozenset()
 
     def enter(self, action: Action, args: Sequence[tuple[str, Given]], path: str) -> Frame:
         """The frame of a call.
@@ -244,7 +248,9 @@ class Frame:
                 "depth", f"{action.name} is more than {self.handlers.depth} calls deep."
             )
         caller = replace(self.caller, journal=self.caller.journal.under(path))
-        return replace(self, caller=caller, within=(*self.within, called), plan=Plan(()))
+        told = frozenset(name for name, own in args if not _found([own.arg], self))
+        within = (*self.within, called)
+        return replace(self, caller=caller, within=within, plan=Plan(()), told=told)
 
 
 SAMPLES = 3
@@ -458,6 +464,30 @@ def _wanted(name: str, frame: Frame) -> Type:
     return "any"
 
 
+def _found(args: Iterable[Arg], frame: Frame) -> tuple[Ref, ...]:
+    """The references of arguments to what steps found: not to the plan's own words, which builtins
+    may pass on, or ``CONCAT`` join to it."""
+    of: dict[str, tuple[Ref, ...]] = dict.fromkeys((DOCUMENT, *frame.told), ())
+    for step in frame.plan.steps:
+        action = frame.library.get(step.action)
+        if action and isinstance(action.body, Builtin):
+            held = _held(step.args, of)
+            joined = tuple(replace(ref, mode=Mode.PLAIN) if ref.maps else ref for ref in held)
+            concat = action.body.function == "concat"
+            of[step.name] = joined if concat or not held else (Ref(step.name),)
+    return _held(args, of)
+
+
+def _held(args: Iterable[Arg], of: Mapping[str, tuple[Ref, ...]]) -> tuple[Ref, ...]:
+    """The references of arguments, each once, or those that stand for it."""
+    held: dict[Ref, None] = {}
+    for ref in chain.from_iterable(map(refs, args)):
+        inside = of.get(ref.name, (ref,))
+        whole = ref.mode is Mode.PLAIN or not inside
+        held |= dict.fromkeys(inside if whole else (ref,))
+    return tuple(held)
+
+
 def _read_by(call: Bound, frame: Frame) -> Source | None:
     """What a call reads: the document, a part of it, or nothing."""
     if call.document in (None, DOCUMENT):
@@ -490,8 +520,12 @@ async def _run_prompt(
         (name, value, _origin(steps[maker]) if (maker := name.split()[-1]) in steps else "")
         for name, value in long.items()
     )
+    # Who reads the document needs none of it.
+    own = () if document else _found(step.args, frame)
+    found = tuple(value_of(ref, values, item) for ref in own)
     call, left_out = fit_call(
-        ExecuteStep(document, action, step, arguments, omitted, written, named), frame.context
+        ExecuteStep(document, action, step, arguments, omitted, written, named, found),
+        frame.context,
     )
     if left_out:
         frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
