@@ -105,6 +105,12 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
     "tildes": (checked, lambda size: "~" * size + "`", 1500),
     "noqa": (checked, each("@. a@ = F(CTX)  # noqa\n"), 200),
     "names again": (checked, lambda size: "a = F(CTX)\r\n" * size, 250),
+    "misspelt returns": (checked, lambda size: "a = F(CTX) : x\n" + "retur a\n" * size, 400),
+    "names after a misspelt return": (
+        checked,
+        lambda size: f"a = F(CTX) : x\nretur {'a, ' * size}{' ' * size}!",
+        400,
+    ),
     "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
     "new and unknown": (checked, lambda size: unknown(size), 40),
     "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 60),

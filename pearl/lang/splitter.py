@@ -69,6 +69,10 @@ RETURN = pattern(
     rf"{NAME}\s+(?:and|or|&|\+|{NAME})\s+{NAME}{_W}[.;]?$)",
     re.IGNORECASE,
 )
+_MISSPELT = pattern(
+    rf"{_MARK}(?P<word>[^\W\d_]{{5,7}})[:：`*]*[ \t]+"
+    rf"(?P<names>{NAME}(?:(?:[ \t]*,[ \t]*|[ \t]+and[ \t]+){NAME})*)[;.`*\s]*$"
+)
 QUESTION = pattern(r"[*_\s#]*question[*_\s]*[:：]", re.IGNORECASE)
 DECLARES = pattern(
     r"[*_#\s>-]*(?:my\s+|the\s+)?(?:new|additional|extra|custom)\s+actions?\b[^:：\n(=]{0,40}"
@@ -261,6 +265,17 @@ def inner_step(text: str, start: int, end: int) -> int:
     typed = head.endswith(":") and match["name"] in TYPES
     paired = len(words) == 1 and (words[0].isalnum() or head.endswith(","))
     return -1 if typed or (paired and head.lower() != "return") else at
+
+
+def misspelt_return(line: str) -> list[str]:
+    """The names that a line gives after a word that is `return` but for a slip of the pen."""
+    match = _MISSPELT.match(line)
+    if not match:
+        return []
+    from rapidfuzz.distance import OSA
+
+    slips = OSA.distance(match["word"].casefold(), "return", score_cutoff=1)
+    return re.split(r"\s*,\s*|\s+and\s+", match["names"]) if slips == 1 else []
 
 
 def _follows(number: str, before: str) -> bool:
@@ -498,9 +513,9 @@ class _Splitter:
             return not number and last.end - last.start > 40
         if last.kind not in (Kind.STEP, Kind.ACTION) or number:
             return False
-        # A call, or a name that was cut off, is no part of a note.
+        # A call, a misspelt return, or a name that was cut off, is no part of a note.
         is_last = not self.text[end : end + 80].strip("`~* \t\r\n")
-        if CALL.match(raw) or (is_last and BARE_NAME.match(raw)):
+        if CALL.match(raw) or misspelt_return(raw) or (is_last and BARE_NAME.match(raw)):
             return False
         body = raw.lstrip()
         indented = raw[:1] in (" ", "\t", "\u00a0")

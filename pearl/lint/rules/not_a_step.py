@@ -22,6 +22,7 @@ Fix
 
 import re
 
+from pearl.lang.splitter import misspelt_return
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern, shorten
 
 _NAMED = pattern(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
@@ -41,11 +42,9 @@ def explain(broken: Broken) -> Diagnostic | None:
         )
     if broken.name or re.match(r"[`*\s]*\w+[`*\s]*(?:[(（\[{]|:?=)", text):
         return None
-    return RULE(
-        broken.span,
-        f"{shorten(text, 50)} is not a step.",
-        help="Write name = ACTION(argument, …) : note.",
-    )
+    names = misspelt_return(text)
+    meant = f'"return {", ".join(names)}"' if names else "name = ACTION(argument, …) : note"
+    return RULE(broken.span, f"{shorten(text, 50)} is not a step.", help=f"Write {meant}.")
 
 
 RULE = Rule("PRL113", "not-a-step", ERROR, __doc__, explain=explain)

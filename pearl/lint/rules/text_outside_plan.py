@@ -20,10 +20,12 @@ Use instead
 Fix
     Safe: makes the words a comment, and takes out marks that say nothing, such
     as code fences and tags.
+    Unsafe: of a misspelt ``return`` before the names of steps, writes ``return``.
 """
 
 from pearl.lang.formatter import comment_out
-from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, shorten
+from pearl.lang.splitter import misspelt_return
+from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Safety, shorten
 
 _WHAT = {
     "prose": "is not a step",
@@ -36,12 +38,21 @@ def check(view: PlanView) -> Findings:
     text = view.source.text
     for aside in view.aside:
         span = aside.span
+        words = text[span.start : span.end]
+        names = misspelt_return(words)
+        if names and view.defined.keys() >= set(names):
+            returns = f"return {', '.join(names)}"
+            help = f'Write "{returns}", or make it a comment with "#".'
+            fix = Fix(f"write {returns}", (Edit(span, returns),), Safety.UNSAFE)
+        else:
+            help = 'Take it out, or make it a comment with "#".'
+            fix = Fix("make it a comment", (Edit(span, comment_out(text, span)),))
         yield RULE(
             span,
-            f"{shorten(text[span.start : span.end], 50)} {_WHAT[aside.kind]}.",
-            help='Take it out, or make it a comment with "#".',
+            f"{shorten(words, 50)} {_WHAT[aside.kind]}.",
+            help=help,
             data={"kind": aside.kind},
-            fix=Fix("make it a comment", (Edit(span, comment_out(text, span)),)),
+            fix=fix,
         )
 
 
