@@ -25,7 +25,7 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.retriever import Passage
 from pearl.runtime.binding import SolverError
-from pearl.runtime.calls import Caller, Journal, at_most
+from pearl.runtime.calls import Caller, Journal, at_most, plan_come_to
 from pearl.runtime.executor import NONE
 from pearl.runtime.loop import RunError
 from pearl.session import open_session
@@ -101,7 +101,7 @@ def answered(document: Source, **more: Any) -> tuple[str, str]:
     async def work() -> tuple[str, str]:
         async with open_session(Reader(), {}, "eval") as session:
             found = await find_method("decomp").answer(Example("1", FILM, document), kit, session)
-            return str(found.answer), found.plan
+            return str(found.answer), plan_come_to(session.journal.entries)[0]
 
     return asyncio.run(work())
 
