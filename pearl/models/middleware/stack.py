@@ -104,8 +104,8 @@ class EngineLimits:
 
 
 DEAD = 3
-"""Calls that were not served, each after all its tries and with none answered between them, from
-which on no further one is made."""
+"""Calls in a row that were not served, each after all its tries, from which on no further one is
+made."""
 
 UNSERVED = ("connection", "timeout", "rate")
 """Reasons of errors at which no call was looked at: nothing came back, or too many were sent."""
@@ -137,7 +137,7 @@ class CircuitBreaker:
     layers: Mapping[int, Ask]
     limiters: Mapping[int, ConcurrencyLimiter]
     _given_up: Counter[int] = field(default_factory=Counter, init=False)
-    """Calls that were not served since a model answered last."""
+    """Calls that were not served, in a row, of each model."""
     _served: set[int] = field(default_factory=set, init=False)
     _refused: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
     """Calls that failed, by model and words."""
@@ -151,7 +151,7 @@ class CircuitBreaker:
         try:
             reply = await self.layers[at](request)
         except ModelError as error:
-            self._given_up[at] += error.reason in UNSERVED
+            self._given_up[at] = self._given_up[at] + 1 if error.reason in UNSERVED else 0
             # A form that is not there says nothing of the model: the call itself will.
             proving = isinstance(request.call, ProveForm)
             missing = error.status == MISSING and at not in self._served and not proving
