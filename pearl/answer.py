@@ -13,18 +13,24 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
-from pearl.lang.graph import needed
+from pearl.lang.graph import reads_document
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import printable, shorten
-from pearl.lang.values import Value, as_text
+from pearl.lang.values import Pairs, Value, as_text, from_json
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.routing import readers_of
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.binding import value_of
 from pearl.runtime.calls import LIMITED, Caller, Entry, Watch, calls_made, plan_come_to
 from pearl.runtime.context import learned_window
-from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
+from pearl.runtime.evidence import (
+    Quote,
+    evidence,
+    evidence_key,
+    passages_given,
+    without_quotes,
+)
 from pearl.runtime.executor import CUT
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.session import Session
@@ -245,22 +251,54 @@ def is_guess(model: Model, values: Iterable[object], option: Option | None) -> b
 
     Args:
         model: who was asked.
-        values: those that rest on its replies.
+        values: those that rest on its replies and that the answer was made of.
         option: what the answer was mapped to, if anything.
     """
     if not reads_by_words(model):
         return False
-    bare = any(isinstance(value, int | float) for value in values)
-    return bare or (option is not None and option.named is not None and not option.fits)
+    counted = any(map(_has_number, values))
+    return counted or (option is not None and option.named is not None and not option.fits)
+
+
+def _has_number(value: object) -> bool:
+    """Whether a value is a number or a truth value, or holds one; the keys of pairs say which part
+    or item each was made from."""
+    if isinstance(value, Pairs):
+        return any(_has_number(item) for _, item in value)
+    if isinstance(value, list):
+        return any(map(_has_number, value))
+    return isinstance(value, int | float)
 
 
 def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:
-    """The values of a run's answer that rest on a step for which the model was called."""
-    calls = (entry.path.split("/") for entry in entries if entry.kind == "call")
-    called = {path[1].partition("[")[0] for path in calls if path[0] == "step"}
-    for name in finished.outputs:
-        if not called.isdisjoint(needed([name], finished.plan.steps)):
-            yield finished.values[name]
+    """The values that a run's answer was made of and that rest on a step for which the model was
+    called, back to those that say the document's words; all that the steps of an action gave."""
+    within = [
+        (entry, path[1].partition("[")[0], path[2:])
+        for entry in entries
+        for path in [entry.path.split("/")]
+        if path[0] == "step"
+    ]
+    called = {name for entry, name, _ in within if entry.kind == "call"}
+    asked = {name for entry, name, inside in within if entry.kind == "call" and not inside}
+    steps = {step.name: step for step in finished.plan.steps}
+    rests = set[str]()
+    for name, step in steps.items():
+        if name in called or any(ref.name in rests for ref in step_refs(step)):
+            rests.add(name)
+    made, names = set[str](), [*finished.outputs]
+    while names:
+        name = names.pop()
+        if name not in rests or name in made:
+            continue
+        made.add(name)
+        yield finished.values[name]
+        quotes = reads_document(steps[name]) or finished.values.get(evidence_key(name))
+        if name not in asked or not quotes:
+            names += [ref.name for ref in step_refs(steps[name])]
+    for entry, name, inside in within:
+        if name in made and inside[-2:-1] == ["value"]:
+            yield from_json(entry.value)
 
 
 def reads_by_words(model: Model) -> bool:

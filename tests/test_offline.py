@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from shutil import copytree, ignore_patterns
@@ -542,16 +543,47 @@ FOUND = "Ada lives in Ulm."
     ],
 )  # fmt: skip
 def test_without_the_document_only_what_steps_found_is_said(calls: list[str], said: str):
+    assert run_calls(calls).text == said
+
+
+COUNTED = ('LIST(CTX, "Ada Bo")', "COUNT(a)")
+
+
+@pytest.mark.parametrize(
+    ("calls", "guessed"),
+    [
+        (COUNTED, True),
+        ((*COUNTED, 'CONCAT("How many", b)'), True),
+        ((*COUNTED, 'CONCAT("There are {b}", a)'), True),
+        ((*COUNTED, "UNIQUE([b])"), True),
+        ((*COUNTED, 'ANSWER_FROM(b, "How many?")'), True),
+        (('LIST(CTX, "Ada Bo")', "UNIQUE(a)", "ANSWER_FROM(b)", 'CONCAT("{c}", a)'), False),
+        (('HOW_MANY(CTX, "Ada Bo")', 'CONCAT("So", a)'), True),
+        ((*COUNTED, 'FIND_EVENT(CTX, "the {b} boats")'), False),
+        (('LIST(CTX, "Ada Bo")', "CONCAT(a)"), False),
+        (("PARTS(CTX, 2)", "COUNT(a)", 'FIND_EVENT(CTX, "Ada")', "CONCAT(b, c)"), False),
+    ],
+)
+def test_what_is_counted_of_quotations_is_a_guess_whatever_is_made_of_it(
+    calls: tuple[str, ...], guessed: bool
+):
+    done = run_calls(calls)
+    assert (done.guessed, "picked by words alone" in done.notice) == (guessed, guessed)
+
+
+def run_calls(calls: Sequence[str]) -> pearl.Answer:
+    """What steps called a, b, c, d come to, with the core library and four actions more."""
     Path("own.actions").write_text(
         "RECALL(X) : Tell what is known of X.\n"
         "LIST(CTX, X) -> list : List what CTX says of X.\n"
-        "TELL(X) : Tell X.\n  plan:\n    1. told = RECALL(X)\n",
+        "TELL(X) : Tell X.\n  plan:\n    1. told = RECALL(X)\n"
+        "HOW_MANY(CTX, X) : Tell how many X are.\n  plan:\n"
+        "    1. all = LIST(CTX, X)\n    2. n = COUNT(all)\n    3. told = CONCAT(n)\n",
         encoding="utf-8",
     )
     lines = [f"{name} = {one}\n" for name, one in zip("abcd", calls, strict=False)]
     written = f"{''.join(lines)}return {'abcd'[len(calls) - 1]}\n"
-    done = pearl.run_sync(written, APART, library=["core", "own.actions"], model=Offline())
-    assert done.text == said
+    return pearl.run_sync(written, APART, library=["core", "own.actions"], model=Offline())
 
 
 # --- options ---
