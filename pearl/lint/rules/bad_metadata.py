@@ -69,7 +69,13 @@ from pearl.lint.rules.base import (
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
 _TYPED = pattern(rf"[^)）]*[)）][\s`*]*(?:(?:->|→)\s*\w+\s*)?[:：#]+\s*({'|'.join(TYPES)})[ \t]*:")
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:")
-_MEANT = pattern(rf"[ \t]+(\w+(?=[ \t]*:)|(?:{'|'.join(METADATA)})(?=[ \t]*=))")
+_NAMES = r"[A-Z][A-Z0-9_]*(?:,[ \t]*[A-Z][A-Z0-9_]*)*+"
+_VALUED = (
+    rf"aliases(?=[ \t]+{_NAMES}$)|body(?=[ \t]+(?:builtin|solver)[ \t]+\w+$)|model(?=[ \t]+\S+$)"
+    rf"|traits(?=[ \t]+(?:(?:{'|'.join(TRAITS)}),?[ \t]*)++$)"
+)
+_MEANT = pattern(rf"[ \t]+(\w+(?=[ \t]*:)|(?:{'|'.join(METADATA)})(?=[ \t]*=)|{_VALUED})")
+"""A key, or what was meant for one: without its colon, but with a value that it may have."""
 
 
 def check(view: LibraryView) -> Findings:
