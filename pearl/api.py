@@ -258,7 +258,7 @@ async def run(
     prepared = prepare_plan(parsed, actions)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
-    model = with_library(as_model(model), (actions,))
+    model = with_library(as_model(model), (actions.called_by(parsed.plan),))
     question, source = parsed.plan.question, _document(document)
     check_options(options)
     head = heading(question, source, actions, model, options=options)

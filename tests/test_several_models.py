@@ -245,6 +245,28 @@ def test_a_model_that_is_not_there_is_told_before_anything_is_asked(
     assert told in line
 
 
+def test_without_an_endpoint_the_line_of_an_action_is_to_be_taken_out(tmp_path: Path):
+    Path("own.actions").write_text(OWN, encoding="utf-8")
+    result = call(
+        "ask", story(tmp_path), QUESTION, "--library", "own.actions", "--model", "offline"
+    )
+    assert result.code == 2
+    [line] = result.told
+    assert line.endswith("or take the line model: careful out of the action.")
+
+
+@pytest.mark.parametrize(
+    ("called", "code"), [("FIND_REASON", 0), ("FIND_CHARACTER", 2), ("FIND_BOTH", 2)]
+)
+def test_a_plan_needs_the_models_of_what_it_calls(tmp_path: Path, called: str, code: int):
+    both = "FIND_BOTH(CTX, X) : Find X in CTX.\n  plan:\n    a = FIND_CHARACTER(CTX, X)\n"
+    Path("own.actions").write_text(OWN + both, encoding="utf-8")
+    Path("p.plan").write_text(f'1. a = {called}(CTX, "fund") : Look\n', encoding="utf-8")
+    result = call("run", "p.plan", story(tmp_path), "--library", "own.actions")
+    assert result.code == code, result.err
+    assert ("has a model of its own" in result.err) == (code == 2)
+
+
 def test_a_library_is_known_again_but_where_an_action_changes_its_model():
     plain = parse_library(OWN.replace("  model: careful\n", ""))
     digests = {

@@ -325,6 +325,22 @@ class Library:
             return self
         return Library(self.names, MappingProxyType({**self.actions, **own}))
 
+    def called_by(self, plan: ast.Plan) -> Library:
+        """What a plan calls of these actions, and what the plans of those call in turn.
+
+        An action whose steps are written in the run may call any of them.
+        """
+        called: dict[str, ast.Action] = {}
+        ahead = list(plan.steps)
+        for step in ahead:
+            action = self.get(step.action)
+            if action and isinstance(action.body, ast.Decomposed):
+                return self
+            if action and action.name not in called:
+                called[action.name] = action
+                ahead += action.body.plan.steps if isinstance(action.body, ast.SubPlan) else ()
+        return Library(self.names, MappingProxyType(called))
+
 
 def _rebuild(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Library:
     """A library, of what it was pickled as."""

@@ -261,6 +261,12 @@ def with_library(model: Model, libraries: Iterable[Library]) -> Model:
             try:
                 named[action.model] = by_name.get(action.model) or choose_model(action.model)
             except InputError as error:
+                from pearl.models.settings import NoEndpointError
+
+                if isinstance(error, NoEndpointError):
+                    # The run's model is another, whichever that is.
+                    taken_out = f"take the line model: {action.model} out of the action"
+                    error = NoEndpointError(action.model, taken_out)
                 raise InputError(f"{action.name} has a model of its own. {error}") from None
     if len(named) == before:
         return model

@@ -124,13 +124,25 @@ def _header(text: str, noun: str) -> str:
     return text
 
 
+class NoEndpointError(InputError):
+    """A model needs an endpoint, and none is set.
+
+    Args:
+        name: the model's.
+        instead: what else a person may do.
+    """
+
+    def __init__(self, name: str, instead: str = "use --model local or --model offline") -> None:
+        super().__init__(
+            f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
+            f"server of your own, or {instead}."
+        )
+
+
 def read_settings(name: str) -> Settings:
     """Where the model that messages name is asked, from the environment, or an `InputError`."""
     if not any(os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL")):
-        raise InputError(
-            f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
-            "server of your own, or use --model local or --model offline."
-        )
+        raise NoEndpointError(name)
     return make_settings()
 
 
