@@ -326,6 +326,10 @@ PICKED = (
 )
 
 
+MARKS = ("grounded", "fallback", "guessed")
+"""What is written down of an answer beside its text: whether a passage stands behind it, whether no
+plan was accepted, and whether it was picked by words."""
+
 SHORTENED = (
     "Of the replies about parts of the document, {:,} reached the limit of tokens: they are taken "
     "as far as their whole lines go."
@@ -374,7 +378,7 @@ async def answer(
     notices = (model.notice, window, prepared.notice, *limited, *picked, near)
     if notice := " ".join(filter(None, notices)):
         journal.decide("notice", notice)
-    return Answer(
+    given = Answer(
         question=question,
         text=finished.text,
         evidence=tuple(quotes),
@@ -390,6 +394,8 @@ async def answer(
         usage=sum((entry.usage for entry in calls), Usage()),
         lacks=lacks,
     )
+    journal.decide("marks", {mark: getattr(given, mark) for mark in MARKS})
+    return given
 
 
 @asynccontextmanager

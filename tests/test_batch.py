@@ -914,6 +914,26 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
     for name, marked in (("told", False), ("picked", True)):
         assert call("runs", "show", f"last/{name}", "--html", "p.html").code == 0
         assert ("picked by words alone" in Path("p.html").read_text(encoding="utf-8")) is marked
+    shown = call("runs", "show", "last/told").out
+    assert "\nremarks    no evidence\n" in shown
+    shown = call("runs", "show", "last/picked").out
+    lines = (
+        "options    A. Kiel; B. Mara", "answer     B. Mara", "verdict    right",
+        "remarks    picked by words", "notice     This was picked by words alone: the offline "
+        "reader understands nothing. Read the passages.",
+    )  # fmt: skip
+    assert [line for line in lines if f"\n{line}\n" not in shown] == []
+    write({**picked, "gold": "A"})
+    assert batch("--model", "offline").code == 0
+    shown = call("runs", "show", "last/picked").out
+    assert "\nverdict    wrong, the right answer is A. Kiel\n" in shown
+    # What is asked alone has no row.
+    alone = ("ask", "story.txt", asked["question"], "--model", "offline")
+    assert call(*alone, "--option", "Kiel", "--option", "Mara").code == 0
+    shown = call("runs", "show", "last").out
+    assert [line for line in lines if f"\n{line}\n" not in shown] == ["verdict    right"]
+    assert call("ask", "story.txt", "Zz?", "--model", "offline").code == 0
+    assert "\nremarks    no evidence\n" in call("runs", "show", "last").out
 
 
 def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
@@ -985,5 +1005,6 @@ def test_a_question_without_a_plan_whose_answer_failed_had_none_either(serve: An
     told = batch("--json").json
     assert (told["fallbacks"], answers()["b"]["fallback"]) == (1, True)
     assert "ANSWER_DIRECTLY" in answers()["b"]["plan"]
+    assert "\nfailed     Step answer has no output: " in call("runs", "show", "last/b").out
     # It is no answer of which something is to be known.
     assert "no plan" not in call("runs", "show", "last").out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from pearl.cli.inputs import open_existing, open_run
 from pearl.cli.options import Options, load_for, shared
 from pearl.cli.output import check_ending, check_output, emit, emit_json, tell
 from pearl.lang.source import InputError, Source, install_command, read_source, write
-from pearl.lang.text import counted, printable
+from pearl.lang.text import counted, printable, shorten
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -95,6 +96,7 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -
 @shared("store", "json")
 def show(run: str, html: str, documents: str, options: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
+    from pearl.prompts.calls import letter
     from pearl.store.history import read_entries, since_last_start, totals
 
     if html == "-":
@@ -133,8 +135,11 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     title = f"{record.name}/{printable(item)}" if item else record.name
     click.echo(click.style(f"{title}  {record.kind}  {record.status}", bold=True))
     # A question of a job says itself what was asked of which document.
-    request = next((entry.value for entry in entries if entry.path == "run"), None)
+    decided = {entry.path: entry.value for entry in entries if entry.kind == "decision"}
+    request = decided.pop("run", None)
     for key, value in (request if item and isinstance(request, dict) else record.head).items():
+        if key == "options":
+            value = "; ".join(f"{letter(at)}. {text}" for at, text in enumerate(value))
         if not isinstance(value, dict):
             click.echo(f"{key:10} {printable(str(value))}")
     for key, value in _totals(total):
@@ -146,13 +151,37 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
             click.echo(f"  {printable(row['id'])}: {printable(row['error']['message'])}")
         if len(failed) > 20:
             click.echo(f"  and {len(failed) - 20} more: --json has them all")
+    else:
+        for key, text in _came_to(rows[0] if rows else {}, decided):
+            click.echo(f"{key:10} {printable(text)}")
     for entry in entries:
-        if entry.path == "run":
+        if entry.path in ("run", "notice", "marks", "failed"):
             continue
         mark = ("kept" if entry.kept else "") if entry.status == "done" else entry.status
         value = entry.cause or " ".join(_in_words(entry.value).split())
         head = f"{entry.kind:8} {entry.path:24} {mark:7} {entry.seconds:7.2f} s"
         click.echo(f"{head}  {printable(value)[:80]}")
+
+
+def _came_to(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a question came to, and what to know of that, which is never cut as a journal's lines
+    are."""
+    from pearl.viewer.job import Item
+
+    if not row and "marks" in decided:
+        row = {"status": "answered", **decided["marks"]}
+        if {"option", "option/none"} & decided.keys():
+            row["option"] = {"letter": decided.get("option"), "text": decided.get("option/text")}
+    item = Item(row)
+    gold = f", the right answer is {item.gold}" if item.gold and item.verdict != "right" else ""
+    every = {
+        "answer": shorten(item.answer, 300),
+        "verdict": f"{item.verdict}{gold}" if item.verdict else "",
+        "remarks": item.remarks,
+        "notice": decided.get("notice", ""),
+        "failed": decided.get("failed") or (row.get("error") or {}).get("message", ""),
+    }
+    yield from ((key, text) for key, text in every.items() if text)
 
 
 @runs_command.command("diff", epilog="Example:  pearl runs diff 20261121-101500-ab12cd last")

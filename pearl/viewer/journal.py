@@ -38,6 +38,7 @@ _PLACED = frozenset(
         "failed",
         "judgement",
         "notice",
+        "marks",
         "plan/passes",
         "plan/fallback",
         "context",
