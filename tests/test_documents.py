@@ -13,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 from aiohttp import web
 
+import pearl
 from pearl.lang import documents
 from pearl.lang.documents import read_document, read_documents
 from pearl.lang.library import load_library
@@ -481,6 +482,12 @@ def test_more_documents_than_are_shown_are_counted():
     assert (f"CTX.{DOCUMENTS - 1}.txt" in prompt["content"], "44.txt" in prompt["content"]) == (
         True, False,
     )  # fmt: skip
+
+
+def test_an_empty_name_is_no_document():
+    assert "A document has no name" in one_line(call("ask", "", "Who?"), 2)
+    with pytest.raises(InputError, match="A document has no name"):
+        pearl.ask_sync("", "Who?", model="offline")
 
 
 def test_a_folder_of_documents_is_indexed(two: tuple[str, str]):

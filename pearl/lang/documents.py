@@ -153,8 +153,10 @@ def files_of(path: str) -> list[str]:
     Links, and names that begin with a dot, are passed over.
 
     Raises:
-        InputError: a folder has none, or more than a thousand.
+        InputError: a folder has none, or more than a thousand, or the name is empty.
     """
+    if not path:
+        raise InputError("A document has no name: give the path of a file or folder.")
     if not os.path.isdir(path):
         return [path]
     files = [str(file) for file in _files(path) if file.suffix.lower() in ENDINGS]
