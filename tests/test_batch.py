@@ -165,7 +165,8 @@ def test_a_call_that_two_questions_wait_for_is_in_vain_once(serve: Any):
 
 
 def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
-    serve(lambda _: "I would say about a dozen or so, give or take 3, or 4")
+    unsure = "I would say about a dozen or so, give or take 3, or 4"
+    server = serve(lambda _: unsure)
     plan = {"document": "story.txt", "plan": 'a = FIND_QUANTITY(CTX, "x") : y'}
     write({**plan, "id": "1"})
     Path("own.actions").write_text(
@@ -174,6 +175,12 @@ def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
     said = batch("--library", "own.actions").err
     assert ". The replies are kept: name another model, or ask all anew with --no-cache." in said
     assert batch("--library", "own.actions").err.splitlines()[1:] == said.splitlines()[1:]
+    # Where a call was in vain, too, another go may help, but not with what is kept.
+    tries = itertools.count()
+    server.script = lambda _: failing(500) if next(tries) == 0 else unsure
+    said = batch("--library", "own.actions", "--no-cache").err
+    assert "To try it again: pearl batch" in said
+    assert "Replies that are kept are asked for anew with --no-cache alone." in said
 
 
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):

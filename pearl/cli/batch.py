@@ -142,6 +142,8 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
         again = f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}"
         if set(job.failed) == {"reply"} and not job.calls.failed:
             again = "The replies are kept: name another model, or ask all anew with --no-cache."
+        elif "reply" in job.failed:
+            again += ". Replies that are kept are asked for anew with --no-cache alone."
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and "
             f"{where or f'pearl runs show {job.run}'} says why"
