@@ -179,6 +179,27 @@ def test_a_library_no_action_of_which_can_be_asked_gives_no_plan():
     assert plan("Why?", bare) == ""
 
 
+@pytest.mark.parametrize(
+    ("actions", "called"),
+    [
+        ("FIND_CLAUSE(CTX, TOPIC) : Find the clause on TOPIC.", "FIND_CLAUSE"),
+        ("FIND_CLAUSE(CTX, Topic: text) -> list : List the clauses on Topic.", "FIND_CLAUSE"),
+        ("SORT(CTX, LIST) : Sort LIST.\nPICK(CTX, OF: list) : Pick.\nSEE(CTX, IT) : See.", "SEE"),
+        ("IS_SOLD(CTX, X) -> bool : Is X sold?\nCOUNT_BOATS(CTX, X) -> number : Count X."
+         "\nLIST_BOATS(CTX, X) -> list : List X.", "LIST_BOATS"),
+        ("CHECK_SALE(CTX, X) -> bool : Is X sold?", "ANSWER_DIRECTLY"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("question", ["How many boats did Bo sell?", "Where was Bo with a boat?"])
+def test_a_plan_has_an_action_that_takes_a_text_and_can_be_carried_out(
+    actions: str, called: str, question: str
+):
+    Path("own.actions").write_text(actions, encoding="utf-8")
+    answer = ask("Bo sold seven boats in Ulm.", question, library="own.actions")
+    assert f" = {called}(CTX, " in answer.plan
+    assert answer.text == "Bo sold seven boats in Ulm."
+
+
 def test_planning_knows_no_action_by_name():
     folder = Path(planning.__file__).parent
     source = "".join(file.read_text(encoding="utf-8") for file in folder.glob("offline*.py"))

@@ -34,6 +34,7 @@ from pearl.lang.text import text_digest
 from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline_planning import (
+    UNQUOTABLE,
     Question,
     asks_for_what_is_not_so,
     names,
@@ -71,10 +72,6 @@ QUOTES_ALONE = (
     "The offline reader quotes, and gives no {}: use a language model, or an action that gives "
     "text or a list."
 )
-UNQUOTABLE = {"number": "number", "bool": "yes or no"}
-"""Types of which no sentence is a value, as a person calls them."""
-
-
 CODE = (
     *("models/offline.py", "models/offline_planning.py"),
     *("retrieval/terms.py", "lang/text.py", "lang/similarity.py"),

@@ -15,14 +15,17 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Plan, Ref, Step
+from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Param, Plan, Ref, Step
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.values import Type
+from pearl.lang.values import TYPES
 from pearl.prompts.calls import WritePlan
 from pearl.retrieval.terms import QUESTION_STOP as STOP
 from pearl.retrieval.terms import sentences, stems, words
+
+UNQUOTABLE = {"number": "number", "bool": "yes or no"}
+"""Types of which no sentence is a value, as a person calls them."""
 
 _WHO = r"(?:the |an? |its |their |his |her )?(?:[\w'’-]+ ){0,4}?[\w'’-]+"  # a party, in a few words
 _PREAMBLE = re.compile(
@@ -350,8 +353,17 @@ def _text(question: Question, steps: Sequence[Step]) -> str:
     return written
 
 
+def _takes_text(param: Param) -> bool:
+    """Whether a parameter takes a text: one that is called after another type takes that."""
+    named = param.name.lower()
+    return {param.type, named if named in TYPES else "any"} <= {"text", "any"}
+
+
 class _Ranking:
-    """A library's actions, weighed by the words that tell them apart."""
+    """A library's actions, weighed by the words that tell them apart.
+
+    Those that the reader cannot carry out, or cannot give the question's words to, are left out.
+    """
 
     def __init__(self, library: Library) -> None:
         self.actions = [
@@ -361,7 +373,8 @@ class _Ranking:
             and not action.variadic
             and action.params[:1]
             and action.params[0].name == DOCUMENT
-            and all(len(param.name) == 1 for param in action.params[1:])
+            and action.returns not in UNQUOTABLE
+            and all(map(_takes_text, action.params[1:]))
         ]
         named = [stems(action.name.lower().split("_")) for action in self.actions]
         common = Counter(stem for name in named for stem in name)
@@ -388,23 +401,20 @@ class _Ranking:
                 arities.add(0)
             if question.pair and not _author(question.pair[0]):
                 arities.add(2)
-            action = self._top(cue.words, arities, {"text", "list", "any"})
+            action = self._top(cue.words, arities)
             if action or cue.false:
                 return action
         return None
 
     def best_for(self, about: str, arities: Collection[int]) -> Action | None:
         """The action that is called after these words, or at least defined with them."""
-        types: tuple[Type, ...] = ("text", "list", "any")
-        return self._top(about, arities, types) or self._top(about, arities, types, named=False)
+        return self._top(about, arities) or self._top(about, arities, named=False)
 
     def any(self) -> Action | None:
         """The first action that can be asked about anything."""
         return next((action for action in self.actions if len(action.params) < 3), None)
 
-    def _top(
-        self, about: str, arities: Collection[int], types: Collection[Type], *, named: bool = True
-    ) -> Action | None:
+    def _top(self, about: str, arities: Collection[int], *, named: bool = True) -> Action | None:
         """The action whose name, and then definition, holds most of the words.
 
         Ties go to the library's order.
@@ -413,7 +423,7 @@ class _Ranking:
         best, top = None, 0.0
         for action, name, doc in zip(self.actions, self.names, self.docs, strict=True):
             hits = sum(stem in query for stem in name)
-            if len(action.params) - 1 not in arities or action.returns not in types:
+            if len(action.params) - 1 not in arities:
                 continue
             if named and not hits:
                 continue
