@@ -80,6 +80,38 @@ def test_a_safe_fix_mends_the_example(rule: Rule) -> None:
     assert rule.code not in codes(findings(rule, fixed.text))
 
 
+NONE_OF_LIST = 'an action that you declare under "New actions:" with "-> list".'
+
+
+@pytest.mark.parametrize(
+    ("call", "lists", "help"),
+    [
+        ("B(CTX, each a)", False, f"Write a without each, or make it a step of {NONE_OF_LIST}"),
+        (
+            "B(CTX, each a)",
+            True,
+            "Write a without each, or make it a step of an action that returns list.",
+        ),
+        (
+            "B(CTX, each values a)",
+            False,
+            "Write a without each values, or make it a step with each.",
+        ),
+        ("B(each CTX, a)", False, "Write CTX without each; several documents are listed by "),
+        ("COUNT(a)", False, f"Give COUNT a step of {NONE_OF_LIST}"),
+        ("KEYS(a)", False, "Give KEYS a step with each."),
+        ("N(CTX, where l)", False, f"Use {NONE_OF_LIST.replace('list', 'bool')}"),
+    ],
+)
+def test_an_action_of_a_type_is_advised_where_there_is_one(call: str, lists: bool, help: str):
+    own = "B(CTX, X) : b X\nN(CTX, X) -> number : n X\n" + "L(CTX, X) -> list : l X\n" * lists
+    actions = {one.name: one for one in parse_library(own).actions}
+    library = Library(("own",), {**builtins(), **actions})
+    text = f'a = B(CTX, "x") : it\nl = DOCUMENTS(CTX) : all\nb = {call} : it\nreturn a, l, b'
+    [found] = check(parse(text), library)
+    assert found.help.startswith(help)
+
+
 def test_codes_and_names_are_unique() -> None:
     assert len({rule.code for rule in RULES}) == len(RULES)
     assert len({rule.name for rule in RULES}) == len(RULES)

@@ -28,7 +28,7 @@ from pearl.lang.ast import (
     refs,
 )
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.lang.library import METADATA, TRAITS, Library
+from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import ASSIGN, PREFIX
 from pearl.lang.text import pattern, section, shorten, stem
@@ -143,6 +143,16 @@ class PlanView:
     @cached_property
     def _broken_steps(self) -> list[int]:
         return sorted(line.span.start for line in self.broken if line.kind == "step")
+
+    def action_of(self, *types: Type) -> str:
+        """How a message calls an action that returns one of some types: one is to be declared
+        where the library has none of its own."""
+        actions = self.library.actions.values()
+        listed = (action for action in actions if "unlisted" not in action.traits)
+        if any(one.returns in types and one.name not in builtins() for one in listed):
+            return f"an action that returns {' or '.join(types)}"
+        where = "define in the library" if self.action else 'declare under "New actions:"'
+        return f'an action that you {where} with "-> {types[0]}"'
 
     def type_before(self, name: str, index: int) -> Type:
         """The type of a reference that stands in a step; ``any`` where no earlier step has it."""

@@ -43,11 +43,18 @@ def check(view: PlanView) -> Findings:
             continue
         expected = "pairs" if over_values else "a list"
         actual = kind if kind in ("text", "pairs") else f"a {kind}"
-        name, help = ref.name, f"Use an action that returns a list for {ref.name}."
-        if kind == "pairs":
+        name, source = ref.name, "with each" if over_values else f"of {view.action_of('list')}"
+        if name == DOCUMENT:
+            help = f"Write CTX without {ref.mode}; several documents are listed by DOCUMENTS(CTX)."
+        elif kind == "pairs":
             help = f"Write {ref.mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
         elif kind == "list":
             help = f"Write {ref.mode.split()[0]} {name}."
+        elif name in view.params:
+            kinds = expected.split()[-1]
+            help = f"Write {name} without {ref.mode}, or declare it as {name}: {kinds}."
+        else:
+            help = f"Write {name} without {ref.mode}, or make it a step {source}."
         yield RULE(
             ref.span,
             f"{ref.mode} needs {expected}, and {name} is {actual}.",

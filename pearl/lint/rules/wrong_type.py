@@ -40,7 +40,7 @@ def check(view: PlanView) -> Findings:
             yield RULE(
                 ref.span,
                 f"where needs an action that answers yes or no; {called} gives {action.returns}.",
-                help="Use an action that returns bool.",
+                help=f"Use {view.action_of('bool')}.",
                 data={"action": called, "type": action.returns},
             )
     for index, (step, action) in enumerate(zip(view.plan.steps, view.actions, strict=True)):
@@ -57,7 +57,8 @@ def check(view: PlanView) -> Findings:
             wanted = help = ""
             if given not in types:
                 wanted, shown = " or ".join(types), str(given)
-                help = f"Give {step.action} a step whose output is {wanted}."
+                source = "with each" if types == ["pairs"] else f"of {view.action_of(*types)}"
+                help = f"Give {step.action} a step {source}."
             elif isinstance(arg, Literal) and not any(is_of(kind, arg.value) for kind in kinds):
                 wanted, shown = " or ".join(_VALUES[kind] for kind in kinds), print_value(arg.value)
                 help = f"Write {wanted}."
