@@ -375,20 +375,44 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     line = one_line(batch("--concurrency", "1"), 1)
     assert "Every call comes to the same. What was done is kept. To go on" in line
     # Two steps of a plan wait side by side.
-    assert len(server.asked) <= 3 * (3 + 1 + 1)
+    assert len(server.asked) <= 3 * (5 + 1 + 1)
     assert f"{len(server.asked)} in vain" in call("runs", "show", "last").out
-    assert len(answers()) <= 3
+    assert len(answers()) <= 5
     server.script = saying("Yes.")
     assert batch().code == 0
     assert {row["status"] for row in answers().values()} == {"answered"}
 
 
 def test_a_wrong_name_is_found_out_before_calls_that_wait_are_made(serve: Any):
-    server = serve(lambda _: failing(400, "foo/bar is not a valid model ID"))
+    no = failing(400, "foo/bar is not a valid model ID")
+    server = serve(lambda _: no, PEARL_CONSTRAIN="auto", XDG_CACHE_HOME="cache")
     write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
     assert "Every call comes to the same." in one_line(batch(), 1)
-    # Five forms of replies were tried, eight calls were under way at once, and a word asked for.
-    assert len(server.asked) <= 5 + 2 * 8 + 1
+    # Five forms of replies were tried, and eight calls go at once while a word is asked for.
+    assert len(server.asked) < 5 + 30
+
+
+def test_a_batch_stops_where_every_reply_may_be_too_long_and_nothing_says_how_long(serve: Any):
+    no = failing(400, "max_tokens is too large")
+
+    def script(body: dict[str, Any]) -> Any:
+        return no if body.get("max_tokens", 0) > 2048 else "Yes."
+
+    server = serve(script, PEARL_CONSTRAIN="auto", XDG_CACHE_HOME="cache")
+    write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
+    line = one_line(batch(), 1)
+    assert "Set PEARL_MAX_TOKENS to what it allows. Every call comes to the same." in line
+    # The forms of replies were asked for in fewer tokens.
+    assert len(server.asked) < 5 + 30
+
+
+def test_an_endpoint_that_fails_in_several_ways_stops_no_batch(serve: Any):
+    count = itertools.count()
+    serve(lambda _: failing(400, "no" if next(count) % 2 else "never"))
+    plan = {"document": "story.txt", "plan": 'a = FIND_EVENT(CTX, "{}") : y'}
+    write(*({**plan, "id": f"q{at}", "plan": plan["plan"].format(at)} for at in range(20)))
+    assert batch("--concurrency", "1", "--json").json["failed"] == {"request": 20}
+    assert next(count) == 20
 
 
 def test_prompts_that_are_refused_in_the_same_words_stop_no_batch(serve: Any):

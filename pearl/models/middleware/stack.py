@@ -20,6 +20,7 @@ from functools import partial
 from pearl.lang.source import check_numbers
 from pearl.models.base import (
     FINAL,
+    PASSING,
     Ask,
     Attempt,
     Model,
@@ -113,11 +114,9 @@ UNSERVED = ("connection", "timeout", "rate")
 MISSING = 404
 """The status of an address, or of a model, that is not there."""
 
-REFUSED = ("request", "reply")
-"""Reasons of errors behind which may stand a wrong address, or a wrong name of a model."""
-
-ALIKE = 3
-"""Calls that fail in the same words, from which on a model that has answered nothing is tested."""
+ALIKE = 5
+"""Calls that fail in the same words, and none otherwise, from which on a model that has answered
+nothing is tested."""
 
 _VARYING = re.compile(r"\S*\d\S*")
 """What differs in an endpoint's words from call to call: sizes, times, names of requests."""
@@ -139,10 +138,13 @@ class CircuitBreaker:
     _given_up: Counter[int] = field(default_factory=Counter, init=False)
     """Calls that were not served, in a row, of each model."""
     _served: set[int] = field(default_factory=set, init=False)
+    _settled: set[int] = field(default_factory=set, init=False)
+    """Models that have no test to come: they have had it, have answered more than what they take,
+    or fail in several ways."""
     _refused: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
     """Calls that failed, by model and words."""
-    _tested: set[tuple[int, str]] = field(default_factory=set, init=False)
-    """After which of these the model was tested."""
+    _words: dict[int, str] = field(default_factory=dict, init=False)
+    """In which words each model's first call failed."""
 
     async def __call__(self, request: Request) -> Reply:
         """Answer, by the model that the call is for."""
@@ -168,12 +170,15 @@ class CircuitBreaker:
         if not reply.kept:
             self._served.add(at)
             self._given_up[at] = 0
+            if not isinstance(request.call, ProveForm):
+                # What they take is asked for in fewer tokens than may be refused.
+                self._settled.add(at)
         return reply
 
     async def _fails_at_any(self, request: Request, error: ModelError, model: Model) -> bool:
         """Whether a model that has answered nothing yet fails in the same words at any prompt.
 
-        From the third such call on it is asked for a word, once, as those were but with nothing of
+        After some such calls it is asked for a word, once, as those were but with nothing of
         theirs: what is wrong with a document or a question is not wrong with that. That a form of
         replies is refused counts, and has no test: it may be the form. A model that is asked in
         batches is not tested, as its answer may take a day.
@@ -184,14 +189,18 @@ class CircuitBreaker:
             model: who was asked.
         """
         at, words = id(model), _VARYING.sub("", error.message)
-        testable = forms_taken(model).any and not (at in self._served or self.limiters[at].stopped)
-        if error.reason not in REFUSED or error.shared or not testable:
+        testable = not (at in self._settled or self.limiters[at].stopped) and forms_taken(model).any
+        if error.reason in PASSING - {"reply"} or error.shared or not testable:
             return False
         self._refused[at, words] += 1
-        tested = isinstance(request.call, ProveForm) or (at, words) in self._tested
-        if tested or self._refused[at, words] < ALIKE:
+        if isinstance(request.call, ProveForm):
             return False
-        self._tested.add((at, words))
+        alike = self._words.setdefault(at, words) == words
+        if alike and self._refused[at, words] < ALIKE:
+            return False
+        self._settled.add(at)
+        if not alike:
+            return False
         call = ProveForm("", secrets.token_hex(16))
         bare = Request(call, render(call), "prove/any", call.word, limit=request.limit)
         try:
@@ -201,7 +210,6 @@ class CircuitBreaker:
             return _VARYING.sub("", other.message) == words
         answered = Attempt(error.reason, "A word was asked for instead, and came.", reply.usage)
         error.attempts = (*error.attempts, *reply.attempts, answered)
-        self._served.add(at)
         return False
 
     def _stop(self, error: ModelError) -> None:
