@@ -1008,6 +1008,16 @@ def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     assert f"; {counts}\n" in call("runs", "show", "last").out
 
 
+def test_what_names_no_option_was_not_picked_by_words():
+    asked = "How many zebras are there?"
+    write({"id": "q", "document": STORY, "question": asked, "options": ["1", "2"], "gold": "A"})
+    words = ("--data", "q.jsonl", "--methods", "pearl,mcq", "--model", "offline")
+    result = call("eval", "questions", *words)
+    assert result.code == 0, result.err
+    assert "picked by words" not in result.out
+    assert "picked by words" not in call("runs", "show", "last").out
+
+
 def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(serve: Any):
     serve(lambda body: "No plan." if "reading plans" in str(body) else "Because of the fog.")
     write(question("a"), {"id": "b", "question": "Why?", "document": "story.txt"})

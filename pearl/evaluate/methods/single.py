@@ -72,7 +72,8 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         place = await _choice(reply, options, example.question, caller)
         chosen.append(None if place is None else letter_of(example.options, order[place]))
     words = as_text(finished.values[plan.steps[0].name])
-    measures = {"guessed": 1.0} if reads_by_words(session.engine.model) else {}
+    picked = chosen[0] is not None and reads_by_words(session.engine.model)
+    measures = {"guessed": 1.0} if picked else {}
     return Outcome(chosen[0], words, orders=tuple(chosen), measures=measures)
 
 
