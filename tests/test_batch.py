@@ -408,11 +408,17 @@ def test_a_batch_stops_where_every_reply_may_be_too_long_and_nothing_says_how_lo
 
 def test_an_endpoint_that_fails_in_several_ways_stops_no_batch(serve: Any):
     count = itertools.count()
-    serve(lambda _: failing(400, "no" if next(count) % 2 else "never"))
+    server = serve(lambda _: failing(400, "no" if next(count) % 2 else "never"))
     plan = {"document": "story.txt", "plan": 'a = FIND_EVENT(CTX, "{}") : y'}
     write(*({**plan, "id": f"q{at}", "plan": plan["plan"].format(at)} for at in range(20)))
     assert batch("--concurrency", "1", "--json").json["failed"] == {"request": 20}
     assert next(count) == 20
+    # Nor does one that turns every other call away, and looks at those between.
+    away = failing(429, headers={"Retry-After": "900"})
+    server.script = lambda _: failing(400, "no") if next(count) % 2 else away
+    told = batch("--concurrency", "1", "--json", "--restart").json
+    # After five in the same words a word was asked for, in the turn of one that is turned away.
+    assert told["failed"] == {"rate": 9, "request": 11}
 
 
 def test_prompts_that_are_refused_in_the_same_words_stop_no_batch(serve: Any):

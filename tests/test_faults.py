@@ -23,12 +23,13 @@ def test_a_fifth_of_all_calls_goes_wrong(tmp_path: Path):
 
 
 def test_an_endpoint_that_never_gives_a_usable_answer(tmp_path: Path):
-    kinds = ("refusal", "length", "choices_dict", "big", "rate_long", "empty", "page")
+    # One that turns calls away as often may do so three times in a row, which stops a batch.
+    kinds = ("refusal", "length", "choices_dict", "big", "empty", "page")
     with Stub(faults=1.0, faults_of=kinds) as stub:
         batch = write_batch(tmp_path, 8, stub, documents=2)
         done = Books(batch.to(options=("--max-wait", "2")), stub).go(PEARL_TRIES="2")
     assert (done.answered, sum(done.failed.values())) == (0, 8)
-    assert {"refusal", "rate", "reply"} <= done.failed.keys()
+    assert {"refusal", "reply"} <= done.failed.keys()
 
 
 @pytest.mark.parametrize("kind", ["key", "quota"])

@@ -20,7 +20,6 @@ from functools import partial
 from pearl.lang.source import check_numbers
 from pearl.models.base import (
     FINAL,
-    PASSING,
     Ask,
     Attempt,
     Model,
@@ -111,6 +110,9 @@ made."""
 UNSERVED = ("connection", "timeout", "rate")
 """Reasons of errors at which no call was looked at: nothing came back, or too many were sent."""
 
+UNREAD = (*UNSERVED, "server")
+"""These, and that of an endpoint's own failure, which need not have looked at the call either."""
+
 MISSING = 404
 """The status of an address, or of a model, that is not there."""
 
@@ -190,7 +192,7 @@ class CircuitBreaker:
         """
         at, words = id(model), _VARYING.sub("", error.message)
         testable = not (at in self._settled or self.limiters[at].stopped) and forms_taken(model).any
-        if error.reason in PASSING - {"reply"} or error.shared or not testable:
+        if error.reason in UNREAD or error.shared or not testable:
             return False
         self._refused[at, words] += 1
         if isinstance(request.call, ProveForm):
