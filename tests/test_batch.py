@@ -624,6 +624,20 @@ def test_an_estimate_sends_nothing(serve: Any):
     assert "no price for some-model" in call("estimate", "q.jsonl").out
 
 
+def test_an_estimate_names_the_calls_that_find_out_forms_of_replies(serve: Any):
+    server = serve(saying("Yes."))
+    write({"id": "a", "question": "Why?", "document": "story.txt"})
+    free = call("estimate", "q.jsonl", "--constrain", "never", "--json").json
+    told = call("estimate", "q.jsonl", "--constrain", "auto", "--json").json
+    assert (free["forms"], told["calls"]) == (0, free["calls"])
+    batch("--constrain", "auto")
+    asked = [one for one in server.asked if "Say" in one.body["messages"][-1]["content"]]
+    assert 0 < len(asked) <= told["forms"]
+    assert (
+        call("estimate", "q.jsonl", "--constrain", "auto", "--json").json["forms"] < told["forms"]
+    )
+
+
 @pytest.mark.parametrize("policy", ["chunk", "auto", "retrieve", "full"])
 def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, policy: str):
     server = serve(saying("Yes."), PEARL_MAX_TOKENS="256")

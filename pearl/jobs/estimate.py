@@ -23,10 +23,10 @@ from pearl.lang.parser import parse
 from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
-from pearl.models.constraints import Mode
+from pearl.models.constraints import Mode, forms_taken
 from pearl.models.embeddings import TfIdf, choose_embedding
 from pearl.models.middleware.stack import Engine
-from pearl.models.routing import planner_of, readers_of
+from pearl.models.routing import members, planner_of, readers_of
 from pearl.models.tokens import FREE, Prices, dollars
 from pearl.prompts.calls import Call, MapAnswer, WritePlan
 from pearl.prompts.render import render
@@ -110,6 +110,7 @@ class Estimate:
         looked_up: whether what is kept was taken off.
         why: what each question is told that ends before anything is sent, by its id.
         longest: tokens of the longest document, where the model's window is not known; else 0.
+        forms: calls of a few tokens that find out which forms of replies are kept to, at most.
     """
 
     questions: int
@@ -125,6 +126,7 @@ class Estimate:
     looked_up: bool
     why: tuple[str, ...]
     longest: int
+    forms: int = 0
 
     @property
     def reading(self) -> Usage | None:
@@ -168,6 +170,8 @@ class Estimate:
         if share.open_lists:
             asked = counted(share.open_lists, "question")
             calls += f"; {asked} may take more, as a list that a step makes counts as one item"
+        if self.forms:
+            calls += f"; at most {self.forms} short ones find out what forms of replies it keeps to"
         if not self.looked_up:
             calls += "; what is kept is not taken off, as tools or an embedding would be asked"
         yield "calls", calls
@@ -213,6 +217,7 @@ class Estimate:
             "calls": round(share.calls),
             "at_most": share.unforeseen > 0,
             "open_lists": share.open_lists,
+            "forms": self.forms,
             "window_known": not self.longest,
             "kept": share.stored if self.looked_up else None,
             **(asdict(self.usage) if self.usage else unknown),
@@ -282,6 +287,7 @@ def estimate(
         looked_up,
         why,
         longest,
+        sum(forms_taken(each).to_ask for each in members(model)) if constrain != "never" else 0,
     )
 
 

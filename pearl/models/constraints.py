@@ -284,6 +284,12 @@ class Forms:
         """Whether the model may take any form."""
         return any((*self._candidates.values(), *self._known.values()))
 
+    @property
+    def to_ask(self) -> int:
+        """Calls that find out what is not known yet, at most."""
+        known = {*self._remembered(), *self._known}
+        return sum(len(forms) for kind, forms in self._candidates.items() if kind not in known)
+
     async def form_of(self, kind: Kind, prove: Prove, *, anew: bool = False) -> str:
         """The form in which constraints of a kind are taken; empty for none.
 
