@@ -420,6 +420,12 @@ def test_a_guess_at_a_name(line: str, fixed: str) -> None:
     assert text.text == f"{STEPS}{fixed}\n"
 
 
+def test_the_document_cannot_stand_in_a_list():
+    text = '1. a = FIND_EVENT(CTX, "x") : y\n2. b = FIND_EVENT(CTX, [CTX, a]) : z\n'
+    [found] = check(parse(text), LIBRARY)
+    assert (found.code, found.span.start) == ("PRL212", text.index("[CTX") + 1)
+
+
 def test_a_type_behind_the_colon_is_none_of_the_output_s():
     plan = "  plan:\n    1. n = COUNT(X) : the number of X\n"
     source = Source("x", f"COUNT_OF(CTX, X: list): number : Count X in CTX.\n{plan}")

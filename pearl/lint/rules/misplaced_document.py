@@ -2,11 +2,12 @@
 
 What it does
     Reports a call of an action that takes the document in which ``CTX`` is given
-    for another parameter, instead or as well.
+    for another parameter, instead or as well, and ``CTX`` in a list.
 
 Why
     Arguments are given by place: the action would look for the document
-    inside a word, or inside what a step found out.
+    inside a word, or inside what a step found out. A list holds texts and
+    outputs: with the document in it no step can run.
 
 Example
     1. ross = FIND_CHARACTER("Ross", CTX) : Identify Ross
@@ -18,12 +19,18 @@ Fix
     Unsafe: lets the two change places, where the document does not stand in its own.
 """
 
+from pearl.lang.ast import Items
 from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView, Ref, Rule, Safety
 
 
 def check(view: PlanView) -> Findings:
     for index, ref in view.uses.get(DOCUMENT, ()):
         step, action = view.plan.steps[index], view.actions[index]
+        lists = (arg.items for arg in step.args if isinstance(arg, Items))
+        if any(item is ref for items in lists for item in items):
+            help = f"Give {DOCUMENT} as an argument of its own."
+            yield RULE(ref.span, "The document cannot stand in a list.", help=help)
+            continue
         if not action or ref.mode:
             continue
         names = [param.name for param in action.params]
