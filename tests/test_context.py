@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,17 @@ def test_each_and_where_go_over_the_same_items_as_before():
     merged = ["BY_ITEM", "MERGE_CHECK_TRUE", "KEEP_ITEMS"]
     assert lit == ["REPORT_CHECK_TRUE"] * 2 + merged
     replays(journal, finished.text)
+
+
+def test_a_document_that_is_given_for_a_text_and_does_not_fit_is_told_before_a_call():
+    plan = 'a = FIND_CHARACTER(CTX, "lamp") : one\nb = ANSWER_FROM(CTX, a) : both'
+    for policy in ("auto", "retrieve"):
+        reader = Reader(3000)
+        with pytest.raises(RunError, match="Step b .*a model with a longer window"):
+            run(plan, replace(window(3000), policy=policy), ask=reader)
+        assert not reader.asked
+    finished, _, _ = run(plan, window(20_000))
+    assert finished.outputs == ("b",)
 
 
 def test_an_item_s_merge_is_given_what_was_found_for_it_alone():
@@ -601,8 +613,8 @@ def test_a_text_in_the_documents_place_is_given_and_a_label_there_is_read():
     assert [name for name, _ in part_of.arguments] == ["X"]
 
 
-def test_the_document_inside_an_argument_fails_its_step():
-    with pytest.raises(RunError, match="CTX stands inside an argument"):
+def test_a_plan_with_the_document_in_a_list_is_not_run():
+    with pytest.raises(RunError, match="The document cannot stand in a list"):
         run('a = FIND_CHARACTER(CTX, [CTX, "b"]) : who', window(None))
 
 

@@ -208,10 +208,11 @@ def fit_plan(
     """
     if context.limit is None:
         return plan, None
-    drafts = _reading(plan.steps[start:], library.with_declared(plan.declares), context, values)
+    total = size_of(document, context.count)
+    actions = library.with_declared(plan.declares)
+    drafts = _reading(plan.steps[start:], actions, context, values, total)
     if context.policy == "retrieve":
         return plan, None
-    total = size_of(document, context.count)
     fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
     long = [name for name, fit in fits.items() if not fit]
     if not long:
@@ -234,12 +235,17 @@ def fit_plan(
 
 
 def _reading(
-    steps: Sequence[Step], actions: Library, context: Context, values: Mapping[str, Value]
+    steps: Sequence[Step],
+    actions: Library,
+    context: Context,
+    values: Mapping[str, Value],
+    total: int,
 ) -> dict[str, _Draft]:
     """What is known of the calls that read the whole document, by their steps' names.
 
     Raises:
-        ContextError: what a step itself says is too long, whether it reads the document or not.
+        ContextError: what a step itself says is too long, whether it reads the document or not; a
+            document of so many tokens in all is a part of that where it is given for a text.
     """
     drafts: dict[str, _Draft] = {}
     for step in steps:
@@ -248,8 +254,9 @@ def _reading(
             continue
         place = reading_place(step, action)
         draft = _draft(step, action, place, context, values)
-        if not _fits(draft.call, 0, context):
-            itself = size_without_document(draft.call, context)
+        given = any(arg == Ref(DOCUMENT) for at, arg in enumerate(step.args) if at != place)
+        if not _fits(draft.call, total * given, context):
+            itself = size_without_document(draft.call, context) + total * given
             raise ContextError(_too_long(None, itself, context, draft.call), step.name)
         if place is not None:
             drafts[step.name] = draft
