@@ -200,6 +200,17 @@ def test_a_plan_has_an_action_that_takes_a_text_and_can_be_carried_out(
     assert answer.text == "Bo sold seven boats in Ulm."
 
 
+def test_a_library_without_an_action_to_plan_with_is_told_what_is_needed():
+    Path("own.actions").write_text("CHECK_SALE(CTX, X) -> bool : Is X sold?", encoding="utf-8")
+    told = call("plan", "Why?", "--library", "own.actions", "--model", "offline")
+    assert told.code == 1
+    assert told.err.splitlines()[-1] == (
+        "pearl: No plan was accepted after 3 attempts. The offline reader plans with actions that "
+        "take CTX and one text, and give text or a list: use a library that has one, or another "
+        "model."
+    )
+
+
 def test_planning_knows_no_action_by_name():
     folder = Path(planning.__file__).parent
     source = "".join(file.read_text(encoding="utf-8") for file in folder.glob("offline*.py"))

@@ -89,6 +89,7 @@ def plan_command(question: str, options: Options) -> None:
     from pearl.api import write_plan
     from pearl.lint.render import terminal
     from pearl.lint.render.report import Report
+    from pearl.models.routing import planner_of
     from pearl.strategies.registry import NONE_SHOWN
 
     check_output(options.output)
@@ -116,6 +117,10 @@ def plan_command(question: str, options: Options) -> None:
             click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
         attempts = counted(planned.attempts, "attempt")
         advice = planned.limited or "Ask in other words, or use another model."
+        if planner_of(model).name == "offline":
+            from pearl.models.offline import NO_ACTION
+
+            advice = NO_ACTION
         raise NoAnswer(f"No plan was accepted after {attempts}. {advice}", result)
     if options.output or not options.as_json:
         emit(text, options.output)

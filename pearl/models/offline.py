@@ -68,6 +68,11 @@ NEEDED = (
     "use --model local."
 )
 
+NO_ACTION = (
+    "The offline reader plans with actions that take CTX and one text, and give text or a list: "
+    "use a library that has one, or another model."
+)
+
 QUOTES_ALONE = (
     "The offline reader quotes, and gives no {}: use a language model, or an action that gives "
     "text or a list."
