@@ -437,6 +437,23 @@ def test_a_type_behind_the_colon_is_none_of_the_output_s():
         assert not check_library(Source("x", f"COUNT_OF(CTX, X): {words}\n"))
 
 
+@pytest.mark.parametrize(
+    ("line", "place", "help"),
+    [
+        ("GET(CTX, X) -> boolean : Get X.", "boolean", "A type is one of any, text, "),
+        ("GET(CTX, X: list[text]) : Get X.", "list[", "A type is one of any, text, "),
+        ("GET(CTX, X) -> integer : Get X.", "integer", "A type is one of any, text, "),
+        ("GET(CTX, X) -> text Get X.", "Get", "Write NAME(CTX, X) -> type : definition."),
+        ("GET(CTX, X: list; Y) : Get X, Y.", ";", "Write NAME(CTX, X) -> type : definition."),
+    ],
+)
+def test_what_only_begins_as_a_type_is_told_which_there_are(line: str, place: str, help: str):
+    source = Source("x", f"{line}\n")
+    [found] = check_library(source)
+    assert (found.code, source.at(found.span)) == ("PRL118", place)
+    assert found.help.startswith(help)
+
+
 def test_what_an_action_is_to_be_written_as_has_its_types():
     [found] = check_library(Source("x", "COUNT_OF(CTX, X: list) -> number\n"))
     assert found.help == "Write COUNT_OF(CTX, X: list) -> number : what it finds out."

@@ -23,14 +23,22 @@ Fix
     None.
 """
 
+import re
+
 from pearl.lang.library import METADATA
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, no_key, shorten
+from pearl.lang.values import TYPES
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, no_key, shorten
 
 
 def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "action":
         return None
-    token = shorten(broken.token, 20)
+    at = broken.at
+    if broken.before == "TYPE" and re.match(r"[\w\[(<{]", broken.token):
+        # What only begins as a type does: boolean, list[text].
+        head = broken.source.text[broken.span.start : at.start]
+        at = Span(at.start - max(len(kind) * head.endswith(kind) for kind in TYPES), at.end)
+    token = shorten(broken.source.at(at), 20)
     where = f"{token} cannot stand here" if token else "the line ends too early"
     wrong = f"The action {broken.name or shorten(broken.text)}"
     help = "Write NAME(CTX, X) -> type : definition."
@@ -46,10 +54,10 @@ def explain(broken: Broken) -> Diagnostic | None:
         wrong, help = f"What {key} says of the action {broken.name}", f"Write {METADATA[key]}."
     elif broken.text.count("(") > broken.text.count(")"):
         help = "Its parameters end with a parenthesis: NAME(CTX, X) -> type : definition."
-    elif "TYPE" in broken.accepts:
+    elif "TYPE" in broken.accepts or at != broken.at:
         help = "A type is one of any, text, number, bool, list, pairs."
-    at, data = broken.at if token else broken.span, {"action": broken.name}
-    return RULE(at, f"{wrong} cannot be read: {where}.", help=help, data=data)
+    message, data = f"{wrong} cannot be read: {where}.", {"action": broken.name}
+    return RULE(at if token else broken.span, message, help=help, data=data)
 
 
 RULE = Rule("PRL118", "unreadable-action", ERROR, __doc__, explain=explain)
