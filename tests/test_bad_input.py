@@ -363,7 +363,9 @@ def test_a_very_long_question_is_only_a_question():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[tool.pearl]\nselect = 3\n", "select"),
+        ("[tool.pearl]\nselect = 3\n", 'select in [tool.pearl] is a list of texts, as ["PRL4"].'),
+        ('[tool.pearl]\nlibrary = "my.actions"\n', 'a list of texts, as ["my.actions"].'),
+        ("[tool.pearl]\nlibrary = 3\n", 'a list of texts, as ["quality"].'),
         ("[tool.pearl]\nnosuch = []\nnone = []\n", "no setting nosuch or none"),
         ("not toml", "pyproject.toml"),
         ("tool = 3\n[tool.pearl]\n", "pyproject.toml"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -177,7 +178,9 @@ def read_config(start: Path | None = None) -> Config:
     values: dict[str, tuple[str, ...]] = {}
     for name, texts in table.items():
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise InputError(f'{file}: {name} in [tool.pearl] is a list of texts, as ["PRL4"].')
+            codes = ["quality"] if name == "library" else ["PRL4"]
+            meant = json.dumps([texts] if isinstance(texts, str) else codes, ensure_ascii=False)
+            raise InputError(f"{file}: {name} in [tool.pearl] is a list of texts, as {meant}.")
         if name == "library":
             # A library's path is meant from the file that names it.
             paths = [(text, file.parent / text) for text in texts]
