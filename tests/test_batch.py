@@ -803,7 +803,11 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"document": None}, "has no document"),
         ({"document": "../x.txt"}, "../x.txt is not in"),
         ({"document": "/etc/hostname"}, "/etc/hostname is not in"),
-        ({"document": "gone.txt"}, "gone.txt does not exist"),
+        (
+            {"document": "Lime does no harm."},
+            "Lime does no harm. does not exist: check the path of the document. "
+            'A text itself is given as {"text": …}.',
+        ),
         ({"question": 3}, "question is to be a text"),
         ({"options": "y"}, "list of texts"),
         ({"options": ["y"]}, "2 to 26"),

@@ -8,6 +8,7 @@ with its ``questions``, as QuALITY publishes them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -299,7 +300,10 @@ def _document_problem(folder: Path, paths: tuple[str, ...]) -> str:
     try:
         _read(paths, folder)
     except InputError as error:
-        return str(error)
+        if len(paths) > 1 or os.path.exists(folder / paths[0]):
+            return str(error)
+        # A short text on one line is taken for a path.
+        return f'{error} A text itself is given as {{"text": …}}.'
     return ""
 
 
