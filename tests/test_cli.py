@@ -513,6 +513,8 @@ class TestGraph:
         assert result.out.startswith("flowchart TD\n")
         assert "FIND_REASON" in result.out
         assert call("graph", plan, "-o", "g.svg") == (0, "", "")
+        # A graph takes the place of one, in either form.
+        assert call("graph", plan, "-o", "g.svg", "--format", "svg") == (0, "", "")
         assert (tmp_path / "g.svg").read_text().startswith("<svg ")
 
     def test_json(self) -> None:

@@ -11,7 +11,7 @@ import click
 
 from pearl.cli import NoAnswer, warn
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_ending, check_output, emit, emit_json
+from pearl.cli.output import check_ending, check_kind, check_output, emit, emit_json, has_graph
 from pearl.lang.source import read_source
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
 
         if machine := picture.MACHINES.get(plan):
             if options.output or not options.as_json:
-                emit((picture.svg if form == "svg" else picture.mermaid)(machine), options.output)
+                _write((picture.svg if form == "svg" else picture.mermaid)(machine), options)
             if options.as_json:
                 emit_json(picture.as_object(machine))
             return
@@ -93,13 +93,18 @@ def _run_plan(name: str, options: Options) -> Plan:
     return as_plan(tree)
 
 
+def _write(graph: str, options: Options) -> None:
+    check_kind(options.output, "graph", has_graph)
+    emit(graph, options.output)
+
+
 def _draw(plan: Plan, form: str, options: Options) -> None:
     from pearl.lang import graph as draw
     from pearl.lang.graph import dependencies, levels, outputs, reads_document
 
     steps = plan.steps
     if options.output or not options.as_json:
-        emit(draw.svg(plan) if form == "svg" else draw.mermaid(plan), options.output)
+        _write(draw.svg(plan) if form == "svg" else draw.mermaid(plan), options)
     if options.as_json:
         needs = dependencies(steps)
         depth = levels(needs)

@@ -153,6 +153,12 @@ def check_kind(path: str, noun: str, is_one: Callable[[str], bool]) -> None:
     raise InputError(f"{path} exists and is no {noun}: name another file to write.")
 
 
+def has_graph(path: str) -> bool:
+    """Whether a file begins as one that `pearl graph` writes."""
+    with open(path, "rb") as file:
+        return file.read(64).startswith((b"flowchart", b"<svg"))
+
+
 def has_rows(path: str) -> bool:
     """Whether a file begins as JSON lines do."""
     with open(path, "rb") as file:
