@@ -9,6 +9,7 @@ answered without it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
@@ -143,15 +144,41 @@ class CircuitBreaker:
     _settled: set[int] = field(default_factory=set, init=False)
     """Models that have no test to come: they have had it, have answered more than what they take,
     or fail in several ways."""
+    _open: set[int] = field(default_factory=set, init=False)
+    """Those of them whose test is over: any number of calls may be made."""
     _refused: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
     """Calls that failed, by model and words."""
     _words: dict[int, str] = field(default_factory=dict, init=False)
     """In which words each model's first call failed."""
+    _begun: Counter[int] = field(default_factory=Counter, init=False)
+    """Calls of each model that has a test to come, since none was under way last."""
+    _ended: Counter[int] = field(default_factory=Counter, init=False)
+    """How many of them have ended."""
+    _waiting: list[asyncio.Future[None]] = field(default_factory=list, init=False)
 
     async def __call__(self, request: Request) -> Reply:
         """Answer, by the model that the call is for."""
         model = request.model or model_for(self.model, request.call)
         at = id(model)
+        if at in self._open or isinstance(request.call, ProveForm) or not forms_taken(model).any:
+            return await self._answer(request, model, at)
+        # Until it is known whether the model answers at all, a few calls are made, and then more.
+        while self._begun[at] >= FIRST and at not in self._open:
+            self._waiting.append(asyncio.get_running_loop().create_future())
+            await self._waiting[-1]
+        self._begun[at] += 1
+        try:
+            return await self._answer(request, model, at)
+        finally:
+            self._ended[at] += 1
+            if self._ended[at] == self._begun[at] or at in self._open:
+                self._begun[at] = self._ended[at] = 0
+                for waiting in self._waiting:
+                    if not waiting.done():
+                        waiting.set_result(None)
+                self._waiting.clear()
+
+    async def _answer(self, request: Request, model: Model, at: int) -> Reply:
         try:
             reply = await self.layers[at](request)
         except ModelError as error:
@@ -175,6 +202,7 @@ class CircuitBreaker:
             if not isinstance(request.call, ProveForm):
                 # What they take is asked for in fewer tokens than may be refused.
                 self._settled.add(at)
+                self._open.add(at)
         return reply
 
     async def _fails_at_any(self, request: Request, error: ModelError, model: Model) -> bool:
@@ -202,6 +230,7 @@ class CircuitBreaker:
             return False
         self._settled.add(at)
         if not alike:
+            self._open.add(at)
             return False
         call = ProveForm("", secrets.token_hex(16))
         bare = Request(call, render(call), "prove/any", call.word, limit=request.limit)
@@ -210,6 +239,8 @@ class CircuitBreaker:
         except ModelError as other:
             error.attempts = (*error.attempts, *other.attempts)
             return _VARYING.sub("", other.message) == words
+        finally:
+            self._open.add(at)
         answered = Attempt(error.reason, "A word was asked for instead, and came.", reply.usage)
         error.attempts = (*error.attempts, *reply.attempts, answered)
         return False
