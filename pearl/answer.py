@@ -180,8 +180,8 @@ class Answer:
         """In a notebook: the answer and what it rests on, and its plan below."""
         chosen = str(self.option or "")
         quotes = (
-            f"<li>{escape(quote.text)} <small>{escape(quote.step)}"
-            f"{'' if quote.span else ', not in the document'}</small></li>"
+            f"<li>{escape(quote.text)} <small>{escape(quote.step)}, "
+            f"{escape(str(quote.place or 'not in the document'))}</small></li>"
             for quote in self.evidence
         )
         support = f"<ul>{''.join(quotes)}</ul>" if self.evidence else "<p>No evidence.</p>"
@@ -453,7 +453,7 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
     return options
 
 
-def as_object(answer: Answer, document: Source) -> dict[str, Any]:
+def as_object(answer: Answer) -> dict[str, Any]:
     """An answer as JSON data; spans are character offsets in the document."""
     return {
         "question": answer.question,
@@ -465,13 +465,12 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
                 "text": quote.text,
                 "speaker": quote.speaker,
                 "span": list(quote.span) if quote.span else None,
-                "document": place.document or None if place else None,
-                "page": place.page if place else None,
-                "line": place.line if place else None,
+                "document": quote.place.document or None if quote.place else None,
+                "page": quote.place.page if quote.place else None,
+                "line": quote.place.line if quote.place else None,
                 "step": quote.step,
             }
             for quote in answer.evidence
-            for place in [document.cited(quote.span.start) if quote.span else None]
         ],
         "grounded": answer.grounded,
         "plan": answer.plan,

@@ -343,6 +343,10 @@ def test_evidence_of_several_documents_says_which(
     asked = "What is said of the deposit?"
     found = call("ask", *files, asked, "--json").json["evidence"]
     assert {(one["document"], one["page"]) for one in found} == {place[:2] for _, place in places}
+    answer = pearl.ask_sync(files, asked, model="offline")
+    assert {str(quote.place) for quote in answer.evidence} == {
+        "lease.pdf, page 2", "more/letter.md, line 3"
+    }  # fmt: skip
     over = call("ask", "papers", asked)
     assert "Passed over, as no document ends so: papers/notes.cfg. To read one" in over.err
     told = over.out

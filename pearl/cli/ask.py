@@ -74,7 +74,7 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
         turns=options.turns,
         depth=options.depth,
     )
-    show(_run(work, model, options), source, as_json=options.as_json)
+    show(_run(work, model, options), as_json=options.as_json)
 
 
 @click.command(
@@ -176,7 +176,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
         )
     context = context_for(model, options.context, options.window)
     work = partial(run, source.text, doc, options=options.choices, library=library, context=context)
-    show(_run(work, model, options), doc, as_json=options.as_json)
+    show(_run(work, model, options), as_json=options.as_json)
 
 
 def _read(paths: tuple[str, ...]) -> Source:
@@ -205,12 +205,12 @@ def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Op
 NEAREST = "come nearest; they may not answer the question"
 
 
-def show(answer: Answer, document: Source, *, as_json: bool) -> None:
+def show(answer: Answer, *, as_json: bool) -> None:
     """Print an answer for a person, or as JSON."""
     if as_json:
         from pearl.answer import as_object
 
-        emit_json(as_object(answer, document))
+        emit_json(as_object(answer))
         return
 
     from pearl.answer import only_quotes
@@ -247,7 +247,7 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     located, missing = [], []
     for quote in quotes:
         if quote.span:
-            place = click.style(f"{document.cited(quote.span.start)}:", dim=True)
+            place = click.style(f"{quote.place}:", dim=True)
             speaker = f"{printable(quote.speaker)} … " if quote.speaker else ""
             located.append(f"{place} {speaker}{printable(passage_line(quote.text))}")
         else:

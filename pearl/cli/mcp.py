@@ -145,7 +145,7 @@ class Tools:
             paths = [documents] if isinstance(documents, str) else documents
             source = read_documents([str(below(self._root, path)) for path in paths])
             pearl = replace(self._pearl, model=self._new_model())
-            return as_object(await pearl.ask(source, question, options=options), source)
+            return as_object(await pearl.ask(source, question, options=options))
 
     async def plan(self, question: str) -> dict[str, Any]:
         """Write a plan for a question; no document is looked at. It is empty where none passed the

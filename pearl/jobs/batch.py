@@ -165,7 +165,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         shown = (
             "answer words option evidence grounded plan fallback guessed lacks calls usage".split()
         )
-        data = as_object(reply, document)
+        data = as_object(reply)
         correct = None
         if question.gold and reply.option:
             correct = reply.option.letter == question.gold

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pearl.lang.ast import Literal, Plan
 from pearl.lang.builtins import read_name
 from pearl.lang.graph import dependencies
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Place, Source, Span
 from pearl.lang.values import Value, as_text
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.retrieval.terms import sentences
@@ -35,12 +35,14 @@ class Quote:
         step: the step whose output quotes it.
         speaker: of a transcript, who speaks and when, as its line begins; empty where the passage
             itself begins so.
+        place: its document, where there are several, and its page or line; None as for ``span``.
     """
 
     text: str
     span: Span | None
     step: str
     speaker: str = ""
+    place: Place | None = field(default=None, compare=False)
 
 
 _SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?(?P<name>[A-Z][^\n:.?!]{0,40}: )|\[[\d:.]+\] ")
@@ -55,7 +57,8 @@ def _found(document: Source, span: Span, step: str) -> Quote:
     text = document.text
     head = _SPEAKER.match(text, text.rfind("\n", 0, span.start) + 1, span.start)
     spoken = head and (head[0] != head["name"] or text.count(head[0]) > 1)
-    return Quote(document.at(span), span, step, head[0].strip() if head and spoken else "")
+    speaker = head[0].strip() if head and spoken else ""
+    return Quote(document.at(span), span, step, speaker, document.cited(span.start))
 
 
 def evidence_key(step: str) -> str:

@@ -263,7 +263,7 @@ def find_passages(
             number,
             quote.text if "\t" in quote.text else " ".join(quote.text.split()),
             quote.span,
-            str(text.cited(quote.span.start)) if quote.span else "",
+            str(quote.place or ""),
             tuple(steps),
             answers,
             quote.speaker,
