@@ -6,7 +6,7 @@ from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
-from pearl.lang.source import Source
+from pearl.lang.source import Source, Span
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
@@ -424,6 +424,12 @@ def test_the_document_cannot_stand_in_a_list():
     text = '1. a = FIND_EVENT(CTX, "x") : y\n2. b = FIND_EVENT(CTX, [CTX, a]) : z\n'
     [found] = check(parse(text), LIBRARY)
     assert (found.code, found.span.start) == ("PRL212", text.index("[CTX") + 1)
+
+
+def test_only_the_last_parameter_repeats():
+    [found] = check_library(Source("x", "LOOK(CTX, X, ..., Y) : Look for X and Y in CTX.\n"))
+    assert (found.code, found.span) == ("PRL505", Span(13, 16))
+    assert not check_library(Source("x", "LOOK(CTX, X, Y, …,) : Look for X and Y in CTX.\n"))
 
 
 def test_a_type_behind_the_colon_is_none_of_the_output_s():

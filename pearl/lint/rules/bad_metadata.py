@@ -1,9 +1,9 @@
 """A line below an action that says what cannot be.
 
 What it does
-    Reports a definition that begins with a type (``NAME(CTX): number : …``), and, below an action
-    of a library: a key that there is none of (``alias:``), and one in a
-    form that it does not have; one that is said twice, or two that each say how the action is
+    Reports a definition that begins with a type (``NAME(CTX): number : …``), ``...`` before another
+    parameter, and, below an action of a library: a key that there is none of (``alias:``), and one
+    in a form that it does not have; one that is said twice, or two that each say how the action is
     carried out; a trait or a builtin that does not exist; a solver's name that is nearly
     ``retrieve``, the one that Pearl has; an example with other arguments; parameters or an output
     that the builtin, the retriever or the plan does not have; a ``model`` for what asks none; an
@@ -69,6 +69,7 @@ from pearl.lint.rules.base import (
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
 _TYPED = pattern(rf"[^)）]*[)）][\s`*]*(?:(?:->|→)\s*\w+\s*)?[:：#]+\s*({'|'.join(TYPES)})[ \t]*:")
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:")
+_EARLY = pattern(r"[^)）]*?(\.\.\.|…)\s*[,，、،]\s*[^)）\s]")
 _NAMES = r"[A-Z][A-Z0-9_]*(?:,[ \t]*[A-Z][A-Z0-9_]*)*+"
 _VALUED = (
     rf"aliases(?=[ \t]+{_NAMES}$)|body(?=[ \t]+(?:builtin|solver)[ \t]+\w+$)|model(?=[ \t]+\S+$)"
@@ -93,7 +94,7 @@ def check(view: LibraryView) -> Findings:
             meant = replace(action, returns=TYPES[TYPES.index(typed[1])], doc="definition")
             help = f"Write {print_action(meant)}."
             yield _finding(action, Span(*typed.span(1)), wrong, help)
-        yield from _parameters(action)
+        yield from _parameters(view, action)
         yield from _keys(view, action)
         for wrong, word, help in _metadata(view, action):
             yield _finding(action, view.place(action, word), wrong, help)
@@ -104,7 +105,11 @@ def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
     return RULE(span, message, help=help, data={"action": action.name})
 
 
-def _parameters(action: Action) -> Findings:
+def _parameters(view: LibraryView, action: Action) -> Findings:
+    if action.variadic and (early := _EARLY.match(view.source.at(action.span))):
+        span = Span(action.span.start + early.start(1), action.span.start + early.end(1))
+        help = f"Write {action.signature}, or name each parameter."
+        yield _finding(action, span, "only its last parameter can repeat.", help)
     names = [param.name for param in action.params]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
