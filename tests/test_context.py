@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import pearl
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
 from pearl.lang.builtins import MOST, BuiltinError, Given, groups, parts
+from pearl.lang.documents import read_documents
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -278,6 +279,26 @@ def test_a_document_that_is_given_for_a_text_and_does_not_fit_is_told_before_a_c
         assert not reader.asked
     finished, _, _ = run(plan, window(20_000))
     assert finished.outputs == ("b",)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        'a = FIND_EVENT("CTX.short", "x") : s\nb = FIND_EVENT("CTX.long", "x") : l\nreturn a, b',
+        'docs = DOCUMENTS(CTX) : all\na = FIND_EVENT(each docs, "x") : each',
+    ],
+)
+def test_one_of_several_documents_that_does_not_fit_is_told_before_a_call(plan: str):
+    Path("long.txt").write_text(story().text)
+    Path("short.txt").write_text("A short one.")
+    both = read_documents(["long.txt", "short.txt"])
+    reader = Reader(3000)
+    with pytest.raises(RunError, match="One of several documents is not read in parts"):
+        run(plan, window(3000), both, reader)
+    assert not reader.asked
+    retrieved, _, _ = run(plan, window(3000, "retrieve"), both)
+    whole, _, _ = run(plan, window(20_000), both)
+    assert retrieved.outputs == whole.outputs
 
 
 def test_an_item_s_merge_is_given_what_was_found_for_it_alone():

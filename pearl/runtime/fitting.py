@@ -28,10 +28,10 @@ from pearl.lang.ast import (
     refs,
     step_refs,
 )
-from pearl.lang.builtins import Given
+from pearl.lang.builtins import Given, read_name
 from pearl.lang.builtins import groups as group_items
 from pearl.lang.library import Library
-from pearl.lang.source import Source
+from pearl.lang.source import Source, Span
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.passes.split_context import (
     CONDENSE,
@@ -213,6 +213,7 @@ def fit_plan(
     drafts = _reading(plan.steps[start:], actions, context, values, total)
     if context.policy == "retrieve":
         return plan, None
+    _check_documents(plan, start, document, actions, context, values)
     fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
     long = [name for name, fit in fits.items() if not fit]
     if not long:
@@ -261,6 +262,41 @@ def _reading(
         if place is not None:
             drafts[step.name] = draft
     return drafts
+
+
+def _check_documents(
+    plan: Plan,
+    start: int,
+    document: Source,
+    actions: Library,
+    context: Context,
+    values: Mapping[str, Value],
+) -> None:
+    """Make sure that each of several documents fits the steps that read it as a whole.
+
+    Raises:
+        ContextError: one does not, and is not read in parts.
+    """
+    listing = {step.name for step in plan.steps if step.action == "DOCUMENTS"}
+    for step in plan.steps[start:] if document.documents else ():
+        action = actions.get(step.action)
+        if action is None or not isinstance(action.body, Prompt):
+            continue
+        for place, (param, arg) in enumerate(zip(action.params, step.args, strict=False)):
+            if param.name != DOCUMENT:
+                continue
+            spans: list[Span | None] = []
+            if isinstance(arg, Literal):
+                spans = [document.named(read_name(as_text(arg.value)))]
+            elif isinstance(arg, Ref) and arg.maps and arg.name in listing:
+                spans = [*document.documents.values()]
+            texts = [document.at(span) for span in spans if span]
+            total = max(map(context.count, texts), default=0)
+            call = _draft(step, action, place, context, values).call
+            if total and not _fits(call, total, context):
+                reason = _too_long(total, size_without_document(call, context), context, call)
+                reason = f"One of several documents is not read in parts. {reason}"
+                raise ContextError(reason, step.name)
 
 
 def _parts(
