@@ -366,10 +366,11 @@ QUESTION_STOP has more."""
 
 
 LANGUAGES = (
-    *("DANISH", "DUTCH", "FRENCH", "GERMAN", "ITALIAN", "NORWEGIAN", "PORTUGUESE", "RUSSIAN"),
-    *("SPANISH", "SWEDISH", "TURKISH"),
+    *("DUTCH", "FRENCH", "GERMAN", "ITALIAN", "NORWEGIAN", "PORTUGUESE", "RUSSIAN", "SPANISH"),
+    "SWEDISH",
 )
-"""Languages other than English whose stop words bm25s has, and that put spaces between words."""
+"""Languages other than English whose stop words every bm25s has that Pearl runs with, and that put
+spaces between words."""
 
 
 @lru_cache(maxsize=16)
