@@ -384,6 +384,31 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
 
 
 @pytest.mark.parametrize(
+    ("no", "tries"),
+    [
+        (failing(404, "The model some-model does not exist"), 1),
+        (failing(400, "foo/bar is not a valid model ID"), 1),
+        (PAGE, 3),
+        ("", 3),
+    ],
+)
+def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, no: Any, tries: int
+):
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
+    count = itertools.count()
+    server = serve(lambda _: "Yes." if next(count) < 30 else no)
+    write(*(question(f"q{at}") for at in range(200)))
+    line = one_line(batch("--concurrency", "4"), 1)
+    assert "Every call comes to the same. What was done is kept. To go on" in line
+    # The first to fail, those under way by then, a word, and the few that began before it came.
+    assert len(server.asked) <= 30 + tries * (5 + 3 + 1 + 8)
+    server.script = saying("Yes.")
+    assert batch().code == 0
+    assert {row["status"] for row in answers().values()} == {"answered"}
+
+
+@pytest.mark.parametrize(
     ("no", "tries"), [(failing(400, "foo/bar is not a valid model ID"), 1), (PAGE, 3)]
 )
 def test_a_wrong_name_is_found_out_before_calls_that_wait_are_made(

@@ -118,8 +118,7 @@ MISSING = 404
 """The status of an address, or of a model, that is not there."""
 
 ALIKE = 5
-"""Calls that fail in the same words, and none otherwise, from which on a model that has answered
-nothing is tested."""
+"""Calls in a row that fail in the same words, from which on a model is tested."""
 
 _VARYING = re.compile(r"\S*\d\S*")
 """What differs in an endpoint's words from call to call: sizes, times, names of requests."""
@@ -141,17 +140,15 @@ class CircuitBreaker:
     _given_up: Counter[int] = field(default_factory=Counter, init=False)
     """Calls that were not served, in a row, of each model."""
     _served: set[int] = field(default_factory=set, init=False)
-    _settled: set[int] = field(default_factory=set, init=False)
-    """Models that have no test to come: they have had it, have answered more than what they take,
-    or fail in several ways."""
     _open: set[int] = field(default_factory=set, init=False)
-    """Those of them whose test is over: any number of calls may be made."""
-    _refused: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
-    """Calls that failed, by model and words."""
-    _words: dict[int, str] = field(default_factory=dict, init=False)
-    """In which words each model's first call failed."""
+    """Models of which any number of calls may be made: they have answered one, or have had a test
+    since, or fail in several ways."""
+    _alike: dict[int, tuple[str, int]] = field(default_factory=dict, init=False)
+    """In which words each model's last calls failed, and how many have since it last answered."""
+    _tested: set[tuple[int, str]] = field(default_factory=set, init=False)
+    """Models, and words of theirs after which they were tested."""
     _begun: Counter[int] = field(default_factory=Counter, init=False)
-    """Calls of each model that has a test to come, since none was under way last."""
+    """Calls of each model that is not open, since none was under way last."""
     _ended: Counter[int] = field(default_factory=Counter, init=False)
     """How many of them have ended."""
     _waiting: list[asyncio.Future[None]] = field(default_factory=list, init=False)
@@ -201,12 +198,12 @@ class CircuitBreaker:
             self._given_up[at] = 0
             if not isinstance(request.call, ProveForm):
                 # What they take is asked for in fewer tokens than may be refused.
-                self._settled.add(at)
+                self._alike.pop(at, None)
                 self._open.add(at)
         return reply
 
     async def _fails_at_any(self, request: Request, error: ModelError, model: Model) -> bool:
-        """Whether a model that has answered nothing yet fails in the same words at any prompt.
+        """Whether a model that fails again and again in the same words does so at any prompt.
 
         After some such calls it is asked for a word, once, as those were but with nothing of
         theirs: what is wrong with a document or a question is not wrong with that. That a form of
@@ -219,19 +216,20 @@ class CircuitBreaker:
             model: who was asked.
         """
         at, words = id(model), _VARYING.sub("", error.message)
-        testable = not (at in self._settled or self.limiters[at].stopped) and forms_taken(model).any
+        testable = not self.limiters[at].stopped and forms_taken(model).any
         if error.reason in UNREAD or error.shared or not testable:
             return False
-        self._refused[at, words] += 1
-        if isinstance(request.call, ProveForm):
+        before, count = self._alike.get(at, (words, 0))
+        self._alike[at] = words, count = words, count + 1 if before == words else 1
+        if isinstance(request.call, ProveForm) or (at, words) in self._tested:
             return False
-        alike = self._words.setdefault(at, words) == words
-        if alike and self._refused[at, words] < ALIKE:
-            return False
-        self._settled.add(at)
-        if not alike:
+        if before != words:
             self._open.add(at)
+        if count < ALIKE:
             return False
+        self._tested.add((at, words))
+        # Only a few more are made meanwhile.
+        self._open.discard(at)
         call = ProveForm("", secrets.token_hex(16))
         bare = Request(call, render(call), "prove/any", call.word, limit=request.limit)
         try:
