@@ -514,13 +514,20 @@ def test_passages_that_lack_words_of_the_question_are_not_said_to_be_its_answer(
     near = f"they lack these words of the question: {', '.join(lacks)}."
     assert (near in done.json["notice"]) is bool(lacks)
     told = call("ask", "s.txt", question, "--model", "offline")
-    alone = (
-        "come nearest; they may not answer the question" if lacks else "share the question's words"
-    )
+    sharing = "share the question's words, or stand beside one that does"
+    alone = "come nearest; they may not answer the question" if lacks else sharing
     assert f"The passages below {alone}.\n" in told.out
     assert (near in told.err) is bool(lacks)
     assert call("runs", "show", "last", "--html", "run.html").code == 0
     assert (near in Path("run.html").read_text(encoding="utf-8")) is bool(lacks)
+
+
+def test_what_only_earlier_quotes_have_words_of_is_not_quoted():
+    zebras = [f"Zebras number {at} graze near Nairobi." for at in range(9)]
+    answer = ask("\n\n".join([*zebras, "The deposit is returned in May."]), "When is it returned?")
+    quotes = {quote.text for quote in answer.evidence}
+    assert quotes <= {"The deposit is returned in May.", zebras[-1]}
+    assert "The deposit is returned in May." in quotes
 
 
 def test_how_many_is_answered_by_quotes_or_by_nothing():

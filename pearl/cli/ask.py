@@ -203,6 +203,7 @@ def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Op
 
 
 NEAREST = "come nearest; they may not answer the question"
+SHARING = "share the question's words, or stand beside one that does"
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
@@ -226,7 +227,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
     _title("Answer")
     passages_only = only_quotes(answer.text, answer.evidence)
     if passages_only:
-        verdict = "share the question's words" if answer.model == "offline" else "are the answer"
+        verdict = SHARING if answer.model == "offline" else "are the answer"
         verdict = NEAREST if answer.lacks else verdict
         click.echo(f"The passages below {verdict}." if answer.evidence else "None: it is empty.")
     else:

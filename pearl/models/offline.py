@@ -136,6 +136,9 @@ _PAIR = re.compile(r"\t|: \S|;(?=\w)|(?<!\d),(?=\w)|,(?=[^\W\d])")
 NO_OPTION = "no option"
 """What is said where no option is chosen: *none* may be the text of one."""
 
+EARLIER = 0.1
+"""What a word weighs that only an earlier step's output has; one of the arguments weighs 1."""
+
 REPEATED = 0.6
 """What a sentence's score is worth when an earlier step has quoted it."""
 
@@ -214,7 +217,7 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     for stem in words(_ORDERS):
         query.pop(stem, None)
     earlier = [as_text(value) for _, value, _ in call.outputs]
-    for weight, phrases in ((1.0, call.texts), (0.1, earlier)):
+    for weight, phrases in ((1.0, call.texts), (EARLIER, earlier)):
         for stem in words("\n".join(phrases)):
             query[stem] = max(weight, query.get(stem, 0.0))
     for stem in words(" ".join(foreign_stop(read.text))):
@@ -229,9 +232,12 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         if text.endswith("?"):
             scores[at + 1] = max(scores[at + 1], scores[at])
             scores[at] *= REPEATED
+    # What an earlier step quoted leads further only from words of this one's own, or beside them.
+    own = [at for at, held in enumerate(read.stems) if any(query.get(s, 0) > EARLIER for s in held)]
+    near = {at + step for at in own for step in (-1, 0, 1)} if own else range(len(texts))
     first: dict[str, int] = {}
     for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at)):
-        if scores[at] > 0:
+        if scores[at] > 0 and at in near:
             first.setdefault(texts[at], at)
     best = list(first.values())
     # A few words answer little, but where they are those asked for, or have one that no other
