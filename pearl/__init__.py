@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         check,
         fix,
         format,
+        load_library,
         run,
         run_sync,
         write_plan,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pearl.lang.ast import Action, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
     from pearl.lang.functions import OwnAction, action
-    from pearl.lang.library import Library, load_library
+    from pearl.lang.library import Library
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, Source
     from pearl.mining.condense import Condensed
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answer": "Answer Option",
-    "api": "ask ask_sync check fix format run run_sync write_plan write_plan_sync",
+    "api": "ask ask_sync check fix format load_library run run_sync write_plan write_plan_sync",
     "evaluate.results": "Evaluation",
     "interface": "Pearl Refined",
     "jobs.job": "JobResult",
@@ -53,7 +54,7 @@ _HOMES = {
     "lang.ast": "Action Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
     "lang.functions": "OwnAction action",
-    "lang.library": "Library load_library",
+    "lang.library": "Library",
     "lang.parser": "parse",
     "lang.source": "InputError Source",
     "mining.condense": "Condensed",

@@ -28,6 +28,7 @@ from pearl.runtime.evidence import (
     Quote,
     evidence,
     evidence_key,
+    only_quotes,
     passages_given,
     without_quotes,
 )
@@ -95,8 +96,7 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     if chosen is None:
         excerpt = " ".join(reply.text.split())[:80]
         raise RunError(
-            f"The model named no option, asked twice: it last said {excerpt!r}. Its replies are "
-            "kept: name another model, or ask without the cache."
+            f"The model named no option, asked twice: it last said {excerpt!r}. Ask another model."
         )
     caller.journal.decide("option/text", options[chosen])
     return Option(letter(chosen), options[chosen], fits)
@@ -315,10 +315,14 @@ def find_lacks(question: str, text: str, quotes: Sequence[Quote], model: Model) 
     return lacking(question, (quote.text for quote in quotes))
 
 
-def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
-    """Whether an answer says nothing beside what it quotes."""
-    passages = {" ".join(quote.text.split()) for quote in quotes}
-    return passages.issuperset(" ".join(line.split()) for line in without_quotes(text).splitlines())
+def says_nothing(text: str, model: Model) -> bool:
+    """Whether an answer is none, but the offline reader's words for that nothing bears on the
+    question: a gold answer may have such words, too."""
+    if not reads_by_words(model):
+        return False
+    from pearl.models.offline import NOTHING
+
+    return all(line.strip() in ("", NOTHING) for line in text.splitlines())
 
 
 PICKED = (

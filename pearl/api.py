@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
+from pearl.jobs.questions import LONGEST_PATH
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.documents import read_documents
 from pearl.lang.formatter import format_plan
 from pearl.lang.functions import OwnAction
-from pearl.lang.library import Library, load_library
+from pearl.lang.library import Library
+from pearl.lang.library import load_library as _load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, check_numbers, refuse
-from pearl.lang.text import counted
+from pearl.lang.text import counted, shorten
 from pearl.lint.checker import DEFAULT, Selection, library_findings
 from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
@@ -63,7 +65,7 @@ def check(
         selection: which rules speak.
     """
     parsed = parse(plan) if isinstance(plan, str) else plan
-    return _check(parsed, as_library(library) or load_library(), selection)
+    return _check(parsed, as_library(library) or _load_library(), selection)
 
 
 def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
@@ -74,7 +76,7 @@ def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
         library: the actions it may call; by default those Pearl ships.
         unsafe: also take fixes that guess at the meaning.
     """
-    return _fix(Source("<plan>", plan), as_library(library) or load_library(), unsafe=unsafe).text
+    return _fix(Source("<plan>", plan), as_library(library) or _load_library(), unsafe=unsafe).text
 
 
 def format(plan: str) -> str:
@@ -253,7 +255,7 @@ async def run(
         raise InputError(
             f"{type(plan).__name__} is no plan: give its text, or what write_plan gave."
         )
-    actions = as_library(library) or load_library()
+    actions = as_library(library) or _load_library()
     parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
     prepared = prepare_plan(parsed, actions)
     if options and not parsed.plan.question:
@@ -285,9 +287,23 @@ def as_library(library: Actions) -> Library | None:
                 f"{type(item).__name__}: give one of these."
             )
     names = (item.action if isinstance(item, OwnAction) else item for item in items)
-    loaded = load_library(*names)
+    loaded = _load_library(*names)
     refuse([line for is_error, line in library_findings(loaded) if is_error])
     return loaded
+
+
+def load_library(*names: str | Path | Action | OwnAction[..., Any]) -> Library:
+    """Load action libraries, later ones over earlier ones; the builtins are always there.
+
+    Args:
+        names: names of libraries that ship with Pearl or that a package offers, paths of files, or
+            actions themselves; none means core and quality.
+
+    Raises:
+        InputError: no such library, a file that cannot be read, one that holds no action, or
+            loses one, or has some that would fail; each is told.
+    """
+    return as_library(names) or _load_library()
 
 
 def as_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:
@@ -315,6 +331,11 @@ def as_context(context: Context | Policy | None, model: Model) -> Context:
     """
     if isinstance(context, str):
         return context_for(model, context)
+    if not isinstance(context, Context | None):
+        raise InputError(
+            f"{context!r} is no context: give a policy, as chunk, or what "
+            "pearl.runtime.context.Context makes, as Context(window=8192)."
+        )
     return context or context_for(model)
 
 
@@ -348,9 +369,23 @@ def _document(document: Document) -> Source:
             raise InputError(f"{document.name} is empty: give a document with text in it.")
         return document
     paths = _listed(document)
+    if isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH):
+        raise InputError(
+            "A document is given by its path; a text itself as pearl.Source(name, text)."
+        )
     if not paths or not all(isinstance(path, str | Path) for path in paths):
-        raise InputError(f"{document!r} is no document: give a path, several, or a Source.")
+        raise InputError(
+            f"{shorten(repr(document))} is no document: give a path, several, or a Source."
+        )
     return read_documents([*map(str, paths)])
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
@@ -362,9 +397,7 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
 
     @wraps(work)
     def wait(*args: _P.args, **options: _P.kwargs) -> _T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not _in_loop():
             return asyncio.run(work(*args, **options))
         stop: list[Callable[[], object]] = []
 

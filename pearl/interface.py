@@ -20,6 +20,7 @@ from pearl.api import (
     as_tools,
     ask,
     blocking,
+    load_library,
     run,
     write_plan,
 )
@@ -30,7 +31,7 @@ from pearl.jobs.questions import questions_in, read_index
 from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.ast import Plan
 from pearl.lang.functions import OwnAction
-from pearl.lang.library import library_actions, library_source, load_library
+from pearl.lang.library import library_actions, library_source
 from pearl.lang.source import InputError, Source, check_numbers, check_writable, write
 from pearl.models.base import Model
 from pearl.models.constraints import Mode, choose_mode
@@ -40,7 +41,13 @@ from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.session import Began
 from pearl.strategies.pearl import Planned
-from pearl.strategies.registry import OwnStrategy, Settings, limits_within, own_strategy
+from pearl.strategies.registry import (
+    OwnStrategy,
+    Settings,
+    limits_within,
+    own_strategy,
+    takes_library,
+)
 
 if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
@@ -130,6 +137,9 @@ class Pearl:
     def _limits(self) -> EngineLimits:
         return EngineLimits(self.concurrency, max_cost=self.max_cost, max_tokens=self.max_tokens)
 
+    def _library(self, strategy: str | OwnStrategy) -> Actions:
+        return self.library if takes_library(strategy) else None
+
     async def ask(
         self,
         document: Document,
@@ -145,12 +155,13 @@ class Pearl:
         watch: Watch | None = None,
         began: Began | None = None,
     ) -> Answer:
-        """Answer a question about a document: `pearl.ask`."""
+        """Answer a question about a document: `pearl.ask`. A strategy with actions of its own has
+        no others, whatever the object's library."""
         return await ask(
             document,
             question,
             options=options,
-            library=self.library,
+            library=self._library(strategy),
             demonstrations=self.demonstrations,
             model=self.model,
             context=self.context,
@@ -239,10 +250,14 @@ class Pearl:
             ModelError: it was stopped, by a budget or an endpoint that refuses everything. What
                 was done until then is in the store.
         """
+        if not isinstance(questions, str | Path):
+            raise InputError(
+                "Questions are in a file, an object a line: write it, and give its path."
+            )
         setup, model = make_setup(
             as_model(self.model),
             strategy,
-            as_library(self.library),
+            as_library(self._library(strategy)),
             self.demonstrations,
             Settings(limits=limits_within(depth), shown=shown, turns=turns),
             fit=self._fit,
@@ -281,7 +296,8 @@ class Pearl:
 
         if output:
             check_writable(str(output), (questions, exclude))
-        seed, left_out = load_library(*named(seeds)), questions_in(str(exclude)) if exclude else ()
+        seed = load_library(*named(seeds))
+        left_out = questions_in(str(exclude)) if exclude else ()
         examples = read_examples(str(questions), left_out)
         with self._settings(as_model(self.model)) as settings:
             done = await self._do(mine_job(examples, str(questions), seed, left_out), settings)

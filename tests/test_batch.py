@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import pearl
+from pearl.jobs.workers import CUT
 from pearl.lang.values import digest
 from pearl.models.middleware import rate_limit, retry
 from tests.runs import entries, runs
@@ -1103,3 +1104,32 @@ def test_a_question_without_a_plan_whose_answer_failed_had_none_either(serve: An
     assert "\nfailed     Step answer has no output: " in call("runs", "show", "last/b").out
     # It is no answer of which something is to be known.
     assert "no plan" not in call("runs", "show", "last").out
+
+
+def test_what_an_endpoint_does_not_report_is_not_shown_as_nothing(serve: Any):
+    serve(saying("Yes."))
+    write(question("a"))
+    lines = batch("--model", "gpt-4o-mini").out
+    assert "tokens     not reported\n" in lines
+    assert "cost       not known: the endpoint reports no tokens\n" in lines
+    assert batch("--model", "gpt-4o-mini", "--restart", "--no-cache", "--json").json["cost"] is None
+
+
+def test_a_model_whose_every_reply_is_cut_stops_a_batch_that_goes_on_with_longer_ones(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    server = serve(lambda _: completion("It is", finish="length"))
+    write(*(question(f"q{at}") for at in range(60)))
+    line = one_line(batch("--concurrency", "2"), 1)
+    assert "raise PEARL_MAX_TOKENS. Every call comes to the same." in line
+    assert len(server.asked) <= 3 * (CUT + 2)
+    # Whole replies stay, whatever the limit is then.
+    cut = completion("It is", finish="length")
+    server.script = lambda body: cut if "q7" in str(body["messages"][-1]) else "Yes."
+    assert "1 question failed" in batch().err
+    server.asked.clear()
+    server.script = saying("Yes.")
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "9000")
+    assert batch().code == 0
+    assert {row["status"] for row in answers().values()} == {"answered"}
+    assert all("q7" in one.text for one in server.asked)

@@ -168,7 +168,7 @@ class TestAsk:
         shown = call("ask", "crane.txt", asked).out
         assert shown.index(lines[1]) < shown.index(lines[0])
         found = call("ask", "crane.txt", asked, "--json").json["evidence"]
-        assert [quote["text"] for quote in found] == [*lines]
+        assert [quote["text"] for quote in found] == [*reversed(lines)]
 
     def test_a_recorded_run_answers_again(self, story: str, tmp_path: Path) -> None:
         first = call("ask", story, "Why does Mara leave?", "--json").json

@@ -621,7 +621,7 @@ def test_a_data_set_brings_its_library_and_demonstrations(tmp_path: Path):
     model = recorded(JARS, "arithmetic", JARS, Scripted(reckoner))
     assert evaluated("gsm8k", "--data", sums, "--methods", "decomp", "--model", model)["right"] == 1
     data = write(tmp_path / "f.json", {"one": {"passage": PASSAGE, "qa_pairs": [pair("a", "X")]}})
-    coarse = ("--library", "commaqa_e_coarse", "--methods", "no-context,retrieve-read")
+    coarse = ("--library", "commaqa_e_coarse", "--methods", "zero-shot,retrieve-read")
     assert evaluated("commaqa-e", "--data", data, *coarse)["answered"] == 2
 
 

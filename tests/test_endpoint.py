@@ -354,7 +354,7 @@ def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(
 def test_what_nobody_set_is_no_part_of_a_models_identity():
     assert OpenAI(Endpoint("m", Settings())).identity == '["m","",{}]'
     named = Settings(temperature=0.5, seed=7, max_tokens=50)
-    sampling = '{"max_tokens":50,"seed":7,"temperature":0.5}'
+    sampling = '{"seed":7,"temperature":0.5}'
     assert OpenAI(Endpoint("m", named)).identity == f'["m","",{sampling}]'
     assert named.sampling == "temperature 0.5, seed 7, replies of 50 tokens"
     assert Settings().sampling == (

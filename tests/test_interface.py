@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 import pearl
+from pearl.lang.source import Source
 from tests.server import Serve, completion
 from tests.shell import STORY, call
 from tests.test_clients import on_azure
@@ -214,7 +215,7 @@ def test_what_is_missing_is_said_in_one_line(
         with pytest.raises(pearl.InputError, match=f"not as {kind}: give"):
             pearl.Pearl(model="m", library=library).plan_sync("Why?")  # type: ignore[arg-type]
     with pytest.raises(pearl.InputError, match="react has actions of its own"):
-        pearl.Pearl(model="m", library="core").ask_sync("story.txt", "Why?", strategy="react")
+        pearl.ask_sync("story.txt", "Why?", model="m", library="core", strategy="react")
     with pytest.raises(pearl.InputError, match="as the folder they are in"):
         pearl.Pearl(model="m", demonstrations=[]).evaluate_sync("questions", questions)
     assert "hidden" not in repr(pearl.Pearl(store="postgresql+psycopg://me:hidden@host/name"))
@@ -283,3 +284,32 @@ def test_a_wrong_argument_is_told_in_a_line(asked: Callable[[pearl.Pearl], Any],
         asked(pearl.Pearl(model="offline"))
     told = pearl.ask_sync("story.txt", "Who?", model="offline", context="retrieve")
     assert told.model == "offline"
+
+
+def test_what_is_given_in_another_form_is_told_in_one_short_line(tmp_path: Path):
+    (tmp_path / "half.actions").write_text("FIND_A(CTX, X : Find X.\nFIND_B(CTX) : Find it.\n")
+    given: dict[str, Callable[[], object]] = {
+        "half.actions:1:": lambda: pearl.load_library("half.actions"),
+        "pearl.Source(name, text)": lambda: pearl.ask_sync(STORY * 900, "Why?", model="offline"),
+        "give its path": lambda: pearl.Pearl(model="offline").batch_sync([{"id": 1}] * 400),  # type: ignore[arg-type]
+        "Context(window=8192)": lambda: pearl.ask_sync(
+            Source("s", STORY),
+            "Why?",
+            model="offline",
+            context=8192,  # type: ignore[arg-type]
+        ),
+    }
+    for words, do in given.items():
+        with pytest.raises(pearl.InputError) as raised:
+            do()
+        assert words in str(raised.value)
+        assert len(str(raised.value)) < 300
+        assert raised.value.__context__ is None
+
+
+def test_a_strategy_with_actions_of_its_own_passes_over_the_object_s_library(serve: Serve):
+    serve(lambda _: "Yes.", PEARL_TRIES="1")
+    tool = pearl.Pearl(model="some-model", library="core")
+    # What the scripted model says has not the form that it asks for.
+    with pytest.raises(pearl.RunError, match="the tool search"):
+        tool.ask_sync(Source("s", STORY), "Why does Mara leave?", strategy="rebel")

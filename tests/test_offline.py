@@ -682,3 +682,25 @@ def test_a_letter_and_its_mark_are_one_character_however_they_are_written(tmp_pa
 def test_what_is_a_stop_word_elsewhere_counts_in_an_english_document():
     text = "The fever took hold of the town. Two of them will die in it. It was a hard war."
     assert ask(text, "Who will die?").text.splitlines()[0] == "Two of them will die in it."
+
+
+def test_that_nothing_bears_leads_no_later_step_anywhere():
+    text = "The zoo opened in 1901. Two bears escaped. A keeper read this. Nothing was done."
+    answer = ask(text, "Why did the helicopter crash?")
+    assert (answer.text, answer.evidence) == (NOTHING, ())
+    assert "FIND_REASON(CTX, event)" in answer.plan
+
+
+def test_that_nothing_bears_is_no_answer_whatever_the_gold_answer_is():
+    row = {"id": "a", "question": "What did Olga take?", "document": {"text": "Fish swim."}}
+    Path("q.jsonl").write_text(json.dumps({**row, "gold": "nothing"}), encoding="utf-8")
+    batch = call("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline", "--json").json
+    assert (batch["right"], batch["judged"], batch["ungrounded"]) == (0, 1, 1)
+    assert json.loads(Path("a.jsonl").read_text(encoding="utf-8"))["words"] == NOTHING
+    asked = ("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--json")
+    done = call(*asked, "--methods", "pearl,zero-shot").json
+    assert (done["right"], done["answered"]) == (0, 2)
+    blocks = call("report", done["run"], "--json").json["blocks"]
+    table = next(block for block in blocks if "rows" in block)
+    assert [row["answered"] for row in table["rows"]] == [0, 0]
+    assert "no-context needs a language model" in call(*asked, "--methods", "no-context").err

@@ -463,3 +463,28 @@ def test_what_only_begins_as_a_type_is_told_which_there_are(line: str, place: st
 def test_what_an_action_is_to_be_written_as_has_its_types():
     [found] = check_library(Source("x", "COUNT_OF(CTX, X: list) -> number\n"))
     assert found.help == "Write COUNT_OF(CTX, X: list) -> number : what it finds out."
+
+
+def test_a_library_s_plans_call_its_own_actions_and_builtins():
+    plan = "  plan:\n    1. a = FIND_REASON(CTX, X) : why\n    2. b = CONCAT(a, X) : both\n"
+    [found] = check_library(Source("x", f"WHY(CTX, X) : Find why X in CTX.\n{plan}"))
+    assert (found.code, found.help) == (
+        "PRL201",
+        "The library quality has it: name that too, as --library quality, or define it in the "
+        "library.",
+    )
+    assert not check_library(Source("x", f"WHY(CTX, X) : Find why X in CTX.\n{plan}"), base=LIBRARY)
+    # A builtin stays what it is in the plans, too.
+    both = "CONCAT(CTX) : Join CTX.\nBOTH(X) : Join X.\n  plan:\n    1. a = CONCAT(X, X) : both\n"
+    assert codes(check_library(Source("x", both))) == {"PRL501"}
+
+
+def test_a_parameter_that_is_nearly_the_document_is_told():
+    [found] = check_library(Source("x", "FIND_A(ctx, X) : Find X in ctx.\n"))
+    assert (found.code, found.help) == ("PRL505", "Write CTX.")
+
+
+def test_no_fix_is_promised_for_a_text_without_a_step():
+    source = Source("x", "Sure, here is a plan.\n")
+    assert {found.fix for found in check(parse(source.text), LIBRARY)} == {None}
+    assert fix(source, LIBRARY).text == source.text

@@ -214,7 +214,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         emit_json(as_object(answer))
         return
 
-    from pearl.answer import only_quotes
+    from pearl.runtime.evidence import only_quotes
 
     if answer.notice:
         click.echo(answer.notice, err=True)
@@ -239,14 +239,8 @@ def show(answer: Answer, *, as_json: bool) -> None:
             click.echo(f"What was found bears out none.{nearest}")
         if answer.option.named:
             click.echo(printable(str(answer.option)))
-    quotes = list(answer.evidence)
-    if passages_only:
-        # Evidence stands in the order of the document; the answer has the best first.
-        lines = [" ".join(line.split()) for line in answer.text.splitlines()]
-        rank = {line: place for place, line in reversed(list(enumerate(lines)))}
-        quotes.sort(key=lambda quote: rank.get(" ".join(quote.text.split()), len(rank)))
     located, missing = [], []
-    for quote in quotes:
+    for quote in answer.evidence:
         if quote.span:
             place = click.style(f"{quote.place}:", dim=True)
             speaker = f"{printable(quote.speaker)} … " if quote.speaker else ""

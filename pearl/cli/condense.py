@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import Stopped
-from pearl.cli.options import Options, shared
+from pearl.cli.options import Options, load_sound, shared
 from pearl.cli.output import check_kind, check_output, emit, emit_json, has_actions, on_terminal
 from pearl.lang.source import InputError, read_source, write
 from pearl.lang.text import counted, printable
@@ -61,7 +61,7 @@ def condense_command(
     """Put like actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
     together, until TARGET are left. Each says what it replaces, so that pearl migrate can
     rewrite plans that use the older names."""
-    from pearl.lang.library import library_actions, library_source, load_library
+    from pearl.lang.library import library_actions, library_source
     from pearl.lang.printer import print_library
     from pearl.lint.checker import Selection, check_library
     from pearl.lint.render import terminal
@@ -73,7 +73,7 @@ def condense_command(
     check_kind(output, "library", has_actions)
     source = library_source(file)
     actions = library_actions(source)
-    seed_actions = load_library(*(seeds or ("core",))).actions
+    seed_actions = load_sound(seeds or ("core",)).actions
     in_terminal = on_terminal() and sys.stdin.isatty() and not options.as_json
     review_file = _review_file(output) if review and not in_terminal else ""
     unread = Report(source, check_library(source, Selection(select=("PRL1",))))

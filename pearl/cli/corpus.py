@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pearl.cli import NoAnswer
-from pearl.cli.inputs import Input, folder_of, selection_for
+from pearl.cli.inputs import Input, folder_of, read_config, selection_for
 from pearl.cli.options import load, load_quietly, own_libraries, warn_of_library
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.library import Library, library_source
+from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, TextKind
+from pearl.lang.source import TextKind
 from pearl.lint.checker import Selection, check, check_library
 from pearl.lint.render import RENDERERS, Report
 
@@ -157,7 +157,7 @@ class _Checker:
     ) -> None:
         self._checks = checks
         self._read = read
-        self._projects: dict[tuple[tuple[str, ...], Path | None], _Project] = {}
+        self._projects: dict[tuple[tuple[str, ...], Path | None, bool], _Project] = {}
 
     @cached_property
     def _cache(self) -> Cache | None:
@@ -165,13 +165,20 @@ class _Checker:
 
         return Cache(cache_file()) if self._checks.cache else None
 
-    def _project(self, source: Source) -> _Project:
-        """What a text is checked against, which is read once."""
-        names, folder = own_libraries(source, self._checks.libraries), folder_of(source)
-        if (names, folder) not in self._projects:
+    def _project(self, item: Input) -> _Project:
+        """What a text is checked against, which is read once.
+
+        A library is loaded in place of those that ship: its plans call none that was not named.
+        """
+        names, folder = own_libraries(item.source, self._checks.libraries), folder_of(item.source)
+        is_library = item.kind is TextKind.LIBRARY
+        alone = is_library and not (names or read_config(folder).library)
+        key = (names, folder, alone)
+        if key not in self._projects:
             selection = selection_for(self._checks.select, self._checks.ignore, folder)
-            self._projects[names, folder] = _Project(self._read(names, folder), selection)
-        return self._projects[names, folder]
+            library = Library((), builtins()) if alone else self._read(names, folder)
+            self._projects[key] = _Project(library, selection)
+        return self._projects[key]
 
     def many(self, chunk: list[Input]) -> list[TextFindings]:
         """What came of some texts; what the cache knows is not looked for again."""
@@ -180,7 +187,7 @@ class _Checker:
             from pearl.lint.cache import key_of
 
             keys = [
-                key_of(item.source.text, self._project(item.source).base)
+                key_of(item.source.text, self._project(item).base)
                 if item.kind is TextKind.PLAN
                 else b""
                 for item in chunk
@@ -193,7 +200,7 @@ class _Checker:
                 warn_of_library(item.source, self._checks.libraries)
             findings = cached.get(key)
             if findings is None:
-                project = self._project(item.source)
+                project = self._project(item)
                 library, selection = project.library, project.selection
                 if item.kind is TextKind.LIBRARY:
                     findings = check_library(item.source, selection, library)

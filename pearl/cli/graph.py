@@ -68,6 +68,7 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
     for step in parsed.plan.steps:
         unknown.update(ref.name for ref in step_refs(step) if ref.name not in defined)
         defined.add(step.name)
+    unknown.update(ref.name for ref in parsed.plan.returns if ref.name not in defined)
     warn(
         *(
             f"{name} is {'used before its step' if name in steps else 'no step'}: pearl lint says "
@@ -89,7 +90,8 @@ def _run_plan(name: str, options: Options) -> Plan:
         tree = read_tree(last_try(since_last_start(list(read_entries(engine, record, item)))))
     if tree is None or not tree.plan.steps:
         hint = f": name a question of it, as {record.name}/ID" if record.has_rows else ""
-        raise NoAnswer(f"The run {name} has no steps to draw{hint}.")
+        asked = f"The question {item} of the run {record.name}" if item else f"The run {run}"
+        raise NoAnswer(f"{asked} has no steps to draw{'' if item else hint}.")
     return as_plan(tree)
 
 

@@ -11,7 +11,7 @@ import click
 
 from pearl.cli import warn
 from pearl.cli.batch import complain, do, fit_of, job_settings, report
-from pearl.cli.options import Options, choose_metric, load, shared
+from pearl.cli.options import Options, choose_metric, load, load_sound, shared
 from pearl.cli.output import check_kind, check_output, emit_json, has_actions
 from pearl.lang.source import InputError, refuse_same, write
 from pearl.lang.text import counted, printable
@@ -71,7 +71,6 @@ def mine_command(
     """
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import questions_in
-    from pearl.lang.library import load_library
     from pearl.lang.values import canonical_json
     from pearl.mining.mine import gather, mine_job, read_examples
 
@@ -80,7 +79,7 @@ def mine_command(
     for path in (output, notes):
         check_output(path)
     check_kind(output, "library", has_actions)
-    library = load_library(*seeds)
+    library = load_sound(seeds)
     left_out = questions_in(options.exclude) if options.exclude else frozenset()
     examples = read_examples(questions, left_out)
     settings = job_settings(options)

@@ -153,6 +153,12 @@ def check_kind(path: str, noun: str, is_one: Callable[[str], bool]) -> None:
     raise InputError(f"{path} exists and is no {noun}: name another file to write.")
 
 
+def has_replies(path: str) -> bool:
+    """Whether a file begins as one that ``pearl cache export`` writes."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.readline(64).startswith('{"key":')
+
+
 def has_graph(path: str) -> bool:
     """Whether a file begins as one that `pearl graph` writes."""
     with open(path, "rb") as file:

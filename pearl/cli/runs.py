@@ -13,7 +13,15 @@ import click
 
 from pearl.cli.inputs import open_existing, open_run
 from pearl.cli.options import Options, load_for, shared
-from pearl.cli.output import check_ending, check_output, emit, emit_json, tell
+from pearl.cli.output import (
+    check_ending,
+    check_kind,
+    check_output,
+    emit,
+    emit_json,
+    has_replies,
+    tell,
+)
 from pearl.lang.source import InputError, Source, install_command, read_source, write
 from pearl.lang.text import counted, printable, shorten
 
@@ -411,6 +419,7 @@ def export(run: str, options: Options) -> None:
     from pearl.store import cache
 
     check_output(options.output)
+    check_kind(options.output or "-", "recording", has_replies)
     name = ""
     if run:
         with open_run(run, options.store, options.output) as (_, record):

@@ -158,7 +158,7 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
         return None
     fields = [
         *([words("method", "recorded as")] if evaluation.called else []),
-        *counts(rows="rows", answered="answered", unnamed="name no option", failed="failed"),
+        *counts(rows="rows", answered="answered", unnamed="name no answer", failed="failed"),
         *(counts(strays="fragments") if evaluation.strays else []),
         *counts(missing="questions without a row"),
         *(counts(right_questions="questions right") if evaluation.strays else []),

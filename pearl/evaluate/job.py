@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pearl.answer import Option
+from pearl.answer import Option, says_nothing
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets import find_dataset
@@ -194,6 +194,8 @@ class Trials:
         """
         dataset = find_dataset(self.dataset)
         outcome = await method.answer(example, self.shared, session)
+        if not example.options and says_nothing(outcome.words, session.engine.model):
+            outcome = replace(outcome, answer=None)
         text = outcome.answer if dataset.short and method.prose else None
         if text is not None and not re.fullmatch(SHORT, text.strip()):
             inputs = (("question", example.question), ("answer", text))

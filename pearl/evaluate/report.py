@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
@@ -30,7 +30,7 @@ from pearl.evaluate.accuracy import (
     size_chart,
     spread_table,
 )
-from pearl.evaluate.results import IN_VAIN, SPENT_IN_VAIN, Evaluation
+from pearl.evaluate.results import IN_VAIN, SPENT_IN_VAIN, Evaluation, Result
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table, found_table
 from pearl.lang.ast import Plan
@@ -138,8 +138,20 @@ _SPENT: Mapping[str, Column] = {
 }
 """What a question takes, by what it is called in `spending_rows`."""
 
-_MARKS = {"none_fits": "no option fits", "guessed": "picked by words"}
-"""Measures that say of an answer how little it rests on, in words."""
+_MARKS = {
+    "none_fits": "no option fits", "guessed": "picked by words", "ungrounded": "no evidence",
+}  # fmt: skip
+"""What says of answers how little they rest on, in words."""
+
+
+def _marked(results: Sequence[Result], mark: str) -> int | None:
+    """How many results have a mark; None where it is not known of any."""
+    if mark != "ungrounded":
+        return sum(result.measures.get(mark, 0) == 1 for result in results)
+    known = [result for result in results if "grounded" in result.measures]
+    if not known:
+        return None
+    return sum(item.answer is not None and not item.measures["grounded"] for item in known)
 
 
 def overall_tables(evaluation: Evaluation) -> list[Table]:
@@ -470,7 +482,7 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
         seconds = [item.measures["seconds"] for item in results if "seconds" in item.measures]
         return {
             "questions": len(results),
-            **{key: sum(item.measures.get(key, 0) for item in results) for key in _MARKS},
+            **{mark: _marked(results, mark) for mark in _MARKS},
             "calls": sum(result.calls for result in results) / count,
             "tokens_read": usage.prompt_tokens / count,
             "tokens_cached": usage.cached_tokens / count,

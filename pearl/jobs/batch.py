@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import answer, as_object, cached_tools, open_tools
+from pearl.answer import answer, as_object, cached_tools, open_tools, says_nothing
 from pearl.jobs.job import Job
 from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
 from pearl.jobs.scoring import holds
@@ -170,7 +170,8 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         if question.gold and reply.option:
             correct = reply.option.letter == question.gold
         elif question.gold:
-            correct = holds(conclusion(reply.text), *question.golds)
+            none = says_nothing(reply.text, model)
+            correct = not none and holds(conclusion(reply.text), *question.golds)
         return _row(question, "answered", correct) | {name: data[name] for name in shown}
     except Exception as error:  # noqa: BLE001 - whatever it is, others go on
         return _failed_row(question, session.journal, error)

@@ -17,8 +17,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
-from pearl.models.middleware.stack import Engine
-from pearl.models.tokens import NO_PRICES, Prices, dollars
+from pearl.models.middleware.stack import SAME, Engine
+from pearl.models.tokens import FREE, NO_PRICES, Prices, dollars
 from pearl.runtime.calls import LIMITED, Entry
 from pearl.runtime.context import Context
 from pearl.runtime.executor import StepFailure
@@ -27,6 +27,10 @@ from pearl.runtime.telemetry import tell
 from pearl.session import Session, planning_context
 from pearl.store.history import Totals
 from pearl.store.store import Store, storable
+
+CUT = 10
+"""Rows one after another that failed as a reply was cut at its limit, from which on no other is
+begun."""
 
 
 @dataclass
@@ -50,6 +54,7 @@ class JobProgress:
         ungrounded: answers that no passage of the document stands behind.
         unnamed: answers that name no option, where there are some.
         guessed: answers that the offline reader picked by words alone.
+        cut_in_a_row: rows since the last that came to anything else that a cut reply failed.
         models: what calls of this go came to, by model.
         started: when this go began, on the monotonic clock.
         listener: told of each change; None where nobody watches, as on a cluster's worker.
@@ -71,6 +76,7 @@ class JobProgress:
     ungrounded: int = 0
     unnamed: int = 0
     guessed: int = 0
+    cut_in_a_row: int = 0
     models: dict[str, Totals] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     listener: Callable[[JobProgress], None] | None = None
@@ -92,8 +98,12 @@ class JobProgress:
 
     @property
     def cost(self) -> int | None:
-        """What this go has cost, in millionths of a dollar; None where prices are not known."""
+        """What this go has cost, in millionths of a dollar; None where prices are not known, or an
+        endpoint that has one does not say what its calls took."""
         sent = {name: each.spent for name, each in self.models.items() if each.made or each.failed}
+        for name, each in self.models.items():
+            if each.made and not each.spent.total and self.prices.get(name) not in (None, FREE):
+                return None
         return self.prices.cost(sent or {self.model: Usage()})
 
     @property
@@ -124,6 +134,13 @@ class JobProgress:
         if row.get("correct") is not None:
             self.judged += 1
             self.right += row["correct"]
+
+    def all_cut(self, row: dict[str, Any]) -> bool:
+        """Whether this row, and so many before it that it is no accident, failed as a reply was
+        cut at its token limit."""
+        failed = row["status"] == "failed" and row["error"]["reason"] == "length"
+        self.cut_in_a_row = self.cut_in_a_row + 1 if failed else 0
+        return self.cut_in_a_row >= CUT
 
     def count_call(self, entry: Entry) -> None:
         """Add a line of a journal."""
@@ -163,13 +180,12 @@ class JobProgress:
         calls, spent = self.calls, self.calls.spent
         yield "calls", f"{calls.made:,} made, {calls.kept:,} kept, {calls.failed:,} in vain"
         share = 100 * spent.cached_tokens / spent.prompt_tokens if spent.prompt_tokens else 0.0
-        yield (
-            "tokens",
-            f"{spent.prompt_tokens:,} read ({share:.0f} % of them from the endpoint's cache), "
-            f"{spent.completion_tokens:,} written",
-        )
+        read = f"{spent.prompt_tokens:,} read ({share:.0f} % of them from the endpoint's cache)"
+        unsaid = calls.made and not spent.total
+        yield "tokens", "not reported" if unsaid else f"{read}, {spent.completion_tokens:,} written"
         cost = self.cost
-        yield "cost", dollars(cost) if cost is not None else "not known: no price for this model"
+        why = "the endpoint reports no tokens" if unsaid else "no price for this model"
+        yield "cost", dollars(cost) if cost is not None else f"not known: {why}"
         yield "time", f"{self.seconds:,.1f} s"
 
     def as_object(self) -> dict[str, Any]:
@@ -425,6 +441,8 @@ class WorkerPool:
             if row["status"] == "failed" and engine.stopped:
                 # It did not fail: it was not let finish, and is tried again in the next go.
                 return
+            if progress.all_cut(row):
+                engine.stop(ModelError("length", f"{row['error']['message']} {SAME}"))
             self.store.put_row(
                 {
                     "run": self.run,

@@ -569,6 +569,8 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
         InputError: it is no such object.
     """
     row = _read_json(line, name, otherwise)
+    if isinstance(row, dict) and row.get("plan") and not isinstance(row["plan"], str):
+        raise InputError(f"{name}: plan is to be a text.")
     if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
         raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
     return row

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pearl.lang.ast import Broken, Param, Parsed, ParsedLibrary, step_refs
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
-from pearl.lang.library import Library, library_source, load_library, parse_library
+from pearl.lang.library import Library, builtins, library_source, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, shipped_actions
 from pearl.lang.text import pattern
@@ -78,6 +78,9 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     findings = _found(PlanView(parsed, library), parsed, selection.plan)
     if parsed.broken:
         findings.extend(_explained(parsed.broken, selection))
+    if not parsed.has_plan:
+        # `fix` leaves such a text as it is: none is promised.
+        findings = [replace(finding, fix=None) for finding in findings]
     return sorted(findings, key=_place) if len(findings) > 1 else findings
 
 
@@ -100,12 +103,13 @@ def check_library(
     Args:
         source: the text.
         selection: which rules speak.
-        base: actions that its plans may call besides its own; by default those Pearl ships.
+        base: actions that its plans may call besides its own; by default the builtins.
     """
     parsed = parse_library(source)
-    others = load_library() if base is None else base
-    own = {action.name: action for action in parsed.actions}
-    library = Library((source.name,), {**others.actions, **own})
+    others = builtins() if base is None else base.actions
+    # As it is loaded: a builtin stays what it is.
+    own = {action.name: action for action in parsed.actions if action.name not in builtins()}
+    library = Library((source.name,), {**others, **own})
     view = LibraryView(source, parsed.actions, parsed.unread, library)
     findings = [*_explained(parsed.broken, selection)]
     for look in selection.library:

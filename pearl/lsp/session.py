@@ -107,7 +107,9 @@ class LanguageSession:
         own = builtins()
         actions = dict(own)
         origins = dict.fromkeys(own, self._library("core"))
-        names = settings.libraries or SHIPPED
+        # A library is loaded in place of those that ship.
+        usual = () if document.kind is TextKind.LIBRARY else SHIPPED
+        names = settings.libraries or usual
         for name in names:
             try:
                 origin = self._library(name)

@@ -40,7 +40,7 @@ from pearl.mining.condense import (
 from pearl.models.base import Model
 from pearl.prompts.calls import CondenseActions
 from pearl.runtime.calls import Caller, Watch
-from pearl.runtime.context import Context
+from pearl.runtime.context import Context, learning
 from pearl.session import Began, context_for, open_session
 from pearl.strategies.registry import OFFLINE
 
@@ -494,8 +494,8 @@ async def condense_in_run(
     async with open_session(
         model, head, "condense", store, context=context, cache=cache, began=began
     ) as session:
-        engine = session.engine
-        ask = Caller(engine.ask, engine.identity, session.journal, watch)
+        engine, journal = session.engine, session.journal
+        ask = Caller(learning(engine.ask, context, journal), engine.identity, journal, watch)
         return await condense_with(
             actions, target, ask, rounds=rounds, seeds=seeds, context=context
         )

@@ -216,8 +216,10 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     query |= dict.fromkeys(words(call.step.note), 0.6)
     for stem in words(_ORDERS):
         query.pop(stem, None)
-    earlier = [as_text(value) for _, value, _ in call.outputs]
-    for weight, phrases in ((1.0, call.texts), (EARLIER, earlier)):
+    # That a step found nothing is in the reader's words, and not in the document's.
+    given = [text.replace(NOTHING, " ") for text in call.texts]
+    earlier = [as_text(value).replace(NOTHING, " ") for _, value, _ in call.outputs]
+    for weight, phrases in ((1.0, given), (EARLIER, earlier)):
         for stem in words("\n".join(phrases)):
             query[stem] = max(weight, query.get(stem, 0.0))
     for stem in words(" ".join(foreign_stop(read.text))):
@@ -243,7 +245,7 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     # A few words answer little, but where they are those asked for, or have one that no other
     # sentence has; a table's row is whole, as is what stands behind a colon; or a document may
     # hold nothing longer.
-    asked = query.keys() & words("\n".join(call.texts))
+    asked = query.keys() & words("\n".join(given))
     whole = {
         at
         for at in best

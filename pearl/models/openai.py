@@ -104,7 +104,7 @@ class OpenAI:
 
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
 
-SAMPLING = ("temperature", "max_tokens", "seed")
+SAMPLING = ("temperature", "seed")
 
 EXPLICIT = {"mode": "explicit"}
 
@@ -367,7 +367,8 @@ class Endpoint:
         """Everything about the model that decides its answers.
 
         Of the sampling what somebody has set: replies that were kept before greedy decoding was
-        asked for are still found.
+        asked for are still found. How long a reply may be decides none that comes to its end, and
+        no other is kept.
         """
         sampling = {name: getattr(self.settings, name) for name in SAMPLING}
         named = {name: value for name, value in sampling.items() if value is not None}

@@ -114,7 +114,10 @@ def evidence(
     document: Source,
     ran: Plan | None = None,
 ) -> list[Quote]:
-    """The quotes behind an answer (`quoted`), in document order; those not found stand last.
+    """The quotes behind an answer (`quoted`); those not found stand last.
+
+    They stand in document order, or where the answer is nothing but quotes in its own: the offline
+    reader's best come first.
 
     Args:
         plan, values, ends, document: as `quoted` takes them.
@@ -130,8 +133,16 @@ def evidence(
     for step, words in quoted(plan, values, ends, document):
         quote = _located(words, step, document, read.get(step))
         quotes.setdefault(quote.text, quote)
+    if only_quotes("\n".join(as_text(values.get(name, "")) for name in ends), quotes.values()):
+        return sorted(quotes.values(), key=lambda quote: quote.span is None)
     last = Span(len(document.text), 0)
     return sorted(quotes.values(), key=lambda quote: quote.span or last)
+
+
+def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
+    """Whether an answer says nothing beside what it quotes."""
+    passages = {" ".join(quote.text.split()) for quote in quotes}
+    return passages.issuperset(" ".join(line.split()) for line in without_quotes(text).splitlines())
 
 
 def without_quotes(text: str) -> str:

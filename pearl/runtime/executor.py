@@ -264,11 +264,11 @@ class StepFailure:
     Args:
         step: the step's name.
         reason: the call's (`ModelError`) where it got no answer, ``reply`` where it got one
-            of the wrong type, ``value`` where an input does not fit, ``context``
-            where the prompt does not fit the model's window, ``no-answer`` or
-            ``solver`` where a solver has none, ``depth`` where frames would
-            never end, ``width`` where a list is too long to run over, ``size`` where
-            outputs grow too long.
+            of the wrong type, ``length`` where that was cut at its limit, ``value`` where an
+            input does not fit, ``context`` where the prompt does not fit the model's window,
+            ``no-answer`` or ``solver`` where a solver has none, ``depth`` where frames would
+            never end, ``width`` where a list is too long to run over, ``size`` where outputs
+            grow too long.
         cause: one sentence for a person.
     """
 
@@ -535,7 +535,8 @@ async def _run_prompt(
         if not reply.complete:
             text = _whole_lines(text) if read_label(inputs.document or "") else ""
             if not text or action.returns not in ("text", "any"):
-                raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
+                cause = "the model stopped at its token limit: raise PEARL_MAX_TOKENS."
+                raise StepError("length", cause)
             # The other parts were paid for, and the merge allows no longer reply of any.
             frame.caller.journal.decide(f"{CUT}/{path.removeprefix('step/')}", len(text))
         try:

@@ -193,6 +193,11 @@ class StrategySpec:
     version: str = ""
     calls: Callable[[Limits], int] = attrgetter("calls")
 
+    @property
+    def takes_library(self) -> bool:
+        """Whether its steps call the library that was chosen, and not actions of its own."""
+        return not self.libraries or bool(self.demonstrations)
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -255,7 +260,7 @@ def prepare(
     """
     spec = find_strategy(name) if isinstance(name, str) else own_strategy(name)
     name = spec.name
-    if library and spec.libraries and not spec.demonstrations:
+    if library and not spec.takes_library:
         raise InputError(f"{name} has actions of its own: leave the library out.")
     if demonstrations and not spec.demonstrations:
         raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
@@ -504,6 +509,16 @@ def find_strategy(name: str) -> StrategySpec:
     names = [spec.name for spec in STRATEGIES]
     close = close_name(name, names)
     raise InputError(f"There is no strategy {name}{close}: use one of {', '.join(names)}.")
+
+
+def takes_library(strategy: str | OwnStrategy) -> bool:
+    """Whether a strategy's steps call the library that was chosen; some have actions of their own.
+
+    Raises:
+        InputError: there is no such strategy.
+    """
+    spec = find_strategy(strategy) if isinstance(strategy, str) else own_strategy(strategy)
+    return spec.takes_library
 
 
 def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - whatever is offered

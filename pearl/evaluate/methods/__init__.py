@@ -83,6 +83,7 @@ METHODS = (
         "no-context",
         "The question is asked without the document.",
         partial(single.one_step, blind_plan),
+        needs_model=True,
     ),
     _ONE_STEP(
         "retrieve-read",

@@ -30,6 +30,7 @@ from pearl.runtime.loop import Finished, run_strategy
 from pearl.session import Session
 from pearl.strategies.baselines import LeastToMost, PlanShown
 from pearl.strategies.fsm import Fsm, field_of, sentences
+from pearl.strategies.pearl import check_fits
 from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
 from pearl.strategies.registry import prepare_own
@@ -50,6 +51,7 @@ async def run_pearl(
 async def show_plan(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Plan, show the plan with the question in place of executing it, map."""
     setup = shared.setups[LIBRARY]
+    check_fits(example.question, example.document, setup.library, session.context)
     ready = prepare_own(
         lambda caller: PlanShown(
             setup.library, caller, setup.demonstrations, shared.shown, session.planning
@@ -137,7 +139,9 @@ def _texts(value: object) -> list[str]:
 
 async def least_to_most(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Sub-questions, the simplest first, and then the question itself."""
-    ready = prepare_own(LeastToMost, shared.setups[LIBRARY].library)
+    library = shared.setups[LIBRARY].library
+    check_fits(example.question, example.document, library, session.context)
+    ready = prepare_own(LeastToMost, library)
     return await answer_and_map(ready, example, session)
 
 

@@ -9,8 +9,9 @@ What it does
     that the builtin, the retriever or the plan does not have; a ``model`` for what asks none; an
     older action that two replace; a name in ``replaces`` that it has no parameter for, or as many
     arguments as the new one does not take; a ``plan`` without steps, one that declares actions or
-    comes back to the action itself; and a parameter that the action has twice. The steps of a
-    plan or a demonstration are checked for errors by the rules for plans.
+    comes back to the action itself; a parameter that the action has twice, or that is called as
+    the document is but for the case of its letters. The steps of a plan or a demonstration are
+    checked for errors by the rules for plans.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -115,6 +116,9 @@ def _parameters(view: LibraryView, action: Action) -> Findings:
         if names.count(name) > 1:
             help = "Give each parameter a name of its own."
             yield _finding(action, action.span, f"two parameters are called {name}.", help)
+        if name != DOCUMENT and name.upper() == DOCUMENT:
+            wrong = f"{name} is a parameter as any other, and not the document."
+            yield _finding(action, view.place(action, name), wrong, f"Write {DOCUMENT}.")
 
 
 def _keys(view: LibraryView, action: Action) -> Findings:

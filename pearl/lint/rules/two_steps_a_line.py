@@ -19,7 +19,7 @@ Fix
 
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern
 
-_NUMBER = pattern(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
+_NUMBER = pattern(r"(?:\s|;|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
 _NEXT = pattern(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
 
 

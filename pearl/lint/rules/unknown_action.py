@@ -18,7 +18,13 @@ Fix
     Safe where only the case of letters differs from one action; otherwise none.
 """
 
-from pearl.lang.library import Library, builtins
+from pearl.lang.library import (
+    Library,
+    builtins,
+    library_actions,
+    library_source,
+)
+from pearl.lang.source import shipped_actions
 from pearl.lint.rules.base import ERROR, Action, Edit, Findings, Fix, PlanView, Rule, closest
 
 MOST = 100_000
@@ -55,7 +61,9 @@ def check(view: PlanView) -> Findings:
         similar = [near for name in same or compared[step.action] if (near := library.get(name))]
         close = list(dict.fromkeys(action.signature for action in similar))
         now = replaced[step.action].signature if step.action in replaced else ""
-        if now:
+        if view.action and (home := _home(step.action)):
+            help = f"The library {home} has it: name that too, as --library {home}, or {own}."
+        elif now:
             help = f"{now} stands for it now: pearl migrate rewrites the plan."
         elif close:
             help = f"Closest: {'; '.join(close)}. Use one, or {own}."
@@ -71,6 +79,12 @@ def check(view: PlanView) -> Findings:
             if len(same) == 1
             else None,
         )
+
+
+def _home(name: str) -> str:
+    """The library of those that ship which has an action; empty for none."""
+    libraries = ((each, library_actions(library_source(each))) for each in shipped_actions())
+    return next((each for each, own in libraries if any(a.name == name for a in own)), "")
 
 
 def _all_of_few(library: Library) -> list[str]:

@@ -120,6 +120,8 @@ MISSING = 404
 ALIKE = 5
 """Calls in a row that fail in the same words, from which on a model is tested."""
 
+SAME = "Every call comes to the same."
+
 _VARYING = re.compile(r"\S*\d\S*")
 """What differs in an endpoint's words from call to call: sizes, times, names of requests."""
 
@@ -190,7 +192,7 @@ class CircuitBreaker:
                 message = f"{error.message} It has said nothing else for {tries} tries."
                 self._stop(ModelError(error.reason, message, status=error.status))
             elif await self._fails_at_any(request, error, model):
-                message = f"{error.message} Every call comes to the same."
+                message = f"{error.message} {SAME}"
                 self._stop(ModelError(error.reason, message, status=error.status))
             raise
         if not reply.kept:
