@@ -203,7 +203,6 @@ def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Op
 
 
 NEAREST = "come nearest; they may not answer the question"
-SHARING = "share the question's words, or stand beside one that does"
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
@@ -214,7 +213,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         emit_json(as_object(answer))
         return
 
-    from pearl.runtime.evidence import only_quotes
+    from pearl.runtime.evidence import SHARING, only_quotes
 
     if answer.notice:
         click.echo(answer.notice, err=True)

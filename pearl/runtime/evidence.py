@@ -139,6 +139,10 @@ def evidence(
     return sorted(quotes.values(), key=lambda quote: quote.span or last)
 
 
+SHARING = "share the question's words, or stand beside one that does"
+"""What the passages do that the offline reader quotes."""
+
+
 def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
     """Whether an answer says nothing beside what it quotes."""
     passages = {" ".join(quote.text.split()) for quote in quotes}

@@ -24,7 +24,7 @@ from pearl.lang.text import counted, printable_lines, shorten
 from pearl.lang.values import canonical_json
 from pearl.models.tokens import dollars
 from pearl.report.document import NONE, number, percent
-from pearl.runtime.evidence import without_quotes
+from pearl.runtime.evidence import SHARING, only_quotes, without_quotes
 from pearl.store.history import RunRow
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def _environment() -> Environment:
         money=lambda millionths: NONE if millionths is None else dollars(millionths),
         plain=lambda value: value if isinstance(value, str) else canonical_json(value),
         own_words=_own_words,
+        only_quotes=only_quotes,
         blocks=_blocks,
         call=print_call,
         read_plan=lambda text: parse(text, "plan").plan,
@@ -164,6 +165,7 @@ def _environment() -> Environment:
         dependencies=dependencies,
         outputs=outputs,
     )
+    environment.globals["sharing"] = SHARING
     return environment
 
 
