@@ -706,3 +706,11 @@ def test_that_nothing_bears_is_no_answer_whatever_the_gold_answer_is():
     table = next(block for block in blocks if "rows" in block)
     assert [row["answered"] for row in table["rows"]] == [0, 0]
     assert "no-context needs a language model" in call(*asked, "--methods", "no-context").err
+
+
+def test_a_line_of_a_log_is_quoted_by_itself():
+    stamps = ("2024-03-05T10:56:44Z", "2024-03-05 10:57:01,120", "[10:58:00]", "Mar  5 10:59:12")
+    said = ("INFO request served", "WARN queue is long", "ERROR scheduler restarted", "INFO ready")
+    lines = [f"{stamp} {words} in 27 ms" for stamp, words in zip(stamps, said, strict=True)]
+    answer = ask("\n".join(lines), "Why did the scheduler restart?")
+    assert answer.evidence[0].text == lines[2]

@@ -488,3 +488,13 @@ def test_no_fix_is_promised_for_a_text_without_a_step():
     source = Source("x", "Sure, here is a plan.\n")
     assert {found.fix for found in check(parse(source.text), LIBRARY)} == {None}
     assert fix(source, LIBRARY).text == source.text
+
+
+@pytest.mark.parametrize(
+    ("written", "fixed"), [("bycicle", "bicycle"), ("bikicle", ""), ("the_bicycle", "")]
+)
+def test_what_is_a_slip_or_two_away_from_a_name_is_never_quoted(written: str, fixed: str):
+    text = f'1. bicycle = FIND_EVENT(CTX, "it") : x\n2. a = FIND_REASON(CTX, {written}) : y\n'
+    found = next(item for item in check(parse(text), LIBRARY) if item.code == "PRL202")
+    assert found.help.startswith("Closest: bicycle.")
+    assert (found.fix.edits[0].text if found.fix else "") == fixed

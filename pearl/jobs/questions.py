@@ -20,6 +20,7 @@ from pearl.answer import check_options
 from pearl.jobs.workers import Task
 from pearl.lang.documents import SEVERAL, read_documents
 from pearl.lang.source import (
+    LONGEST_PATH,
     InputError,
     Source,
     decode,
@@ -31,9 +32,6 @@ from pearl.lang.source import (
 from pearl.lang.text import composed
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of
-
-LONGEST_PATH = 300
-"""Characters above which a document is taken to be the text itself."""
 
 INLINE = "inline:"
 """What a document that a row holds is filed under, with the row's number."""

@@ -57,6 +57,9 @@ def install_command(extra: str) -> str:
     return f"pip install 'pearl[{extra}]'"
 
 
+LONGEST_PATH = 300
+"""Characters above which a document is taken to be the text itself."""
+
 NAMED = 10
 """How many lines of a file that cannot be used are named."""
 

@@ -140,8 +140,13 @@ _CLAUSE_NAME = (
 )
 """What stands before a clause's number, in English, German, French, Spanish and Italian."""
 
+_STAMP = (
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\[?\d\d:\d\d:\d\d[\],. ]"
+)
+"""How a line of a log begins: with when it was written."""
+
 _PARAGRAPH = re.compile(
-    rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{_CLAUSE}))"
+    rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{_CLAUSE}|{_STAMP}))"
     # A table's row in Markdown, past the line below its head.
     r"|\n(?:[^\S\n]*\|[-:| ]+\n)?(?=[^\S\n]*\|)"
 )

@@ -361,6 +361,8 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
     if not near and len(written) > 2:
         most = 1 + len(written) // 8
         near = [name for name in names if OSA.distance(written, name, score_cutoff=most) <= most]
+        letters = written[0], sorted(written)
+        near += [name for name in names if (name[:1], sorted(name)) == letters and name not in near]
         if len(written) == 3:  # Another letter makes another name of it.
             same = sorted(written)
             near = [name for name in near if sorted(name) == same or (not word and len(name) > 3)]
@@ -370,14 +372,19 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
 
 
 def resembling(written: str, names: Iterable[str]) -> list[str]:
-    """The names of which one is a form or a part of the other, with a slip of the pen or none:
-    ``parties`` for ``party``, ``notice_period`` for ``period``."""
+    """The names of which one is a form or a part of the other, with a slip of the pen or none, or
+    that differ by a third of their letters at most: ``parties`` for ``party``, ``notice_period``
+    for ``period``, ``brother`` for ``mother``."""
     return [name for name in dict.fromkeys(names) if _resembles(written.casefold(), name)]
 
 
 def _resembles(written: str, name: str) -> bool:
+    from rapidfuzz.distance import OSA
+
     both = written, name.casefold()
-    return _shares(*both) or _shares(*map(stem, both))
+    third = min(map(len, both)) // 3
+    near = OSA.distance(*both, score_cutoff=third) <= third
+    return near or _shares(*both) or _shares(*map(stem, both))
 
 
 def _shares(one: str, other: str) -> bool:
