@@ -419,11 +419,11 @@ def export(run: str, options: Options) -> None:
     from pearl.store import cache
 
     check_output(options.output)
-    check_kind(options.output or "-", "recording", has_replies)
     name = ""
     if run:
         with open_run(run, options.store, options.output) as (_, record):
             name = record.name
+    check_kind(options.output or "-", "recording", has_replies)
     with open_existing(options.store) as engine:
         text = "".join(map(line_of, cache.export(engine, name)))
     if not text:

@@ -38,14 +38,27 @@ def holds(answer: str, *golds: str) -> bool:
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
     ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
     may be meant in two ways, as ``3.750``, is each of them. A time is a word, too, and so are *C++*
-    and *C#*.
+    and *C#*. Yes and no are given where a sentence is one, or begins with it and a mark or says
+    that the answer is that: *no claim was made* holds none.
     """
+    given = [_VERDICTS.get(gold.strip().casefold(), "") for gold in golds]
+    if any(re.search(_SAID + verdict, answer, re.IGNORECASE) for verdict in given if verdict):
+        return True
+    golds = tuple(gold for gold, verdict in zip(golds, given, strict=True) if not verdict)
     return any(
         f" {gold} " in f" {words} "
         for words, *right in ([*map(_words, (answer, *golds))],
                               [_words(in_digits(text)) for text in (answer, *golds)])
         for gold in right
     )  # fmt: skip
+
+
+_SAID = r"(?:^|[.?!:\n]\s*|\b(?:is|answer)\b\W*)[\W_]*"
+_ALONE = r"\b\s*(?:[^\w\s]|\n|$)"
+_VERDICTS = {
+    "yes": r"yes\b", **{word: word + _ALONE for word in ("no", "true", "false")},
+}  # fmt: skip
+"""What stands where a sentence gives one of these as its answer: the others begin phrases, too."""
 
 
 def _words(text: str) -> str:

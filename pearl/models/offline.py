@@ -271,11 +271,13 @@ def choose(call: MapAnswer) -> str:
         return NO_OPTION
     question = set(words(call.question))
     options = [set(words(option)) - question for option in call.options]
-    shared = Counter(stem for option in options for stem in option)
+    # One that is given twice, as a data set may have it, is as rare as any other.
+    distinct = {*map(frozenset, options)}
+    shared = Counter(stem for option in distinct for stem in option)
     answer = Counter(words(call.answer))
     scores = [
         sum(
-            math.log(1 + len(options) / shared[stem]) * (1 + math.log(answer[stem]))
+            math.log(1 + len(distinct) / shared[stem]) * (1 + math.log(answer[stem]))
             for stem in sorted(option)
             if stem in answer
         )
