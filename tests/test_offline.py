@@ -714,3 +714,18 @@ def test_a_line_of_a_log_is_quoted_by_itself():
     lines = [f"{stamp} {words} in 27 ms" for stamp, words in zip(stamps, said, strict=True)]
     answer = ask("\n".join(lines), "Why did the scheduler restart?")
     assert answer.evidence[0].text == lines[2]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "best"),
+    [
+        ("What is on page 6?", "\n\n".join(f"Page {at} tells of it." for at in range(1, 9)),
+         "Page 6 tells of it."),
+        ("Why did the motion fail?", "They sat in the hall for hours.\n\nThe motion failed.\n\n"
+         "The vote was held in the hall that evening.", "The motion failed."),
+        ("What did Mr Halloran find?", "MR VESTER: I ask again.\nMR HOLT: Halloran found salt.",
+         "MR HOLT: Halloran found salt."),
+    ],
+)  # fmt: skip
+def test_the_best_passage_has_what_is_asked_for(question: str, text: str, best: str):
+    assert ask(text, question).evidence[0].text == best

@@ -245,7 +245,7 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     # A few words answer little, but where they are those asked for, or have one that no other
     # sentence has; a table's row is whole, as is what stands behind a colon; or a document may
     # hold nothing longer.
-    asked = query.keys() & words("\n".join(given))
+    asked = query.keys() & (words("\n".join(given)) or words(call.step.note))
     whole = {
         at
         for at in best

@@ -333,8 +333,8 @@ def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
 QUESTION_STOP = FUNCTION_WORDS | frozenset(
     """
     according article author best document following get he her him his i just like may me might
-    must my no not one our own passage said say says she story text these those too up us very
-    we why you your
+    mr mrs ms must my no not one our own passage said say says she story text these those too up us
+    very we why you your
     """.split()
 )
 """Words that say nothing of what a question asks for."""
@@ -349,7 +349,8 @@ def words(text: str) -> list[str]:
     tokens = [word.lower().replace("’", "'") for word in _CONTENT.findall(composed(text))]
     plain = [word.removesuffix("'s") for word in tokens]
     plain = [_unelided(word) or word for word in plain]
-    return stems([word for word in plain if word not in QUESTION_STOP and len(word) > 1])
+    long = [word for word in plain if len(word) > 1 or word.isdecimal()]
+    return stems([word for word in long if word not in QUESTION_STOP])
 
 
 _ASKING = re.compile(
