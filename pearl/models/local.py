@@ -64,8 +64,6 @@ class Local:
         self.name = name
         self.on_progress: Callable[[str, float], None] | None = None
         """Called with a call's path, and the share of its prompt that has been read."""
-        if find_spec("xllamacpp") is None:
-            raise InputError(f"The model {name} needs llama.cpp: {install_command('local')}.")
         head = read_head(path)
         self._path = path.resolve()
         self.window = env_number("PEARL_CONTEXT") or head.window
@@ -87,7 +85,8 @@ class Local:
         self.forms = Forms(forms=forms, room=room)
         # An endpoint may have died; a model of this process is slow at most.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
-        sampling = [settings.temperature or 0, settings.seed, limit]
+        # How long a reply may be decides none that comes to its end, and no other is kept.
+        sampling = [settings.temperature or 0, settings.seed, REPLY]
         self.identity = canonical_json(["local", file_hash(self._path), sampling])
         limits = {"max_tokens": limit, "temperature": settings.temperature or 0.0}
         self._settings = settings.model_copy(update=limits)
@@ -188,7 +187,9 @@ class Local:
 
 def local_model(name: str) -> Local:
     """The model that ``local``, or a GGUF file's path, names; an `InputError` says why not."""
-    return Local(name, small_weights() if name == "local" else Path(name))
+    if find_spec("xllamacpp") is None:
+        raise InputError(f"The model {name} needs llama.cpp: {install_command('local')}.")
+    return Local(name, small_weights() if name == "local" else Path(name).expanduser())
 
 
 REPEATED = 150

@@ -55,7 +55,8 @@ def choose_model(name: str = "") -> Model:
 
         return load_recording(name.removeprefix("recorded:"))
     # Servers of llama.cpp's call their models by the names of files, which need not be here.
-    gguf = name.lower().endswith(".gguf") and (Path(name).is_file() or not (key or url))
+    is_file = name.startswith((".", "/", "~")) or Path(name).is_file()
+    gguf = name.lower().endswith(".gguf") and (is_file or not (key or url))
     if name == "local" or gguf:
         from pearl.models.local import local_model
 
