@@ -523,6 +523,8 @@ def test_a_budget_stops_before_the_call_that_would_exceed_it(serve: Any):
     assert "raise --max-tokens" in line
     assert 7 <= len(server.asked) <= 10
     sent = len(server.asked)
+    # What was never sent is not in vain.
+    assert f"calls      {sent} made, 0 kept, 0 in vain\n" in call("runs", "show", "last").out
     # What the first go has spent counts in the second.
     assert batch("--max-tokens", "5k").code == 1
     assert len(server.asked) == sent

@@ -54,7 +54,8 @@ class Entry:
         cause: why it failed or was skipped.
         usage: tokens a call took.
         seconds: how long a call took.
-        kept: whether nothing was sent, as the reply was there already, or another question asked.
+        kept: whether nothing was sent, as the reply was there already, another question asked, or
+            no further call was made.
         started: when a call, or a try at it, began, and when a decision was made: seconds
             since 1970; None where that was not written down.
         model: who was asked, where the run has several models.
@@ -272,7 +273,8 @@ class Caller:
         except ModelError as error:
             spent = time.monotonic() - started
             only = Attempt(error.reason, str(error), error.usage, spent, began)
-            self._record_failed(request, error.attempts or (only,), name, kept=error.shared)
+            unsent = error.shared or not (error.sent or error.attempts)
+            self._record_failed(request, error.attempts or (only,), name, kept=unsent)
             raise
         finally:
             if self.watch:
@@ -356,7 +358,8 @@ def at_most(caller: Caller, calls: int = CALLS) -> Caller:
     def count() -> None:
         nonlocal spent
         if spent == calls:
-            raise ModelError("calls", f"The question has taken its {calls} calls: allow more.")
+            limited = f"The question has taken its {calls} calls: allow more."
+            raise ModelError("calls", limited, sent=False)
         spent += 1
 
     return replace(caller, ask=counting(caller.ask, count))

@@ -71,7 +71,7 @@ class Retry:
                 else:
                     return replace(reply, attempts=tuple(attempts)) if attempts else reply
         except HaltError as halted:
-            raise HaltError(halted.reason, str(halted), attempts=tuple(attempts)) from None
+            raise HaltError(halted.reason, str(halted), tuple(attempts)) from None
 
     def _wait(self, error: ModelError, attempts: list[Attempt]) -> float | None:
         """Seconds to the next try, or None where there is none."""
