@@ -491,7 +491,7 @@ def test_no_fix_is_promised_for_a_text_without_a_step():
 
 
 @pytest.mark.parametrize(
-    ("written", "fixed"), [("bycicle", "bicycle"), ("bikicle", ""), ("the_bicycle", "")]
+    ("written", "fixed"), [("bycicle", "bicycle"), ("bikicle", "bicycle"), ("the_bicycle", "")]
 )
 def test_what_is_a_slip_or_two_away_from_a_name_is_never_quoted(written: str, fixed: str):
     text = f'1. bicycle = FIND_EVENT(CTX, "it") : x\n2. a = FIND_REASON(CTX, {written}) : y\n'

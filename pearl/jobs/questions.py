@@ -271,6 +271,8 @@ def read_index(
             raise InputError(" ".join(told))
         if comparable(question.question) in without:
             return None
+        if len({*question.options}) < len(question.options):
+            notes.setdefault(name, f"{name} has an option twice: either counts as the other does.")
         document = f"{INLINE}{number}" if question.text else question.document
         return Place(question.id, len(places), offset, document, f"{path}:{number}", at)
 

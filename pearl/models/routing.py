@@ -54,8 +54,9 @@ def choose_model(name: str = "") -> Model:
         from pearl.models.recorded import load_recording
 
         return load_recording(name.removeprefix("recorded:"))
-    # Servers of llama.cpp's call their models by the names of files, which need not be here.
-    is_file = name.startswith((".", "/", "~")) or Path(name).is_file()
+    # Servers of llama.cpp's call their models by the names of files, which need not be here; a path
+    # is none of them, or a slip of the pen would send the document away.
+    is_file = "/" in name or Path(name).is_file()
     gguf = name.lower().endswith(".gguf") and (is_file or not (key or url))
     if name == "local" or gguf:
         from pearl.models.local import local_model

@@ -379,12 +379,16 @@ def resembling(written: str, names: Iterable[str]) -> list[str]:
 
 
 def _resembles(written: str, name: str) -> bool:
+    both = written, name.casefold()
+    return differs_little(*both) or _shares(*both) or _shares(*map(stem, both))
+
+
+def differs_little(written: str, name: str) -> bool:
+    """Whether names differ in a third of their letters at most."""
     from rapidfuzz.distance import OSA
 
-    both = written, name.casefold()
-    third = min(map(len, both)) // 3
-    near = OSA.distance(*both, score_cutoff=third) <= third
-    return near or _shares(*both) or _shares(*map(stem, both))
+    third = min(len(written), len(name)) // 3
+    return OSA.distance(written, name, score_cutoff=third) <= third
 
 
 def _shares(one: str, other: str) -> bool:

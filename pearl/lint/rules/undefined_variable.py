@@ -33,6 +33,7 @@ from pearl.lint.rules.base import (
     Rule,
     Safety,
     alike,
+    differs_little,
     resembling,
 )
 
@@ -61,7 +62,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     earlier = (step.name for step in steps[max(0, index - _MOST) : index])
     document = () if returned else (DOCUMENT,)
     defined = [*dict.fromkeys((*document, *view.params, *earlier, *broken))]
-    if returned and ref.name == DOCUMENT:
+    if returned and ref.name.casefold() == DOCUMENT.casefold():
         return RULE(
             ref.span,
             "A plan returns what steps give, not the document.",
@@ -75,6 +76,8 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     if not (close or parts or returned or ref.mode) and _stands_for_document(view, ref, index):
         close = [DOCUMENT]
     near = close[0] if len(close) == 1 else ""
+    if len(parts) == 1 and parts[0][0] == ref.name[0] and differs_little(ref.name, parts[0]):
+        near = parts[0]
     fix = None
     if near:
         sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
