@@ -20,8 +20,8 @@ from benchmarks.chains import Sampling, exhaustive, learn_from_chains, sampled
 from benchmarks.commaqa import unseen_kinds
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.analogy import AnalogyScorer
-from pearl.commaqa.choice import Way, chosen_programs
 from pearl.commaqa.decomposition import Hop, parse_hops
+from pearl.commaqa.explaining import Way, chosen_programs
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold, model_of
 from pearl.commaqa.learning import _joined as joined

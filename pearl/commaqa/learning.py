@@ -18,13 +18,15 @@ from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import says
-from pearl.commaqa.choice import Moves, Way, chosen_programs
 from pearl.commaqa.decomposition import REFERENCE
 from pearl.commaqa.explaining import (
     SUPPORT,
     SWAPPED,
     Kind,
+    Moves,
     Report,
+    Way,
+    chosen_programs,
     equal,
     explain_all,
     general,
