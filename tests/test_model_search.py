@@ -13,8 +13,15 @@ import pytest
 
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
-from pearl.commaqa.search import Budget, Candidate, best_first, greedy, search
-from pearl.commaqa.tmn import LanguageModelScorer, Tmn
+from pearl.commaqa.search import (
+    Budget,
+    Candidate,
+    LanguageModelScorer,
+    Tmn,
+    best_first,
+    greedy,
+    search,
+)
 from pearl.commaqa.world import Question, read_worlds
 from pearl.evaluate.context import HopSearch
 from pearl.lang.library import load_library

@@ -14,7 +14,7 @@ import pytest
 
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
-from pearl.commaqa.tmn import LanguageModelScorer, Tmn
+from pearl.commaqa.search import LanguageModelScorer, Tmn
 from pearl.commaqa.world import World, read_world
 from pearl.evaluate.context import HopSearch
 from pearl.lang.library import load_library

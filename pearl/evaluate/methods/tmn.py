@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.tmn import SEARCH, LanguageModelScorer, Search, Tmn
+from pearl.commaqa.search import SEARCH, LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext, HopSearch
 from pearl.evaluate.datasets.base import Example
