@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pearl.evaluate.replicate import read_outcomes
 from pearl.evaluate.report import summarise
+from pearl.evaluate.results import read_outcomes
 from pearl.report import FORMS
 from pearl.report.document import Report, Table, Text
 from tests.shell import call, one_line

@@ -198,8 +198,8 @@ def replicate_command(file: str, options: Options) -> None:
 
     A row is one JSON object a line: split, method, qid, answer and gold.
     """
-    from pearl.evaluate.replicate import read_outcomes
     from pearl.evaluate.report import summarise
+    from pearl.evaluate.results import read_outcomes
 
     check_output(options.output)
     show(summarise(read_outcomes(file)), options.form, options.output, as_json=options.as_json)
