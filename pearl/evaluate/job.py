@@ -16,7 +16,7 @@ from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Method, Outcome
-from pearl.evaluate.methods.tmn import search_measures
+from pearl.evaluate.methods.strategies import search_measures
 from pearl.evaluate.results import (
     IN_VAIN,
     SPENT_IN_VAIN,

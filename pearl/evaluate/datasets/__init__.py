@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, reading
+from pearl.evaluate.datasets import closed_book, decomp, multihop, reading
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.source import InputError
 from pearl.lang.text import close_name, counted
@@ -13,7 +13,7 @@ DATASETS = (
     reading.OWN,
     decomp.LETTERS,
     decomp.REVERSAL,
-    commaqa.DATASET,
+    decomp.COMMAQA,
     decomp.COMMAQA_E,
     decomp.GSM8K,
     decomp.MULTIARITH,

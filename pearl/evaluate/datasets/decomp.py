@@ -1,8 +1,10 @@
-"""The tasks of decomposed prompting: what DecomP publishes, and word problems.
+"""The tasks of decomposed prompting: what DecomP publishes, CommaQA, and word problems.
 
-Khot et al., "Decomposed Prompting", ICLR 2023, sections 4.1 to 4.3: letters and
-reversal without a document, and CommaQA-E, which is reading comprehension there: a
-passage, and neither agents nor decompositions.
+Khot et al., "Decomposed Prompting", ICLR 2023, sections 4.1 to 4.3: letters and reversal without a
+document, and CommaQA-E, which is reading comprehension there: a passage, and neither agents nor
+decompositions. CommaQA itself (Khot et al., "Hey AI, Can You Solve Complex Tasks by Talking to
+Agents?", Findings of ACL 2022) has questions that agents answer together over synthetic worlds;
+answers of both are scored alike.
 
 A word problem is itself what is read for it. GSM8K (Cobbe et al., "Training
 Verifiers to Solve Math Word Problems", 2021): JSON lines with ``question`` and
@@ -14,22 +16,24 @@ with ``sQuestion`` and ``lSolutions``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pearl.evaluate.datasets import commaqa
+from pearl.commaqa.scoring import exact_match, f1
+from pearl.commaqa.world import read_worlds
 from pearl.evaluate.datasets.base import (
     NO_DOCUMENT,
     Dataset,
     Example,
+    label,
     one_line,
     read_objects,
     with_unique_ids,
 )
 from pearl.lang.numbers import find_last, last_number
 from pearl.lang.source import InputError, Source, read_source
-from pearl.lang.values import canonical_json
+from pearl.lang.values import Value, canonical_json, from_json, to_json
 
 _PUBLISHED = "give a file as DecomP publishes it."
 
@@ -107,6 +111,46 @@ def _read_groups(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from groups
 
 
+def read_world_file(path: str, folder: str = "") -> Iterator[Example]:
+    """Every question of a file of worlds, a world a line; what is known of its world goes with it.
+
+    Gold decompositions are left out: a method has the agents, and not the way. The facts that an
+    answer rests on stay, for the baseline that reads them.
+    """
+    for number, world in enumerate(read_worlds(path), 1):
+        questions = (replace(question, hops=(), answers=()) for question in world.questions)
+        bare = replace(world, questions=tuple(questions))
+        document = Source(f"world {number}", world.context)
+        for at, question in enumerate(world.questions, 1):
+            yield Example(
+                f"{number}.{at}",
+                question.text,
+                document,
+                gold=canonical_json(to_json(question.answer)),
+                labels=label("theory", question.theory),
+                data=bare,
+            )
+
+
+def score_spans(example: Example, answer: str) -> float:
+    """1 where the answer has the gold spans and no others, in any order; else 0."""
+    return float(exact_match(_value(answer), _value(example.gold)))
+
+
+def measure_spans(example: Example, answer: str) -> Mapping[str, float]:
+    """F1 over spans, beside the exact match."""
+    value, gold = _value(answer), _value(example.gold)
+    return {"exact_match": float(exact_match(value, gold)), "f1": f1(value, gold)}
+
+
+def _value(text: str) -> Value:
+    """A value as JSON, or a text as it stands."""
+    try:
+        return from_json(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
 def _gsm8k(row: Any) -> tuple[Any, str]:  # noqa: ANN401 - any JSON
     _, sign, gold = row["answer"].rpartition("####")
     return row["question"] if sign else None, gold
@@ -177,10 +221,21 @@ COMMAQA_E = replace(
     name="commaqa-e",
     title="CommaQA-E, reading comprehension",
     read=read_passages,
-    score=commaqa.score,
-    measures=commaqa.measures,
+    score=score_spans,
+    measures=measure_spans,
     libraries=("commaqa_e_fine",),
     demonstrations="commaqa_e",
+)
+COMMAQA = Dataset(
+    "commaqa",
+    "CommaQA",
+    read_world_file,
+    score_spans,
+    "https://github.com/allenai/commaqa, or pearl generate commaqa",
+    ("tmn",),
+    measures=measure_spans,
+    libraries=("commaqa",),
+    demonstrations="commaqa",
 )
 GSM8K = Dataset(
     "gsm8k",

@@ -5,7 +5,7 @@ from functools import partial
 from types import MappingProxyType
 
 from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
-from pearl.evaluate.methods import single, strategies, tmn
+from pearl.evaluate.methods import single, strategies
 from pearl.evaluate.methods.base import Method
 from pearl.lang.extensions import extension
 from pearl.lang.source import InputError
@@ -140,26 +140,27 @@ METHODS = (
     Method(
         "tmn",
         "Agents are asked, hop by hop, as was learned from other questions.",
-        tmn.by_analogy,
+        strategies.by_analogy,
         setup="",
-        lacks=tmn.lacks_learned,
+        lacks=strategies.lacks_learned,
     ),
     Method(
         "tmn-model",
         "Agents are asked, hop by hop, as the model proposes.",
-        tmn.by_model,
+        strategies.by_model,
         needs_model=True,
-        lacks=tmn.lacks_decompositions,
+        lacks=strategies.lacks_decompositions,
     ),
     *(
         Method(name, f"One step reads {which}, and asks no agent.",
-               partial(tmn.facts_read, facts), setup="", plans=False, lacks=lacks)
+               partial(strategies.facts_read, facts), setup="", plans=False, lacks=lacks)
         for name, which, facts, lacks in (
-            ("gold-facts", "the facts that the recorded answer rests on", tmn.gold_facts,
-             tmn.lacks_facts),
-            ("found-facts", "the facts that are looked up for the question", tmn.found_facts,
-             tmn.lacks_world),
-            ("all-facts", "every fact of the question's world", tmn.all_facts, tmn.lacks_world),
+            ("gold-facts", "the facts that the recorded answer rests on", strategies.gold_facts,
+             strategies.lacks_facts),
+            ("found-facts", "the facts that are looked up for the question", strategies.found_facts,
+             strategies.lacks_world),
+            ("all-facts", "every fact of the question's world", strategies.all_facts,
+             strategies.lacks_world),
         )
     ),
 )  # fmt: skip
