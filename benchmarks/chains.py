@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
-from pearl.commaqa.agents import Agents, run_hop
+from pearl.commaqa.agents import Agents, exact_match, run_hop
 from pearl.commaqa.decomposition import Hop, references
 from pearl.commaqa.learning import Learned, Way, model_of
 from pearl.commaqa.model import (
@@ -30,7 +30,6 @@ from pearl.commaqa.model import (
     with_holes,
     words_of,
 )
-from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.world import World
 from pearl.lang.text import FUNCTION_WORDS
 from pearl.lang.values import Pairs, Value

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.commaqa.agents import Agents, run_hops
+from pearl.commaqa.agents import Agents, exact_match, f1, run_hops
 from pearl.commaqa.decomposition import (
     CHANGES,
     MODES,
@@ -26,7 +26,6 @@ from pearl.commaqa.decomposition import (
     to_hops,
     to_plan,
 )
-from pearl.commaqa.scoring import exact_match, f1
 from pearl.commaqa.world import read_numbers, read_world, read_worlds
 from pearl.lang.ast import Mode, Plan, Ref
 from pearl.lang.diagnostics import has_errors

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pearl.commaqa.agents import Agents, handlers
+from pearl.commaqa.agents import Agents, exact_match, handlers
 from pearl.commaqa.decomposition import to_plan
-from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.world import read_worlds
 from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import Library, load_library

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.chains import Sampling, exhaustive, learn_from_chains, sampled
 from benchmarks.commaqa import unseen_kinds
-from pearl.commaqa.agents import Agents, run_hops
+from pearl.commaqa.agents import Agents, exact_match, run_hops
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.decomposition import Hop, parse_hops
 from pearl.commaqa.explaining import Way, chosen_programs
@@ -50,7 +50,6 @@ from pearl.commaqa.programs import (
     run_moves,
 )
 from pearl.commaqa.schema_reader import read_schema
-from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, greedy
 from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.lang.ast import Mode

@@ -15,9 +15,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pearl.commaqa.agents import exact_match
 from pearl.commaqa.model import Form, Move, words_of
 from pearl.commaqa.programs import Bank, Case, Refusals, Term, levels_of, moves_of, run_moves
-from pearl.commaqa.scoring import exact_match
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
@@ -402,10 +402,7 @@ class _Problem:
         while now.length < before:
             before = now.length
             rare = [int(piece) for piece in self._np.argsort(now.uses, kind="stable")]
-            for given_up, piece in (
-                *((True, one) for one in rare),
-                *((False, one) for one in rare),
-            ):
+            for given_up, piece in itertools.product((True, False), rare):
                 other = self._changed(now, piece, given_up=given_up)
                 if other is not None and other.length < now.length - 1e-3:
                     now = other

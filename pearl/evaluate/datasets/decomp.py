@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pearl.commaqa.scoring import exact_match, f1
+from pearl.commaqa.agents import exact_match, f1
 from pearl.commaqa.world import read_worlds
 from pearl.evaluate.datasets.base import (
     NO_DOCUMENT,
