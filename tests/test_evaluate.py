@@ -17,27 +17,29 @@ import pytest
 from benchmarks.stub import Stub
 from pearl.commaqa.search import Budget
 from pearl.commaqa.world import World, read_world
-from pearl.evaluate.context import (
-    EXECUTE,
-    LIBRARY,
-    STEPWISE,
-    UNREFINED,
-    Demonstrations,
-    EvaluationContext,
-    HopSearch,
-    load_tool_file,
-    make_context,
-    without_evaluated,
-)
 from pearl.evaluate.datasets import DATASETS, choose_examples, draw_sample, find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
 from pearl.evaluate.job import REASONING, Sample, Trial, Trials, read_labels, trial_tasks
 from pearl.evaluate.methods import METHODS, find_method
-from pearl.evaluate.methods.base import setups_in_use
+from pearl.evaluate.methods.base import (
+    EXECUTE,
+    LIBRARY,
+    STEPWISE,
+    UNREFINED,
+    EvaluationContext,
+    HopSearch,
+    load_tool_file,
+    setups_in_use,
+)
 from pearl.evaluate.methods.single import orders_of
-from pearl.evaluate.preparation import Preparation
+from pearl.evaluate.preparation import (
+    Demonstrations,
+    Preparation,
+    make_context,
+    without_evaluated,
+)
 from pearl.evaluate.results import read_evaluation
 from pearl.jobs.workers import Task
 from pearl.lang.library import library_source, load_library

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.multihop import tell_recall
-from pearl.evaluate.context import EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
 from pearl.evaluate.methods import METHODS
+from pearl.evaluate.methods.base import EvaluationContext
 from pearl.evaluate.supporting_facts import form, machine_measures, recall
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse

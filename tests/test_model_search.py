@@ -23,7 +23,7 @@ from pearl.commaqa.search import (
     search,
 )
 from pearl.commaqa.world import Question, read_worlds
-from pearl.evaluate.context import HopSearch
+from pearl.evaluate.methods.base import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan

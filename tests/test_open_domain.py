@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.job import trial_tasks
 from pearl.evaluate.methods import find_method
+from pearl.evaluate.preparation import Demonstrations, make_context
 from pearl.lang.ast import Literal
 from pearl.lang.builtins import Given
 from pearl.lang.library import load_library

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
 from pearl.evaluate.job import Trial, Trials, evaluation_of
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import Outcome
+from pearl.evaluate.preparation import Demonstrations, make_context
 from pearl.evaluate.supporting_facts import evidence_table
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan

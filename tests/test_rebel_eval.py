@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pearl.evaluate.context import Demonstrations, ToolFile, load_tool_file, make_context
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.job import trial_tasks
+from pearl.evaluate.methods.base import ToolFile, load_tool_file
+from pearl.evaluate.preparation import Demonstrations, make_context
 from pearl.evaluate.results import read_evaluation
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError, Source

@@ -16,7 +16,7 @@ from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
 from pearl.commaqa.search import LanguageModelScorer, Tmn
 from pearl.commaqa.world import World, read_world
-from pearl.evaluate.context import HopSearch
+from pearl.evaluate.methods.base import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.models.base import Reply, Request

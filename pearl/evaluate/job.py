@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.answer import Option, says_nothing
 from pearl.commaqa.world import World
-from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
-from pearl.evaluate.methods.base import Method, Outcome
+from pearl.evaluate.methods.base import LIBRARY, EvaluationContext, Method, Outcome
 from pearl.evaluate.methods.strategies import search_measures
 from pearl.evaluate.results import (
     IN_VAIN,

@@ -11,34 +11,37 @@ from typing import Any, TypeVar
 
 from pearl.commaqa.model import read_model
 from pearl.commaqa.search import Budget, SearchMode
-from pearl.evaluate.context import (
+from pearl.evaluate.datasets import choose_examples, find_dataset
+from pearl.evaluate.datasets.base import Example
+from pearl.evaluate.job import REASON_LABELS, Sample, Trials, trial_tasks
+from pearl.evaluate.methods import find_method
+from pearl.evaluate.methods.base import (
     EXECUTE,
     LIBRARY,
     STEPWISE,
     STEPWISE_LIBRARY,
     UNREFINED,
-    Demonstrations,
     EvaluationContext,
     HopSearch,
+    PlanningSetup,
+    describe,
     load_tool_file,
-    make_context,
-    without_evaluated,
+    planned_with,
+    setups_in_use,
 )
-from pearl.evaluate.datasets import choose_examples, find_dataset
-from pearl.evaluate.job import REASON_LABELS, Sample, Trials, trial_tasks
-from pearl.evaluate.methods import find_method
-from pearl.evaluate.methods.base import describe, planned_with, setups_in_use
 from pearl.evaluate.methods.strategies import NO_REFINEMENT
 from pearl.evaluate.results import PROMPT_SET
 from pearl.jobs.job import Job
+from pearl.jobs.questions import comparable
 from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.jobs.workers import TaskList
 from pearl.lang.library import Library, load_library
-from pearl.lang.parser import parse
-from pearl.lang.source import InputError
+from pearl.lang.parser import parse, parse_known
+from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.mining import refine
+from pearl.mining.condense import condense
 from pearl.models.base import Model
 from pearl.models.embeddings import choose_embedding
 from pearl.models.routing import with_library
@@ -53,6 +56,94 @@ from pearl.strategies.pearl import (
 from pearl.strategies.registry import MOST, NONE_SHOWN, Limits, OwnStrategy
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Example plans for an evaluation.
+
+    Args:
+        refined: plans with their question.
+        unrefined: the same as they were written first; empty where they are
+            not known.
+        left_out: questions that are evaluated, so that their plans are not
+            shown.
+        seed: what is shown too where a library can run few of them.
+        execute: what is shown with nothing but EXECUTE and CONCAT.
+    """
+
+    refined: tuple[Source, ...]
+    unrefined: tuple[Source, ...] = ()
+    left_out: tuple[str, ...] = ()
+    seed: tuple[Source, ...] = ()
+    execute: tuple[Source, ...] = ()
+
+
+def without_evaluated(
+    demonstrations: Demonstrations, examples: Sequence[Example]
+) -> Demonstrations:
+    """Demonstrations without those whose question is to be evaluated.
+
+    A plan that was refined until its answer was right would otherwise be shown to the planner
+    beside the very question it answers.
+    """
+    evaluated = {comparable(example.question) for example in examples}
+
+    def split(sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[str, ...]]:
+        questions = [(source, parse_known(source).plan.question) for source in sources]
+        others = tuple(source for source, text in questions if comparable(text) not in evaluated)
+        return others, tuple(text for _, text in questions if comparable(text) in evaluated)
+
+    refined, left_out = split(demonstrations.refined)
+    others = (demonstrations.unrefined, demonstrations.seed, demonstrations.execute)
+    unrefined, seed, execute = (split(sources)[0] for sources in others)
+    return Demonstrations(refined, unrefined, left_out, seed, execute)
+
+
+def make_context(
+    library: Library,
+    demonstrations: Demonstrations,
+    sizes: Sequence[int] = (),
+    stepwise: Demonstrations | None = None,
+) -> EvaluationContext:
+    """What methods share.
+
+    Libraries of several sizes are shown the same demonstrations: those that all of them can run,
+    where there are any.
+
+    Args:
+        library: the actions that plans may call.
+        demonstrations: none of an evaluated question (`without_evaluated`).
+        sizes: numbers of actions that the library is also condensed to.
+        stepwise: what decompositions over passages are written after, where the library and
+            the demonstrations are for whole plans; None where they are for decompositions.
+    """
+
+    def setup(library: Library, sources: Sequence[Source]) -> PlanningSetup:
+        shown = choose_demonstrations(sources, library, seed=demonstrations.seed)
+        return PlanningSetup(library, shown)
+
+    setups = {
+        LIBRARY: setup(library, demonstrations.refined),
+        UNREFINED: setup(library, demonstrations.unrefined),
+        EXECUTE: setup(load_library(EXECUTE), demonstrations.execute),
+    }
+    # What repeats its last parameter cannot be written anew: every size has it, as the builtins.
+    fixed = {name: own for name, own in library.actions.items() if own.is_builtin or own.variadic}
+    others = [action for name, action in library.actions.items() if name not in fixed]
+    for size in sizes:
+        small = {action.name: action for action in condense(others, size).actions}
+        names = (*library.names, f"condensed to {size:,}")
+        setups[f"@{size}"] = setup(Library(names, {**fixed, **small}), demonstrations.refined)
+    sized = (LIBRARY, *(f"@{size}" for size in sizes))
+    questions = [{shown.question for shown in setups[name].demonstrations} for name in sized]
+    if common := set.intersection(*questions):
+        for name in sized:
+            same = tuple(demo for demo in setups[name].demonstrations if demo.question in common)
+            setups[name] = replace(setups[name], demonstrations=same)
+    if stepwise is not None:
+        setups[STEPWISE] = setup(load_library(STEPWISE_LIBRARY), stepwise.refined)
+    return EvaluationContext(setups=setups)
 
 
 @dataclass(frozen=True)

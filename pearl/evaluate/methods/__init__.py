@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
 from pearl.evaluate.methods import single, strategies
-from pearl.evaluate.methods.base import Method
+from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method
 from pearl.lang.extensions import extension
 from pearl.lang.source import InputError
 from pearl.lang.text import close_name

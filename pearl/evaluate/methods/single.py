@@ -15,9 +15,16 @@ from dataclasses import replace
 from functools import partial
 
 from pearl.answer import map_answer, read_option, reads_by_words
-from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.methods.base import Outcome, answer_and_map, conclude, conclude_text
+from pearl.evaluate.methods.base import (
+    LIBRARY,
+    STEPWISE,
+    EvaluationContext,
+    Outcome,
+    answer_and_map,
+    conclude,
+    conclude_text,
+)
 from pearl.evaluate.supporting_facts import support_measures
 from pearl.lang.ast import Plan
 from pearl.lang.builtins import conclusion

@@ -17,13 +17,16 @@ from pearl.answer import cached_tools, start
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.search import SEARCH, LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
-from pearl.evaluate.context import LIBRARY, EvaluationContext, HopSearch, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import (
+    LIBRARY,
+    EvaluationContext,
+    HopSearch,
     Method,
     Outcome,
     answer_and_map,
     conclude_text,
+    own_actions,
     prepare_method,
     run,
 )
