@@ -33,7 +33,7 @@ from pearl.evaluate.methods.base import (
     load_tool_file,
     setups_in_use,
 )
-from pearl.evaluate.methods.single import orders_of
+from pearl.evaluate.methods.strategies import orders_of
 from pearl.evaluate.preparation import (
     Demonstrations,
     Preparation,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from pearl.evaluate.methods import single, strategies
+from pearl.evaluate.methods import strategies
 from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method
 from pearl.lang.extensions import extension
 from pearl.lang.source import InputError
@@ -21,11 +21,11 @@ their own for a language model."""
 
 METHODS = (
     _ONE_STEP("zero-shot", "The question is asked in one step.",
-              partial(single.one_step, direct_plan)),
+              partial(strategies.one_step, direct_plan)),
     _ONE_STEP("cot", "One step, which is to reason before it answers.",
-              partial(single.one_step, reasoning_plan)),
+              partial(strategies.one_step, reasoning_plan)),
     Method("mcq", "The options are shown, in four orders, and one is chosen.",
-           single.multiple_choice, setup="", plans=False, lacks=single.lacks_options),
+           strategies.multiple_choice, setup="", plans=False, lacks=strategies.lacks_options),
     _PROSE("pearl", "A plan is written, checked and executed.",
            partial(strategies.run_pearl, LIBRARY)),
     _PROSE("pearl-no-execution", "The plan is shown with the question, and not executed.",
@@ -38,15 +38,15 @@ METHODS = (
     _PROSE("decomp", "Steps are written one at a time, after seeing what the last gave.",
            partial(strategies.by_name, "decomp", STEPWISE), STEPWISE, needs_model=True),
     _PROSE("cot-rolled-out", "One step that sees the demonstrations as chains of thought.",
-           single.rolled_out, STEPWISE, needs_model=True, plans=False),
+           strategies.rolled_out, STEPWISE, needs_model=True, plans=False),
     _ONE_STEP("least-to-most", "Sub-questions are listed first, then answered one after another.",
               strategies.least_to_most, needs_model=True, plans=True),
     _ONE_STEP("no-context", "The question is asked without the document.",
-              partial(single.one_step, blind_plan), needs_model=True),
+              partial(strategies.one_step, blind_plan), needs_model=True),
     _ONE_STEP("retrieve-read", "Passages for the question are looked up and read once.",
-              single.retrieve_and_read),
+              strategies.retrieve_and_read),
     *(
-        _BY_MODEL(name, about, partial(single.in_form, action), plans=False)
+        _BY_MODEL(name, about, partial(strategies.in_form, action), plans=False)
         for name, about, action in (
             ("normal", "One reply gives the answer alone.", "ANSWER_SHORT"),
             ("normal-evidence", "One reply gives the answer, its sentences and its triples.",
