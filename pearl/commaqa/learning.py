@@ -41,7 +41,7 @@ from pearl.commaqa.model import (
     Strategy,
     forms_of,
     known_entities,
-    move_of,
+    moves_of_hops,
     with_holes,
     words_of,
 )
@@ -103,13 +103,10 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
                 if not REFERENCE.search(word)
             ]
             pattern, entities = with_holes(question.text, asked)
-            hops = enumerate(question.hops, 1)
-            moves = [move_of(hop, at, entities, world.language) for at, hop in hops]
-            readable = tuple(move for move in moves if move is not None)
             # A question with a hop that cannot be read teaches nothing.
-            if readable and len(readable) == len(moves):
-                examples.append((pattern, readable))
-                for hop, move in zip(question.hops, readable, strict=True):
+            if moves := moves_of_hops(question.hops, entities, world.language):
+                examples.append((pattern, moves))
+                for hop, move in zip(question.hops, moves, strict=True):
                     forms.setdefault(move.form, Counter()).setdefault(hop.agent, 1)
     return Learned(model_of("gold", forms, examples), questions, len(examples), 0)
 
@@ -269,10 +266,8 @@ def _foretold(
                 is_right = partial(equal, answer=case.answer)
                 found = best_first(case.text, case.agents, scorer, _GUIDED, is_right)
                 language = case.agents.agents.world.language
-                hops = enumerate(found.hops, 1)
-                moves = [move_of(hop, at, case.entities, language) for at, hop in hops]
-                if moves and None not in moves:
-                    yield case, general(tuple(filter(None, moves)), (case,))
+                if moves := moves_of_hops(found.hops, case.entities, language):
+                    yield case, general(moves, (case,))
 
 
 def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:

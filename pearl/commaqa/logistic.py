@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any, TypeAlias
 
 from pearl.commaqa.decomposition import Hop
@@ -109,9 +109,7 @@ def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
         if entities > 1:
             texts[ALL, 0] = pattern.question
         for strategy in pattern.strategies:
-            path = _Path(entities)
-            for move in strategy.moves:
-                path = path.after(move)
+            path = reduce(_Path.after, strategy.moves, _Path(entities))
             for (scope, part), text in texts.items():
                 moves = frozenset(move for move, *place in path.places if place == [scope, part])
                 examples[scope].append((features_of(text), moves))
@@ -252,9 +250,7 @@ class LogisticScorer:
         for pattern in self.model.patterns:
             number = len(HOLE.findall(pattern.question))
             for strategy in pattern.strategies:
-                path = _Path(number)
-                for move in strategy.moves:
-                    path = path.after(move)
+                path = reduce(_Path.after, strategy.moves, _Path(number))
                 asked += strategy.count * len(frozenset().union(*path.rests))
                 entities += strategy.count * number
         return -math.log(max(1 - asked / entities, _UNSEEN)) if entities else 0.0

@@ -141,6 +141,14 @@ def move_of(hop: Hop, number: int, entities: Sequence[str], language: Language) 
     return Move(operation.mode, operation.then, form, tuple(arguments), over)
 
 
+def moves_of_hops(
+    hops: Sequence[Hop], entities: Sequence[str], language: Language
+) -> tuple[Move, ...]:
+    """A decomposition without its world (`move_of`); nothing where one of its hops has no move."""
+    moves = [move_of(hop, at, entities, language) for at, hop in enumerate(hops, 1)]
+    return () if None in moves else tuple(filter(None, moves))
+
+
 def _form_of_hop(hop: Hop, language: Language) -> tuple[Form, tuple[str, ...]]:
     readings = list(language.readings(hop.agent, hop.question))
     for template, words in readings:
