@@ -23,7 +23,6 @@ from pearl.commaqa.theories import (
     Call,
     Node,
     Theory,
-    can_ask,
     divide,
     fill_slots,
     make_world,
@@ -73,10 +72,6 @@ class _QuestionMaker:
         self.agents = Agents(read_world(data, schema.path, schema.name))
         # The kind and the things of each question so far.
         self.used: set[tuple[int, tuple[str, ...]]] = set()
-
-    def can_ask(self, theory: Theory) -> bool:
-        """Whether this world can be asked a theory."""
-        return can_ask(theory, frozenset(self.world.facts), self.schema)
 
     def question(self, number: int, theory: Theory) -> _Row | str:
         """A new question of a kind, or why there is none."""
@@ -189,7 +184,11 @@ class _QuestionMaker:
         Returns:
             The questions, by the number of their theory.
         """
-        possible = [number for number, theory in enumerate(theories) if self.can_ask(theory)]
+        possible = [
+            number
+            for number, theory in enumerate(theories)
+            if self.world.can_be_asked(theory, self.schema)
+        ]
         self.random.shuffle(possible)
         places = {number: place for place, number in enumerate(waiting)}
         possible.sort(key=lambda number: places.get(number, len(places)))
@@ -295,7 +294,7 @@ def _check_fruitful(schema: Schema, seeds: str, theory: Theory) -> None:
     reason = "no world has one way alone for each of its pieces"
     for _ in range(_WORLDS):
         maker = _QuestionMaker(schema, theory, random, _turns(random))
-        if maker.can_ask(theory):
+        if maker.world.can_be_asked(theory, schema):
             question = maker.question(0, theory)
             if not isinstance(question, str):
                 return

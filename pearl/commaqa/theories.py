@@ -289,6 +289,14 @@ class PossibleWorld:
             for relation, facts in self.facts.items()
         }
 
+    def can_be_asked(self, theory: Theory, schema: Schema) -> bool:
+        """Whether this world has what a theory looks up, and one way alone to mean each piece."""
+        return theory.relations <= self.facts.keys() and all(
+            sum(schema.looked_up(way) <= self.facts.keys() for way in node.piece.ways) == 1
+            for node in theory.root.nodes
+            if len(node.piece.ways) > 1
+        )
+
     def agent_of(self, ask: Ask) -> str:
         """Who answers; empty where nobody in this world does."""
         return self.agents.get(ask.relation, "") if ask.relation else ask.agent
@@ -327,19 +335,6 @@ def predicate_of(ask: Ask, arguments: Sequence[str]) -> str:
 def fill_slots(text: str, things: Sequence[str]) -> str:
     """A text with ``$1`` … filled in."""
     return SLOT.sub(lambda slot: things[int(slot[1]) - 1], text)
-
-
-def can_ask(theory: Theory, relations: frozenset[str], schema: Schema) -> bool:
-    """Whether a world with these relations can be asked a theory.
-
-    It has what the theory looks up, and of every piece that is meant in several ways it has one
-    alone.
-    """
-    return theory.relations <= relations and all(
-        sum(schema.looked_up(way) <= relations for way in node.piece.ways) == 1
-        for node in theory.root.nodes
-        if len(node.piece.ways) > 1
-    )
 
 
 def make_world(schema: Schema, theory: Theory, random: Random) -> PossibleWorld:
