@@ -245,10 +245,7 @@ class _Walk:
     def after(self, state: _State, hop: Hop) -> _State | None:
         """The state with one more hop; None where it has no answer, or no call is left."""
         self.tried += 1
-        try:
-            answer = run_hop(hop, state.answers, self._ask)
-        except _SpentError:
-            return None
+        answer = run_hop(hop, state.answers, self._ask)
         return None if answer is None else _State((*state.hops, hop), (*state.answers, answer))
 
     def result(self, answer: Value | None, state: _State) -> SearchResult:
@@ -256,14 +253,11 @@ class _Walk:
         return SearchResult(answer, *state, self.calls, self.tried)
 
     def _ask(self, agent: str, question: str) -> Value | None:
+        """What an agent says; where no call is left, nobody answers."""
         if self.calls >= self.budget.calls:
-            raise _SpentError
+            return None
         self.calls += 1
         return self.agents.ask(agent, question)
-
-
-class _SpentError(Exception):
-    """The budget of calls is used up."""
 
 
 # The search as a strategy, and a language model that proposes to it.
