@@ -350,14 +350,14 @@ def read_world(
         name,
         _facts(_of(data, "kb", dict, where), where),
         shared[key],
-        _of({"context": "", **data}, "context", str, where),
-        _of({"per_fact_context": {}, **data}, "per_fact_context", dict, where),
+        _of(data, "context", str, where, ""),
+        _of(data, "per_fact_context", dict, where, {}),
         tuple(_question(pair, where) for pair in _of(data, "qa_pairs", list, where)),
     )
 
 
-def _of(data: Any, key: str, kind: type, where: str) -> Any:  # noqa: ANN401 - any JSON
-    value = data.get(key) if isinstance(data, dict) else None
+def _of(data: Any, key: str, kind: type, where: str, default: Any = None) -> Any:  # noqa: ANN401 - any JSON
+    value = data.get(key, default) if isinstance(data, dict) else None
     if not isinstance(value, kind):
         raise InputError(f"{where}: {key} is not there, or is not {_KINDS[kind]}.")
     return value
@@ -383,16 +383,16 @@ def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
     place = f"{where}: question {name}"
     hops: list[Hop] = []
     answers: list[Value] = []
-    for step in _of({"decomposition": [], **data}, "decomposition", list, place):
+    for step in _of(data, "decomposition", list, place, []):
         operator, agent, text = (_of(step, key, str, place) for key in ("op", "m", "q"))
         hops.append(Hop(operator, agent, text))
         answers.append(_recorded_answer(operator, step.get("a"), place))
-    facts = tuple(map(str, _of({"facts_used": [], **data}, "facts_used", list, place)))
+    facts = tuple(map(str, _of(data, "facts_used", list, place, [])))
     text = _of(data, "question", str, place)
     answer = _recorded_answer(hops[-1].operator if hops else "", data.get("answer"), place)
     theory = data.get("theory")
     if not isinstance(theory, str):
-        patterns = _of({"config": {}, **data}, "config", dict, place).get("questions")
+        patterns = _of(data, "config", dict, place, {}).get("questions")
         first = patterns[0] if isinstance(patterns, list) and patterns else ""
         theory = first if isinstance(first, str) else ""
     return Question(name, text, answer, tuple(hops), tuple(answers), facts, theory)

@@ -32,7 +32,7 @@ from pearl.lang.values import digest
 from pearl.models.embeddings import Embed, TfIdf
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import Demonstration, MapAnswer
-from pearl.retrieval.index import CorpusRetriever
+from pearl.retrieval.index import CorpusRetriever, open_index
 from pearl.runtime.loop import Finished, Strategy, run_strategy
 from pearl.session import Session
 from pearl.strategies.registry import (
@@ -141,7 +141,6 @@ def load_tool_file(path: str) -> ToolFile | None:
     Raises:
         InputError: the file cannot be used.
     """
-    from pearl.retrieval.index import open_index
     from pearl.tools.mcp import Server
 
     if not path:
