@@ -22,6 +22,7 @@ from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
+from pearl.prompts.calls import NextStep
 from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.retriever import Passage
 from pearl.runtime.binding import SolverError
@@ -114,12 +115,17 @@ def test_hops_are_looked_up_in_the_document():
     ]  # fmt: skip
 
 
-def test_hops_are_looked_up_in_an_index(tmp_path: Path):
-    corpus = tmp_path / "corpus.jsonl"
-    rows = [{"id": hop.title, "title": hop.title, "text": hop.sentence} for hop in FILM_HOPS]
+def indexed(folder: Path, name: str, *rows: dict[str, str]) -> Any:
+    """An index of a corpus with these rows."""
+    corpus = folder / f"{name}.jsonl"
     corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    build_index(str(corpus), str(tmp_path / "corpus.index"))
-    index = open_index(str(tmp_path / "corpus.index"))
+    build_index(str(corpus), str(folder / name))
+    return open_index(str(folder / name))
+
+
+def test_hops_are_looked_up_in_an_index(tmp_path: Path):
+    rows = ({"id": hop.title, "title": hop.title, "text": hop.sentence} for hop in FILM_HOPS)
+    index = indexed(tmp_path, "corpus", *rows)
     answer, _ = answered(Source("nothing", "Nothing is said here."), retriever=index)
     assert answer == "Quistholm"
 
@@ -131,12 +137,10 @@ def keys(**more: Any) -> list[str]:
 
 
 def test_what_passages_come_from_and_where_it_ends_is_part_of_what_is_asked(tmp_path: Path):
-    made = []
-    for name in ("one", "two"):
-        corpus = tmp_path / f"{name}.jsonl"
-        corpus.write_text(json.dumps({"id": "1", "text": name}), encoding="utf-8")
-        build_index(str(corpus), str(tmp_path / name))
-        made.append(keys(retriever=open_index(str(tmp_path / name))))
+    made = [
+        keys(retriever=indexed(tmp_path, name, {"id": "1", "text": name}))
+        for name in ("one", "two")
+    ]
     apart = [keys(), *made, keys(limits=Limits(steps=3)), keys(limits=Limits(calls=3))]
     assert len({key for [key] in apart}) == len(apart)
     assert made[0] == keys(retriever=open_index(str(tmp_path / "one")))
@@ -159,12 +163,6 @@ def test_a_refused_call_is_not_sent():
 
     caller = at_most(Caller(ask, "counted", Journal()), 0)
     with pytest.raises(ModelError) as refused:
-        asyncio.run(caller(_call(), "next/1"))
+        asyncio.run(caller(NextStep("?", LIBRARY), "next/1"))
     assert (refused.value.reason, sent) == ("calls", [])
     assert [one.status for one in caller.journal.entries] == ["failed"]
-
-
-def _call() -> Any:
-    from pearl.prompts.calls import NextStep
-
-    return NextStep("?", LIBRARY)

@@ -47,6 +47,11 @@ private = true
 """
 
 
+def write_tools(name: str, url: str, more: str = "") -> None:
+    text = FILE.replace("{url}", url).replace("{name}", name)
+    Path("tools.toml").write_text(text + more, encoding="utf-8")
+
+
 @pytest.fixture(autouse=True)
 def _film() -> None:
     Path("film.md").write_text(FILM_TEXT, encoding="utf-8")
@@ -148,10 +153,8 @@ def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
         return web.Response(text="\n\n".join(f"# {one.title}\n\n{one.text}" for one in found))
 
     def evaluated(name: str, url: str) -> Ended:
-        text = FILE.replace("{url}", url).replace("{name}", name)
-        Path("tools.toml").write_text(text, encoding="utf-8")
-        tools = load_tools("tools.toml")
-        done = evaluate("--tools", "tools.toml", tools=tools)
+        write_tools(name, url)
+        done = evaluate("--tools", "tools.toml", tools=load_tools("tools.toml"))
         assert done.code == 0, done.err
         assert "Unclosed" not in done.err
         return done
@@ -177,11 +180,7 @@ def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
 
 
 def test_tools_that_cannot_be_used_stop_it_before_anything_is_asked():
-    Path("tools.toml").write_text(
-        FILE.replace("{url}", "https://x.test").replace("{name}", "it")
-        + "[it.static]\nkey = '${NO_SUCH_KEY}'\n",
-        encoding="utf-8",
-    )
+    write_tools("it", "https://x.test", "[it.static]\nkey = '${NO_SUCH_KEY}'\n")
     done = evaluate("--tools", "tools.toml")
     assert done.code != 0
     assert "NO_SUCH_KEY is not set" in done.err
@@ -189,8 +188,7 @@ def test_tools_that_cannot_be_used_stop_it_before_anything_is_asked():
 
 
 def test_a_worker_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
-    text = FILE.replace("{url}", "https://x.test").replace("{name}", "it")
-    Path("tools.toml").write_text(f"{text}[it.static]\nkey = '${{TOOL_KEY}}'\n", encoding="utf-8")
+    write_tools("it", "https://x.test", "[it.static]\nkey = '${TOOL_KEY}'\n")
     monkeypatch.setenv("TOOL_KEY", "sk-very-secret-key")
     tooling = load_tool_file("tools.toml")
     data = pickle.dumps(tooling)
