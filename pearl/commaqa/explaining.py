@@ -270,19 +270,18 @@ def _worth(program: Program) -> tuple[int, int]:
     return program.right - program.wrong, -len(program.moves)
 
 
-def general(moves: Moves, cases: Sequence[Case]) -> Moves:
+def general(moves: Moves, case: Case) -> Moves:
     """A program that asks for each item of an answer where asking once gives the same.
 
-    Where an answer has one item in every case, both do, and the next world has several.
+    Where an answer has one item, both do, and the next world has several.
     """
     for at, move in enumerate(moves):
         of_answer = [isinstance(one, int) and one < 0 for one in move.arguments] == [True]
         if move.mode is Mode.PLAIN and of_answer:
             each = replace(move, mode=Mode.EACH, then=("values", "flat", "unique"))
-            pairs = ((*moves[:at], one) for one in (move, each))
-            once, by_item = ([run_moves(one, case) for case in cases] for one in pairs)
-            if once == by_item:
-                moves = (*moves[:at], each, *moves[at + 1 :])
+            by_item = (*moves[:at], each)
+            if run_moves(moves[: at + 1], case) == run_moves(by_item, case):
+                moves = (*by_item, *moves[at + 1 :])
     return moves
 
 

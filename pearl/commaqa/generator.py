@@ -184,11 +184,8 @@ class _QuestionMaker:
         Returns:
             The questions, by the number of their theory.
         """
-        possible = [
-            number
-            for number, theory in enumerate(theories)
-            if self.world.can_be_asked(theory, self.schema)
-        ]
+        can = self.world.can_be_asked
+        possible = [at for at, theory in enumerate(theories) if can(theory, self.schema)]
         self.random.shuffle(possible)
         places = {number: place for place, number in enumerate(waiting)}
         possible.sort(key=lambda number: places.get(number, len(places)))

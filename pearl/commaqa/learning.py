@@ -204,9 +204,8 @@ def _all_ways(
                 right += (way for way in known if way not in own and is_right(way, case))
             if is_doubtful:
                 right += _longer(known, case)
-            ways[case] = dict.fromkeys(general(way, (case,)) for way in right)
-            if not right:
-                ways[case] = dict.fromkeys(_explanations(case, refusals))
+            right = right or _explanations(case, refusals)
+            ways[case] = dict.fromkeys(general(way, case) for way in right)
     return ways
 
 
@@ -235,7 +234,8 @@ def _settled(
             *_transferred(untried, ways),
             *_joined(often, unknown),
         ]
-        new = [(case, moves) for case, moves in found if moves not in ways[case]]
+        generalised = ((case, general(moves, case)) for case, moves in found)
+        new = [(case, moves) for case, moves in generalised if moves not in ways[case]]
         report(f"{len(new)} programs more, by what was chosen for other questions")
         if not new:
             break
@@ -267,7 +267,7 @@ def _foretold(
                 found = best_first(case.text, case.agents, scorer, _GUIDED, is_right)
                 language = case.agents.agents.world.language
                 if moves := moves_of_hops(found.hops, case.entities, language):
-                    yield case, general(moves, (case,))
+                    yield case, moves
 
 
 def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:
@@ -297,7 +297,7 @@ def _transferred(known: Iterable[Moves], cases: Iterable[Case]) -> Iterator[tupl
         said = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
         tree = trees.get(frozenset(range(1, len(case.entities) + 1)), {})
         for moves in _answering(tree, case, said):
-            yield case, general(moves, (case,))
+            yield case, moves
 
 
 _Tree: TypeAlias = "dict[Move | None, _Tree]"
@@ -346,7 +346,7 @@ def _joined(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Cas
                 if answer is not None and equal(answer, case.answer):
                     for left, right in itertools.product(first[1], second[1]):
                         last = replace(hop, arguments=(-1 - len(right), -1))
-                        yield case, general((*left, *right, last), (case,))
+                        yield case, (*left, *right, last)
 
 
 def _entities(moves: Moves) -> set[int]:
@@ -379,5 +379,5 @@ def _explanations(case: Case, refusals: Refusals) -> list[Moves]:
         for term in level:
             [value] = term.values
             if value is not None and equal(value, case.answer):
-                found.append(general(moves_of(term), (case,)))
+                found.append(moves_of(term))
     return found

@@ -36,7 +36,7 @@ from pearl.commaqa.decomposition import (
 )
 from pearl.commaqa.model import BLANK, forms_of, is_empty
 from pearl.commaqa.world import Language
-from pearl.lang.ast import Mode, Plan, Ref
+from pearl.lang.ast import Action, Mode, Plan, Ref
 from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Symbol
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -342,11 +342,9 @@ class LanguageModelScorer:
         [field] = schema.fields
         bounded = json.dumps({**json.loads(field.schema), "maxItems": self.width})
         schema = replace(schema, fields=(replace(field, schema=bounded),))
-        actions = (
-            f"{action.signature} -> {action.returns} : {action.doc}"
-            for action in self.library.actions.values()
-            if "unlisted" not in action.traits
-        )
+        library = self.library.actions.values()
+        listed = [action for action in library if "unlisted" not in action.traits]
+        actions = (f"{action.signature} -> {action.returns} : {action.doc}" for action in listed)
         inputs: tuple[tuple[str, Value], ...] = (
             ("actions", "\n".join(actions)),
             ("questions", "\n".join(_questions(self.language))),
@@ -358,7 +356,7 @@ class LanguageModelScorer:
         try:
             reply = await fill(
                 self.caller,
-                FillSchema(schema, inputs, grammar=_replies(self.library, hops, self.width)),
+                FillSchema(schema, inputs, grammar=_replies(listed, hops, self.width)),
                 path,
                 lambda data: _read(data, hops)[1],
             )
@@ -383,7 +381,7 @@ _WORDS = Chars(r"^\"\\{}#\x00-\x1F\x7F-\x9F", 1, 80)
 """A part of a question: nothing that ends a text, escapes a character or reads as a reference."""
 
 
-def _replies(library: Library, hops: tuple[Hop, ...], width: int) -> Grammar:
+def _replies(listed: Iterable[Action], hops: tuple[Hop, ...], width: int) -> Grammar:
     """The grammar of replies whose every candidate is a hop after these, or ends with the last."""
     words, hop, score = Symbol("WORDS"), Symbol("hop"), Symbol("SCORE")
     name, ask, change = f"a{len(hops) + 1}", Symbol("ask"), Symbol("change")
@@ -404,7 +402,6 @@ def _replies(library: Library, hops: tuple[Hop, ...], width: int) -> Grammar:
         moves.append(tuple(move))
     candidate = Symbol("candidate")
     lists = [(candidate, *((", ", candidate) * more)) for more in range(width)]
-    listed = [action for action in library.actions.values() if "unlisted" not in action.traits]
     rules: list[tuple[str, tuple[Alternative, ...]]] = [
         ("start", (('{"candidates": [', Symbol("several"), "]}"),)),
         ("several", tuple(lists)),
