@@ -395,16 +395,14 @@ class _KnownQuestions:
                 if _goes_on(moves[len(head) :]):
                     differing = (*_unsaid(extra, head), *_unsaid(lacking, end.moves[: len(head)]))
                     cost = _SPLICED + _DIFFERENT * self.information(differing)
-                    cost += _MISPLACED * self._misplaced(moves)
+                    # Answers that go to hops that go on from no answers of their kind.
+                    joins = _joins(moves)
+                    cost += _MISPLACED * sum(on.form not in self._users[of] for of, on in joins)
                     best[moves] = min(cost, best.get(moves, math.inf))
         own = {each.moves for each in pattern.strategies}
         entities = max(map(_needs, own))
         usable = (new for new in best.items() if new[0] not in own and _needs(new[0]) <= entities)
         return sorted(usable, key=lambda pair: (pair[1], str(pair[0])))[:_CHANGED_WAYS]
-
-    def _misplaced(self, moves: _Moves) -> int:
-        """How many of the answers in a way go to hops that go on from no answers of their kind."""
-        return sum(move.form not in self._users[asked] for asked, move in _joins(moves))
 
     @cached_property
     def _users(self) -> Mapping[Form, frozenset[Form]]:

@@ -33,12 +33,6 @@ class CachingAgents:
         # By agent and question, as `Agents.ask` takes them.
         self.ask = cache(agents.ask)
 
-    def ask_any(self, form: Form, arguments: Sequence[str]) -> Value | None:
-        """What the first agent that answers a form says; None where none does."""
-        question = form.fill(arguments)
-        answers = (self.ask(name, question) for name in self.forms.get(form, ()))
-        return next((answer for answer in answers if answer is not None), None)
-
 
 # How far the search for programs goes.
 CHAIN = 3
@@ -272,9 +266,10 @@ def _alive(values: Sequence[Value | None]) -> int:
 def _answer(
     case: Case, form: Form, mode: Mode, given: Sequence[Value | None], mapped: Sequence[int]
 ) -> Value | None:
-    """What a hop gives for one case; None for no answer, or an empty one.
+    """What a hop gives for one case, by the first agent that answers each question.
 
-    Where ``mode`` goes over items, those of the argument that stands at the places ``mapped``.
+    Where ``mode`` goes over items, those of the argument that stands at the places ``mapped``. None
+    for no answer, or an empty one.
     """
     texts = [as_text(one) for one in given if one is not None]
 
@@ -282,7 +277,9 @@ def _answer(
         if item is not None:
             for at in mapped:
                 texts[at] = as_text(item.value)
-        return case.agents.ask_any(form, texts)
+        question = form.fill(texts)
+        answers = (case.agents.ask(name, question) for name in case.agents.forms.get(form, ()))
+        return next((answer for answer in answers if answer is not None), None)
 
     answer = run_operation(Operation(mode), given[mapped[0]] if mapped else None, ask)
     return None if answer is None or is_empty(answer) else answer
