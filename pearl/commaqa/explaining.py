@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pearl.commaqa.agents import exact_match
+from pearl.commaqa.logistic import design_matrix
 from pearl.commaqa.model import Form, Move, words_of
 from pearl.commaqa.programs import Bank, Case, Refusals, Term, levels_of, moves_of, run_moves
 from pearl.lang.ast import Mode
@@ -367,11 +368,8 @@ class _Problem:
         self._np = np
         texts = sorted({text for text, _ in explained})
         of_text = {text: at for at, text in enumerate(texts)}
-        words = [frozenset(words_of(text)) for text in texts]
-        counted = Counter(word for own in words for word in own)
-        repeated = sorted(word for word, times in counted.items() if times > 1)
         # Texts × words and a bias (last), and how many questions have each text.
-        self._inputs = np.array([[*(word in own for word in repeated), 1] for own in words], float)
+        repeated, self._inputs = design_matrix([frozenset(words_of(text)) for text in texts])
         self._times = np.bincount([of_text[text] for text, _ in explained]).astype(float)
         self._ridge = np.array([*(_RIDGE for _ in repeated), _RIDGE_OF_BIAS])
         # Programs × pieces, whose question each is, and where each question's begin.

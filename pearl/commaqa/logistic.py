@@ -11,6 +11,7 @@ is left to the agents, who do not answer what makes no sense.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -116,21 +117,28 @@ def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
     return tuple(hop for scope in (OWN, ALL) for hop in _fit(scope, examples[scope]))
 
 
+def design_matrix(examples: Sequence[frozenset[str]]) -> tuple[list[str], Any]:
+    """The features that come more than once, and examples × these features and a bias (last)."""
+    import numpy as np
+
+    counted = Counter(itertools.chain.from_iterable(examples))
+    repeated = sorted(feature for feature, times in counted.items() if times > 1)
+    rows = [[*(feature in features for feature in repeated), 1] for features in examples]
+    return repeated, np.array(rows, float)
+
+
 def _fit(
     scope: str, examples: Sequence[tuple[frozenset[str], frozenset[Move]]]
 ) -> Iterator[HopClassifier]:
     """One logistic model for each hop, by ridge-penalised likelihood; all are fitted at once."""
     moves = sorted({move for _, hops in examples for move in hops}, key=str)
-    counted = Counter(feature for features, _ in examples for feature in features)
-    repeated = sorted(feature for feature, times in counted.items() if times > 1)
     if not moves:
         return
     import numpy as np
     from scipy.optimize import minimize
 
-    # Examples × features and a bias (last); examples × moves; features and a bias × moves.
-    present = [[*(feature in features for feature in repeated), True] for features, _ in examples]
-    inputs = np.array(present, float)
+    # Examples × moves; features and a bias × moves.
+    repeated, inputs = design_matrix([features for features, _ in examples])
     targets = np.array([[move in hops for move in moves] for _, hops in examples], float)
     shape = (inputs.shape[1], len(moves))
     ridge = np.full(shape, _RIDGE)
