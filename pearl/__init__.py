@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pearl.models.base import Model, ModelError
     from pearl.models.openai_client import OpenAIModel
     from pearl.models.routing import Models, choose_model
-    from pearl.review.grades import Graders, graders
+    from pearl.review.agreement import Graders, graders
     from pearl.runtime.evidence import Quote
     from pearl.runtime.loop import Return, Run, RunError, Steps
     from pearl.strategies.pearl import Planned
@@ -62,7 +62,7 @@ _HOMES = {
     "models.base": "Model ModelError",
     "models.openai_client": "OpenAIModel",
     "models.routing": "Models choose_model",
-    "review.grades": "Graders graders",
+    "review.agreement": "Graders graders",
     "runtime.evidence": "Quote",
     "runtime.loop": "Return Run RunError Steps",
     "strategies.pearl": "Planned",

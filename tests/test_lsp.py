@@ -309,7 +309,7 @@ def _places(text: str) -> list[int]:
     st.text("a\r\n"), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.text("b\r\n")))
 )
 def test_an_edit_leaves_every_line_where_it_is(text: str, edits: list[tuple[int, int, str]]):
-    from pearl.lsp.documents import Lines
+    from pearl.lsp.workspace import Lines
 
     lines = Lines(text)
     for one, other, new in edits:

@@ -31,8 +31,7 @@ from pearl.review.people import (
     rename,
     who_is,
 )
-from pearl.review.queue import Item, read_queue
-from pearl.review.runs import read_run, shorten_pieces
+from pearl.review.queue import Item, read_queue, read_run, shorten_pieces
 from pearl.review.verdicts import (
     RecordedVerdict,
     Verdict,

@@ -417,7 +417,7 @@ def lsp_command(as_json: bool, options: Options) -> None:
 
     try:
         from pearl.lsp.server import ANSWERS, serve
-        from pearl.lsp.session import Settings
+        from pearl.lsp.workspace import Settings
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise

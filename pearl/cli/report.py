@@ -99,7 +99,7 @@ def report_command(
         _draw(side_by_side(loaded), errors, method, options.output, as_json=options.as_json)
         return
     if to_grade:
-        from pearl.review.grades import draw_answers
+        from pearl.review.agreement import draw_answers
 
         rows = draw_answers(side_by_side(loaded), to_grade)
         _rows(rows, options.output, as_json=options.as_json)
@@ -110,7 +110,7 @@ def report_command(
     if labelled:
         report = replace(report, blocks=(*report.blocks, error_table(read_labelled(labelled))))
     if grades:
-        from pearl.review.grades import graders
+        from pearl.review.agreement import graders
 
         table = graders(side_by_side(loaded), grades).table
         report = replace(report, blocks=(*report.blocks, table))

@@ -18,9 +18,8 @@ from pearl.lang.printer import print_call
 from pearl.lang.source import Span, TextKind
 from pearl.lang.text import shorten
 from pearl.lang.values import TYPES
-from pearl.lsp.documents import Document
 from pearl.lsp.names import describe_action, signature
-from pearl.lsp.session import LanguageSession, Libraries
+from pearl.lsp.workspace import Document, LanguageSession, Libraries
 
 _HEAD = re.compile(rf"\s*{splitter.NAME}\s*{splitter.ASSIGN}\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)

@@ -13,8 +13,7 @@ from pearl.lang.formatter import format_library, format_plan
 from pearl.lang.source import InputError, TextKind
 from pearl.lang.text import printable
 from pearl.lint.checker import check, check_library, fix
-from pearl.lsp.documents import Document
-from pearl.lsp.session import LanguageSession, Libraries, refused, workspace_edit
+from pearl.lsp.workspace import Document, LanguageSession, Libraries, refused, workspace_edit
 
 MOST = 1000
 """More findings than anybody reads; a text that is no plan at all may have one a line."""

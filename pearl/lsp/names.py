@@ -16,8 +16,15 @@ from pearl.lang.printer import print_call, print_step
 from pearl.lang.source import Span, TextKind
 from pearl.lang.text import printable, shorten
 from pearl.lint.rules.base import PlanView
-from pearl.lsp.documents import WORD, Document, Mention, Role
-from pearl.lsp.session import LanguageSession, refused, workspace_edit
+from pearl.lsp.workspace import (
+    WORD,
+    Document,
+    LanguageSession,
+    Mention,
+    Role,
+    refused,
+    workspace_edit,
+)
 
 # Whatever may begin a mark-up, a link or a tag; an underscore only outside of words.
 _MARKS = re.compile(r"[\\`*\[\]<>&|~#]|(?<!\w)_|_(?!\w)|(?m:^[-+=]|^\d+[.)])")

@@ -20,9 +20,16 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, TextKind
 from pearl.lsp import completion, findings, names
-from pearl.lsp.documents import Document, edit_document, open_document, path_of
 from pearl.lsp.findings import Checks
-from pearl.lsp.session import Editor, LanguageSession, SettingsOf
+from pearl.lsp.workspace import (
+    Document,
+    Editor,
+    LanguageSession,
+    SettingsOf,
+    edit_document,
+    open_document,
+    path_of,
+)
 
 logger = logging.getLogger(__name__)
 
