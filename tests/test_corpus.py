@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pearl.cli import corpus
-from pearl.cli.corpus import Checks, check_all
+from pearl.cli import lint
 from pearl.cli.inputs import Input
+from pearl.cli.lint import Checks, check_all
 from pearl.lang.source import Source, TextKind
 from pearl.lint.cache import Cache, cache_file
 from tests.shell import call
@@ -29,7 +29,7 @@ def text(number: int) -> str:
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a file with more plans than are checked one after another."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(corpus, "FEW", 100)
+    monkeypatch.setattr(lint, "FEW", 100)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rows = (json.dumps({"plan": text(number)}) for number in range(ROWS))
     (tmp_path / "many.jsonl").write_text("\n".join(rows), encoding="utf-8")
@@ -40,7 +40,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is one core, and so no process to start."""
-    monkeypatch.setattr(corpus.os, "sched_getaffinity", lambda _: range(1))
+    monkeypatch.setattr(lint.os, "sched_getaffinity", lambda _: range(1))
 
 
 def test_several_processes_say_what_one_says_in_the_order_of_the_file(
@@ -48,7 +48,7 @@ def test_several_processes_say_what_one_says_in_the_order_of_the_file(
 ):
     shared = call("lint", "many.jsonl", "--no-cache")
     assert not cache_file().exists()
-    monkeypatch.setattr(corpus, "FEW", ROWS)
+    monkeypatch.setattr(lint, "FEW", ROWS)
     assert shared == call("lint", "many.jsonl")
     assert "240 plans checked: 80 errors" in shared.err
     assert not cache_file().exists()
@@ -75,7 +75,7 @@ def test_a_text_that_is_known_is_not_checked_again_unless_its_library_or_the_rul
         checked.append("")
         return []
 
-    monkeypatch.setattr(corpus, "check", check)
+    monkeypatch.setattr(lint, "check", check)
     assert call("lint", "many.jsonl", "--statistics", "--json").json == cold
     assert not checked
     for other in (("--library", "my.actions"), ("--ignore", "PRL2"), ("--no-cache",)):
@@ -133,13 +133,13 @@ def test_texts_are_read_as_they_are_checked():
 
     def texts() -> Iterator[Input]:
         nonlocal read
-        for number in range(10 * corpus.FEW):
+        for number in range(10 * lint.FEW):
             read += 1
             yield Input(Source(f"x.jsonl:{number}", text(number)), TextKind.PLAN, row=True)
 
     told = check_all(texts(), Checks((), (), (), "json"))
     next(told)
-    assert read <= corpus.FEW + corpus._CHUNK
+    assert read <= lint.FEW + lint._CHUNK
     told.close()
 
 

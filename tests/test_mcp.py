@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pearl.cli.mcp import TAKES
+from pearl.cli.serve import TAKES
 from tests.shell import GOOD, STORY, call, one_line
 
 

@@ -1,29 +1,47 @@
-"""Tools of the language: ``pearl lint``, ``fmt``, ``rule``, ``actions``, ``grammar``, ``lsp``."""
+"""``pearl lint``: plans and action libraries, checked and mended.
+
+A few texts are checked one after another, many on all cores and each only once in its life. What is
+found is rendered where it is found, so that the process that reads and prints has little to do, and
+holds no more than some hundred texts at a time.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, lru_cache, partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from pearl.cli import NoAnswer, warn
-from pearl.cli.options import Options, load, load_quietly, own_libraries, shared
-from pearl.cli.output import await_program, counting, emit, emit_json, on_terminal, show, tell
-from pearl.lang.source import InputError, Source, TextKind, install_command, write
+from pearl.cli.inputs import Input, each_input, folder_of, read_config, selection_for
+from pearl.cli.options import Options, load, load_quietly, own_libraries, shared, warn_of_library
+from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.library import Library, builtins, library_source
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, TextKind, write
 from pearl.lang.text import counted, printable
+from pearl.lint.checker import Selection, check, check_library, fix
+from pearl.lint.render import RENDERERS, Report
 
 if TYPE_CHECKING:
-    from pearl.cli.corpus import TextFindings
-    from pearl.cli.inputs import Input
-    from pearl.lang.ast import Action
-    from pearl.lint.checker import Selection
-    from pearl.lint.rules.base import Rule
+    from pearl.lint.cache import Cache
+
+FEW = 1000
+"""Texts for which neither further processes nor a cache are worth their start."""
+
+_CHUNK = 200
+"""Texts that a process gets at a time."""
+
+_AHEAD = 3
+"""Chunks that are under way or done before their turn, for each process."""
 
 
 @click.command("lint", epilog="Example:  pearl lint plans/ my.plan actions/ --fix")
@@ -62,10 +80,6 @@ def lint_command(
     "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
     left to mend is told on standard error. Many plans are checked on all cores, and what is
     found in them is kept below ~/.cache for the next time."""
-    from pearl.cli.corpus import FEW, Checks, check_all
-    from pearl.cli.inputs import each_input, selection_for
-    from pearl.lint.render import RENDERERS
-
     form = "json" if options.as_json else form
     problems: list[InputError] = []
     inputs = each_input(paths, problems.append)
@@ -78,8 +92,8 @@ def lint_command(
             if "-" in paths:
                 raise InputError("- with --fix prints the fixed text: leave out the other format.")
         if only_diff:
-            diff = "".join(_diff(before.source, after.source.text) for before, after in fixed)
-            _show_diff(diff)
+            diff = "".join(diff_of(before.source, after.source.text) for before, after in fixed)
+            show_diff(diff)
             if not diff:
                 more = "" if unsafe else " safe"
                 others = "" if unsafe else "; --unsafe-fixes also applies those that guess, if any"
@@ -117,10 +131,6 @@ def _fix_all(
     unsafe: bool,
 ) -> Iterator[tuple[Input, Input]]:
     """Fix texts: each before and after. What cannot be fixed is refused before any is."""
-    from pearl.cli.inputs import folder_of
-    from pearl.lang.parser import parse
-    from pearl.lint.checker import fix
-
     for item in inputs:
         if item.row:
             raise InputError(f"{item.source.name}: rows of a .jsonl file cannot be fixed.")
@@ -145,25 +155,6 @@ def _write_fixed(before: Input, after: Input) -> Input:
         write(source.name, source.text)
         click.echo(f"fixed {printable(source.name)}", err=True)
     return after
-
-
-def _diff(before: Source, after: str) -> str:
-    """What changes in a text, as ``patch`` takes it; empty where nothing does."""
-    from difflib import unified_diff
-
-    lines = before.text.splitlines(), after.splitlines()
-    changes = unified_diff(*lines, before.name, before.name, lineterm="")
-    return "".join(f"{line}\n" for line in changes)
-
-
-def _show_diff(diff: str) -> None:
-    """Print what changes: in colours on a terminal, else to the letter, as for ``patch``."""
-    if not on_terminal():
-        show(diff)
-        return
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    for line in diff.splitlines():
-        click.echo(click.style(printable(line), fg=colours.get(line[:1])))
 
 
 def _rows(paths: Sequence[str]) -> int:
@@ -239,198 +230,184 @@ def _summary(counts: _Counts, noun: str) -> None:
     )  # fmt: skip
 
 
-@click.command("fmt", epilog="Example:  pearl fmt my.plan --diff")
-@click.argument("paths", nargs=-1, required=True)
-@click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 if a file would.")
-@click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what would change.")
-@shared("json")
-def fmt_command(
-    paths: tuple[str, ...], only_check: bool, only_diff: bool, options: Options
-) -> None:
-    """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
-    read standard input and print. Text that is no part of a plan becomes comments. A file that
-    cannot be read, or with a line that cannot, stays as it is and is named."""
-    from pearl.cli.inputs import each_input
-    from pearl.lang.formatter import format_library, format_plan
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How texts are checked.
 
-    changed: list[str] = []
-    unreadable: list[InputError] = []
-    rows: set[str] = set()
-    diff = ""
-    printed: str | None = None
-    dry = only_check or only_diff
-    for item in list(each_input(paths, unreadable.append)):
-        name, text = item.source.name, item.source.text
-        if item.row:
-            file = name.rpartition(":")[0]
-            if file not in rows:
-                unreadable.append(InputError(f"{file}: rows of a .jsonl file are not formatted."))
-            rows.add(file)
-            continue
-        try:
-            form = format_library if item.kind is TextKind.LIBRARY else format_plan
-            formatted = form(item.source)
-        except InputError as error:
-            unreadable.append(error)
-            continue
-        if formatted != text:
-            changed.append(name)
-            diff += _diff(item.source, formatted)
-        if not dry and name == "-":
-            printed = formatted
-        elif not dry and formatted != text:
-            write(name, formatted)
-            if not options.as_json:
-                click.echo(f"formatted {printable(name)}", err=True)
-    if options.as_json:
-        emit_json(
-            {
-                "changed": changed,
-                "unreadable": [str(error) for error in unreadable],
-                "diff": diff if only_diff else None,
-                "text": printed,
-            }
-        )
-    elif only_diff:
-        _show_diff(diff)
-    elif only_check:
-        for name in changed:
-            click.echo(f"would change {printable(name)}")
-    elif printed is not None:
-        emit(printed)
-    warn(*map(str, unreadable))
-    raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
-
-
-@click.command("rule", epilog="Example:  pearl rule PRL201")
-@click.argument("code", default="")
-@shared("json")
-def rule_command(code: str, options: Options) -> None:
-    """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
-    from pearl.lint.rules import RULES
-
-    def summary(rule: Rule) -> dict[str, object]:
-        return {
-            "code": rule.code,
-            "name": rule.name,
-            "severity": str(rule.severity),
-            "enabled": rule.enabled,
-            "summary": rule.doc.strip().splitlines()[0],
-        }
-
-    if not code:
-        ordered = sorted(RULES, key=lambda rule: rule.code)
-        offs = {True: "", False: "  (off unless selected)"}
-        lines = (
-            f"{rule.code}  {rule.name:22} {rule.severity:8} {summary(rule)['summary']}"
-            f"{offs[rule.enabled]}"
-            for rule in ordered
-        )
-        tell([summary(rule) for rule in ordered], options.as_json, lines)
-        return
-    named = [rule for rule in RULES if code.upper() == rule.code or code.lower() == rule.name]
-    if not named:
-        raise InputError(f"There is no rule {code}: pearl rule lists them.")
-    rule = named[0]
-    if options.as_json:
-        emit_json({**summary(rule), "documentation": rule.doc.strip()})
-        return
-    off = "" if rule.enabled else ", off unless selected"
-    click.echo(click.style(f"{rule.code} {rule.name} ({rule.severity}{off})\n", bold=True))
-    click.echo(rule.doc.strip())
-
-
-@click.command("actions", epilog="Example:  pearl actions --search conflict")
-@click.option("--search", default="", metavar="WORDS", help="Only actions that match, best first.")
-@shared("library", "json")
-def actions_command(search: str, options: Options) -> None:
-    """List every action that plans may call, with its definition."""
-    from pearl.lang.library import search_actions
-
-    library = load(options.libraries)
-    matches = search_actions(library, search) if search.strip() else list(library.actions.values())
-    if not matches and not options.as_json:
-        raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
-    data, lines = [], []
-    for action in matches:
-        data.append(action_object(action))
-        builtin = " (builtin)" if action.is_builtin else ""
-        head = click.style(printable(action.signature), bold=True)
-        lines.append(f"{head} -> {action.returns}{builtin}\n    {printable(action.doc)}".rstrip())
-    tell(data, options.as_json, lines)
-    raise click.exceptions.Exit(0 if matches else 1)
-
-
-def action_object(action: Action) -> dict[str, Any]:
-    """An action as JSON data."""
-    return {
-        "name": action.name,
-        "signature": action.signature,
-        "returns": action.returns,
-        "definition": action.doc,
-        "aliases": list(action.aliases),
-        "builtin": action.is_builtin,
-    }
-
-
-@click.command(
-    "grammar", epilog="Example:  pearl grammar --library my.actions --form gbnf > plans.gbnf"
-)
-@click.option(
-    "--steps", default=8, show_default=True, type=click.IntRange(1, 50), metavar="N",
-    help="The most steps of a plan.",
-)  # fmt: skip
-@click.option(
-    "--new-actions", default=0, show_default=True, type=click.IntRange(0, 20), metavar="N",
-    help="How many actions of its own a plan may declare.",
-)  # fmt: skip
-@click.option(
-    "--form", default="lark", show_default=True, type=click.Choice(["lark", "gbnf", "ebnf"]),
-    help="For OpenAI and llguidance, for llama.cpp, or for xgrammar (SGLang, vLLM).",
-)  # fmt: skip
-@shared("library", "json")
-def grammar_command(steps: int, new_actions: int, form: str, options: Options) -> None:
-    """Print a grammar of plans that call the library's actions and pass the checker without an
-    error, for a server that constrains what a model writes."""
-    from pearl.lang.plan_grammar import plan_grammar
-
-    grammar = plan_grammar(load(options.libraries), steps, new_actions)
-    text = {"lark": grammar.lark, "gbnf": grammar.gbnf, "ebnf": grammar.ebnf}[form]
-    if options.as_json:
-        emit_json({"form": form, "steps": steps, "new_actions": new_actions, "grammar": text})
-    else:
-        emit(text)
-
-
-@click.command("lsp", epilog="Example:  pearl lsp --library my.actions")
-@shared("library")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Only print what the server answers, for machines."
-)
-def lsp_command(as_json: bool, options: Options) -> None:
-    """Answer an editor on standard input and output: findings, fixes, completion, renaming.
-
-    Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
-    in its folder would take.
+    Args:
+        libraries: as after ``--library``.
+        select: as after ``--select``.
+        ignore: as after ``--ignore``.
+        form: how findings are written; empty where they are only counted.
+        cache: whether to keep what is found, where there are many texts.
+        paths: the files and folders of the texts.
     """
-    from pearl.cli.inputs import read_config, selection_for
 
-    try:
-        from pearl.lsp.server import ANSWERS, serve
-        from pearl.lsp.workspace import Settings
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
-            raise
-        raise InputError(f"pearl lsp needs pygls: {install_command('lsp')}.") from None
-    if as_json:
-        emit_json({"answers": sorted(ANSWERS)})
+    libraries: tuple[str, ...]
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    form: str
+    cache: bool = True
+    paths: tuple[str, ...] = ()
+
+
+class TextFindings(NamedTuple):
+    """The findings of one text: their codes, how many are errors, and what is printed of them."""
+
+    codes: tuple[str, ...]
+    errors: int
+    text: str
+
+
+def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[TextFindings]:
+    """What is found in texts, in their order, while they are read.
+
+    Raises:
+        InputError: a library cannot be read.
+        NoAnswer: a process that checks has been ended.
+    """
+    first = list(islice(texts, FEW + 1))
+    if len(first) <= FEW:
+        checker = _Checker(replace(checks, cache=False), partial(load, linted=checks.paths))
+        for item in first:
+            yield from checker.many([item])
         return
-    await_program("lsp", "an editor")
+    source = first[0].source
+    load(own_libraries(source, checks.libraries), folder_of(source), checks.paths)
+    rest = chain(first, texts)
+    del first
+    chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
+    # How many processors this process may use, where the system says.
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    cores = len(allowed) or os.cpu_count() or 1
+    if cores == 1:
+        checker = _Checker(checks)
+        for chunk in chunks:
+            yield from checker.many(chunk)
+        return
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
 
-    def settings(folder: Path) -> Settings:
-        """As ``pearl lint`` has them in a folder."""
-        chosen = options.libraries or read_config(folder).library
-        return Settings(chosen, selection_for((), (), folder))
+    pool = ProcessPoolExecutor(cores, get_context("spawn"), _leave_interrupts)
+    under_way: deque[Future[list[TextFindings]]] = deque()
+    try:
+        for chunk in chunks:
+            under_way.append(pool.submit(_check, checks, chunk))
+            if len(under_way) == _AHEAD * cores:
+                yield from under_way.popleft().result()
+        while under_way:
+            yield from under_way.popleft().result()
+    except BrokenProcessPool:
+        raise NoAnswer(
+            "A process that checks plans was ended from outside, as where memory is short: lint "
+            "the file in parts."
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
-    closed = serve(settings)
-    raise click.exceptions.Exit(0 if closed else 1)
+
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches every process at a terminal; the first one ends the others."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _check(checks: Checks, chunk: list[Input]) -> list[TextFindings]:
+    """Check some of many texts, in a worker's process."""
+    return _checker(checks).many(chunk)
+
+
+@dataclass(frozen=True)
+class _Project:
+    """What texts are checked against."""
+
+    library: Library
+    selection: Selection
+
+    @cached_property
+    def base(self) -> bytes:
+        """A hash of what decides the findings in a text, beside that text."""
+        from hashlib import sha256
+
+        from pearl.lint.cache import rules_version
+
+        names = self.library.names
+        texts = [library_source(name).text for name in names]
+        decides = repr((rules_version(), self.selection, names, texts))
+        return sha256(decides.encode("utf-8", "surrogatepass")).digest()
+
+
+class _Checker:
+    """Checks texts, and keeps libraries, and what it found, for the next ones."""
+
+    def __init__(
+        self,
+        checks: Checks,
+        read: Callable[[tuple[str, ...], Path | None], Library] = load_quietly,
+    ) -> None:
+        self._checks = checks
+        self._read = read
+        self._projects: dict[tuple[tuple[str, ...], Path | None, bool], _Project] = {}
+
+    @cached_property
+    def _cache(self) -> Cache | None:
+        from pearl.lint.cache import Cache, cache_file
+
+        return Cache(cache_file()) if self._checks.cache else None
+
+    def _project(self, item: Input) -> _Project:
+        """What a text is checked against, which is read once.
+
+        A library is loaded in place of those that ship: its plans call none that was not named.
+        """
+        names, folder = own_libraries(item.source, self._checks.libraries), folder_of(item.source)
+        is_library = item.kind is TextKind.LIBRARY
+        alone = is_library and not (names or read_config(folder).library)
+        key = (names, folder, alone)
+        if key not in self._projects:
+            selection = selection_for(self._checks.select, self._checks.ignore, folder)
+            library = Library((), builtins()) if alone else self._read(names, folder)
+            self._projects[key] = _Project(library, selection)
+        return self._projects[key]
+
+    def many(self, chunk: list[Input]) -> list[TextFindings]:
+        """What came of some texts; what the cache knows is not looked for again."""
+        keys, cached = [b""] * len(chunk), dict[bytes, list[Diagnostic]]()
+        if self._cache:
+            from pearl.lint.cache import key_of
+
+            keys = [
+                key_of(item.source.text, self._project(item).base)
+                if item.kind is TextKind.PLAN
+                else b""
+                for item in chunk
+            ]
+            cached = self._cache.get(keys)
+        fresh: dict[bytes, list[Diagnostic]] = {}
+        checked = []
+        for item, key in zip(chunk, keys, strict=True):
+            if item.kind is TextKind.PLAN:
+                warn_of_library(item.source, self._checks.libraries)
+            findings = cached.get(key)
+            if findings is None:
+                project = self._project(item)
+                library, selection = project.library, project.selection
+                if item.kind is TextKind.LIBRARY:
+                    findings = check_library(item.source, selection, library)
+                else:
+                    findings = check(parse(item.source), library, selection)
+                if key:
+                    fresh[key] = findings
+            form = self._checks.form
+            text = RENDERERS[form].part(Report(item.source, findings)) if form and findings else ""
+            errors = sum(finding.severity is Severity.ERROR for finding in findings)
+            checked.append(TextFindings(tuple(finding.code for finding in findings), errors, text))
+        if self._cache and fresh:
+            self._cache.put(fresh)
+        return checked
+
+
+_checker = lru_cache(maxsize=1)(_Checker)
+"""A worker's checker, which keeps what it has loaded from chunk to chunk."""

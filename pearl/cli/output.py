@@ -13,8 +13,8 @@ import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.jobs.progress import bar, is_watched
-from pearl.lang.source import InputError, check_writable, read_source, write
-from pearl.lang.text import json_text, printable_lines
+from pearl.lang.source import InputError, Source, check_writable, read_source, write
+from pearl.lang.text import json_text, printable, printable_lines
 
 if TYPE_CHECKING:
     from pearl.models.base import Model
@@ -63,6 +63,25 @@ def await_program(command: str, program: str) -> None:
     if sys.stdin.isatty():
         waits = f"pearl {command} waits for {program} on standard input; Ctrl-C ends it."
         click.echo(waits, err=True)
+
+
+def diff_of(before: Source, after: str) -> str:
+    """What changes in a text, as ``patch`` takes it; empty where nothing does."""
+    from difflib import unified_diff
+
+    lines = before.text.splitlines(), after.splitlines()
+    changes = unified_diff(*lines, before.name, before.name, lineterm="")
+    return "".join(f"{line}\n" for line in changes)
+
+
+def show_diff(diff: str) -> None:
+    """Print what changes: in colours on a terminal, else to the letter, as for ``patch``."""
+    if not on_terminal():
+        show(diff)
+        return
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in diff.splitlines():
+        click.echo(click.style(printable(line), fg=colours.get(line[:1])))
 
 
 MOST = 20_000

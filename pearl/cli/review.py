@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pearl.cli.eval import show
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, load, shared
 from pearl.cli.output import check_ending, check_output, emit, emit_json, tell
-from pearl.cli.report import show
 from pearl.lang.source import InputError, install_command
 from pearl.lang.text import counted, printable
 

@@ -1,4 +1,4 @@
-"""``pearl mcp``: what other programs may ask of Pearl, by the Model Context Protocol."""
+"""What other programs ask of Pearl on standard input: ``pearl lsp`` for editors, ``pearl mcp``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,45 @@ import click
 
 from pearl.cli.options import Options, choose, load_sound, shared
 from pearl.cli.output import await_program, emit_json
-from pearl.lang.source import InputError, install_command
+from pearl.lang.source import InputError, Source, install_command
 
 if TYPE_CHECKING:
     from pearl.models.base import Model
+
+
+@click.command("lsp", epilog="Example:  pearl lsp --library my.actions")
+@shared("library")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Only print what the server answers, for machines."
+)
+def lsp_command(as_json: bool, options: Options) -> None:
+    """Answer an editor on standard input and output: findings, fixes, completion, renaming.
+
+    Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
+    in its folder would take.
+    """
+    from pearl.cli.inputs import read_config, selection_for
+
+    try:
+        from pearl.lsp.server import ANSWERS, serve
+        from pearl.lsp.workspace import Settings
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise InputError(f"pearl lsp needs pygls: {install_command('lsp')}.") from None
+    if as_json:
+        emit_json({"answers": sorted(ANSWERS)})
+        return
+    await_program("lsp", "an editor")
+
+    def settings(folder: Path) -> Settings:
+        """As ``pearl lint`` has them in a folder."""
+        chosen = options.libraries or read_config(folder).library
+        return Settings(chosen, selection_for((), (), folder))
+
+    closed = serve(settings)
+    raise click.exceptions.Exit(0 if closed else 1)
+
 
 TOOLS = ("ask", "plan", "lint", "actions")
 
@@ -168,7 +203,6 @@ class Tools:
             plan: its text.
         """
         from pearl.api import check
-        from pearl.lang.source import Source
         from pearl.lint.render.json import as_object
 
         source = Source("<plan>", plan)
@@ -180,7 +214,7 @@ class Tools:
         Args:
             search: words; only actions that match, best first. Empty for all.
         """
-        from pearl.cli.lint import action_object
+        from pearl.cli.language import action_object
         from pearl.lang.library import search_actions
 
         words, library = search.strip(), self._library

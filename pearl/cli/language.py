@@ -1,0 +1,302 @@
+"""Tools of the language: ``pearl fmt``, ``rule``, ``actions``, ``grammar``, ``graph``."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli import NoAnswer, warn
+from pearl.cli.options import Options, load, shared
+from pearl.cli.output import (
+    check_ending,
+    check_kind,
+    check_output,
+    diff_of,
+    emit,
+    emit_json,
+    has_graph,
+    show_diff,
+    tell,
+)
+from pearl.lang.source import InputError, TextKind, read_source, write
+from pearl.lang.text import printable
+
+if TYPE_CHECKING:
+    from pearl.lang.ast import Action, Plan
+    from pearl.lint.rules.base import Rule
+
+_RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
+"""What names a run, and perhaps a question of it, where no file has that name."""
+
+_FORMS = {
+    ".mmd": "mermaid", ".mermaid": "mermaid", ".md": "mermaid", ".txt": "mermaid", ".svg": "svg",
+}  # fmt: skip
+"""How a graph is drawn in a file, by the ending of its name."""
+
+
+@click.command("fmt", epilog="Example:  pearl fmt my.plan --diff")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 if a file would.")
+@click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what would change.")
+@shared("json")
+def fmt_command(
+    paths: tuple[str, ...], only_check: bool, only_diff: bool, options: Options
+) -> None:
+    """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
+    read standard input and print. Text that is no part of a plan becomes comments. A file that
+    cannot be read, or with a line that cannot, stays as it is and is named."""
+    from pearl.cli.inputs import each_input
+    from pearl.lang.formatter import format_library, format_plan
+
+    changed: list[str] = []
+    unreadable: list[InputError] = []
+    rows: set[str] = set()
+    diff = ""
+    printed: str | None = None
+    dry = only_check or only_diff
+    for item in list(each_input(paths, unreadable.append)):
+        name, text = item.source.name, item.source.text
+        if item.row:
+            file = name.rpartition(":")[0]
+            if file not in rows:
+                unreadable.append(InputError(f"{file}: rows of a .jsonl file are not formatted."))
+            rows.add(file)
+            continue
+        try:
+            form = format_library if item.kind is TextKind.LIBRARY else format_plan
+            formatted = form(item.source)
+        except InputError as error:
+            unreadable.append(error)
+            continue
+        if formatted != text:
+            changed.append(name)
+            diff += diff_of(item.source, formatted)
+        if not dry and name == "-":
+            printed = formatted
+        elif not dry and formatted != text:
+            write(name, formatted)
+            if not options.as_json:
+                click.echo(f"formatted {printable(name)}", err=True)
+    if options.as_json:
+        emit_json(
+            {
+                "changed": changed,
+                "unreadable": [str(error) for error in unreadable],
+                "diff": diff if only_diff else None,
+                "text": printed,
+            }
+        )
+    elif only_diff:
+        show_diff(diff)
+    elif only_check:
+        for name in changed:
+            click.echo(f"would change {printable(name)}")
+    elif printed is not None:
+        emit(printed)
+    warn(*map(str, unreadable))
+    raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
+
+
+@click.command("rule", epilog="Example:  pearl rule PRL201")
+@click.argument("code", default="")
+@shared("json")
+def rule_command(code: str, options: Options) -> None:
+    """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
+    from pearl.lint.rules import RULES
+
+    def summary(rule: Rule) -> dict[str, object]:
+        return {
+            "code": rule.code,
+            "name": rule.name,
+            "severity": str(rule.severity),
+            "enabled": rule.enabled,
+            "summary": rule.doc.strip().splitlines()[0],
+        }
+
+    if not code:
+        ordered = sorted(RULES, key=lambda rule: rule.code)
+        offs = {True: "", False: "  (off unless selected)"}
+        lines = (
+            f"{rule.code}  {rule.name:22} {rule.severity:8} {summary(rule)['summary']}"
+            f"{offs[rule.enabled]}"
+            for rule in ordered
+        )
+        tell([summary(rule) for rule in ordered], options.as_json, lines)
+        return
+    named = [rule for rule in RULES if code.upper() == rule.code or code.lower() == rule.name]
+    if not named:
+        raise InputError(f"There is no rule {code}: pearl rule lists them.")
+    rule = named[0]
+    if options.as_json:
+        emit_json({**summary(rule), "documentation": rule.doc.strip()})
+        return
+    off = "" if rule.enabled else ", off unless selected"
+    click.echo(click.style(f"{rule.code} {rule.name} ({rule.severity}{off})\n", bold=True))
+    click.echo(rule.doc.strip())
+
+
+@click.command("actions", epilog="Example:  pearl actions --search conflict")
+@click.option("--search", default="", metavar="WORDS", help="Only actions that match, best first.")
+@shared("library", "json")
+def actions_command(search: str, options: Options) -> None:
+    """List every action that plans may call, with its definition."""
+    from pearl.lang.library import search_actions
+
+    library = load(options.libraries)
+    matches = search_actions(library, search) if search.strip() else list(library.actions.values())
+    if not matches and not options.as_json:
+        raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
+    data, lines = [], []
+    for action in matches:
+        data.append(action_object(action))
+        builtin = " (builtin)" if action.is_builtin else ""
+        head = click.style(printable(action.signature), bold=True)
+        lines.append(f"{head} -> {action.returns}{builtin}\n    {printable(action.doc)}".rstrip())
+    tell(data, options.as_json, lines)
+    raise click.exceptions.Exit(0 if matches else 1)
+
+
+def action_object(action: Action) -> dict[str, Any]:
+    """An action as JSON data."""
+    return {
+        "name": action.name,
+        "signature": action.signature,
+        "returns": action.returns,
+        "definition": action.doc,
+        "aliases": list(action.aliases),
+        "builtin": action.is_builtin,
+    }
+
+
+@click.command(
+    "grammar", epilog="Example:  pearl grammar --library my.actions --form gbnf > plans.gbnf"
+)
+@click.option(
+    "--steps", default=8, show_default=True, type=click.IntRange(1, 50), metavar="N",
+    help="The most steps of a plan.",
+)  # fmt: skip
+@click.option(
+    "--new-actions", default=0, show_default=True, type=click.IntRange(0, 20), metavar="N",
+    help="How many actions of its own a plan may declare.",
+)  # fmt: skip
+@click.option(
+    "--form", default="lark", show_default=True, type=click.Choice(["lark", "gbnf", "ebnf"]),
+    help="For OpenAI and llguidance, for llama.cpp, or for xgrammar (SGLang, vLLM).",
+)  # fmt: skip
+@shared("library", "json")
+def grammar_command(steps: int, new_actions: int, form: str, options: Options) -> None:
+    """Print a grammar of plans that call the library's actions and pass the checker without an
+    error, for a server that constrains what a model writes."""
+    from pearl.lang.plan_grammar import plan_grammar
+
+    grammar = plan_grammar(load(options.libraries), steps, new_actions)
+    text = {"lark": grammar.lark, "gbnf": grammar.gbnf, "ebnf": grammar.ebnf}[form]
+    if options.as_json:
+        emit_json({"form": form, "steps": steps, "new_actions": new_actions, "grammar": text})
+    else:
+        emit(text)
+
+
+@click.command("graph", epilog="Example:  pearl graph mara.plan -o mara.svg")
+@click.argument("plan")
+@click.option(
+    "--format", "form", type=click.Choice(["mermaid", "svg"]),
+    help="How it is drawn: by default as the file's name ends, else as Mermaid text.",
+)  # fmt: skip
+@shared("output", "store", "json")
+def graph_command(plan: str, form: str | None, options: Options) -> None:
+    """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture.
+
+    PLAN may be a run: its name, the start of it, or last; a question of a batch is RUN/ID. What
+    an action's own steps did, as REBEL's sub-questions, is drawn with it.
+
+    fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
+    """
+    check_output(options.output)
+    endings = " ".join(ending for ending, of in _FORMS.items() if form in (None, of))
+    check_ending(options.output, endings, f"a graph as {form}" if form else "a graph")
+    form = form or _FORMS.get(Path(options.output).suffix.lower(), "mermaid")
+    if plan != "-" and not os.path.exists(plan):
+        from pearl.strategies import fsm_states as picture
+
+        if machine := picture.MACHINES.get(plan):
+            if options.output or not options.as_json:
+                _write((picture.svg if form == "svg" else picture.mermaid)(machine), options)
+            if options.as_json:
+                emit_json(picture.as_object(machine))
+            return
+        if _RUN.fullmatch(plan):
+            _draw(_run_plan(plan, options), form, options)
+            return
+    from pearl.lang.ast import DOCUMENT, step_refs
+    from pearl.lang.parser import parse
+
+    parsed = parse(read_source(plan, "plan"))
+    if parsed.broken or not parsed.plan.steps:
+        raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
+    steps, defined = {step.name for step in parsed.plan.steps}, {DOCUMENT}
+    unknown: set[str] = set()
+    for step in parsed.plan.steps:
+        unknown.update(ref.name for ref in step_refs(step) if ref.name not in defined)
+        defined.add(step.name)
+    unknown.update(ref.name for ref in parsed.plan.returns if ref.name not in defined)
+    warn(
+        *(
+            f"{name} is {'used before its step' if name in steps else 'no step'}: pearl lint says "
+            "where."
+            for name in sorted(unknown)
+        )
+    )
+    _draw(parsed.plan, form, options)
+
+
+def _run_plan(name: str, options: Options) -> Plan:
+    """The plan of a run, with the steps of its frames."""
+    from pearl.cli.inputs import open_run
+    from pearl.runtime.trace import as_plan, last_try, read_tree
+    from pearl.store.history import read_entries, since_last_start
+
+    run, _, item = name.partition("/")
+    with open_run(run, options.store, options.output) as (engine, record):
+        tree = read_tree(last_try(since_last_start(list(read_entries(engine, record, item)))))
+    if tree is None or not tree.plan.steps:
+        hint = f": name a question of it, as {record.name}/ID" if record.has_rows else ""
+        asked = f"The question {item} of the run {record.name}" if item else f"The run {run}"
+        raise NoAnswer(f"{asked} has no steps to draw{'' if item else hint}.")
+    return as_plan(tree)
+
+
+def _write(graph: str, options: Options) -> None:
+    check_kind(options.output, "graph", has_graph)
+    emit(graph, options.output)
+
+
+def _draw(plan: Plan, form: str, options: Options) -> None:
+    from pearl.lang import graph as draw
+    from pearl.lang.graph import dependencies, levels, outputs, reads_document
+
+    steps = plan.steps
+    if options.output or not options.as_json:
+        _write(draw.svg(plan) if form == "svg" else draw.mermaid(plan), options)
+    if options.as_json:
+        needs = dependencies(steps)
+        depth = levels(needs)
+        emit_json(
+            {
+                "steps": [
+                    {
+                        "name": step.name,
+                        "action": step.action,
+                        "uses": list(needs[step.name]),
+                        "document": reads_document(step),
+                        "level": depth[step.name],
+                    }
+                    for step in steps
+                ],
+                "answer": list(outputs(plan)),
+            }
+        )
