@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +18,7 @@ from pearl.cli.options import (
     shared,
     warn_of_library,
 )
-from pearl.cli.output import check_kind, check_output, emit, emit_json, has_plan, on_screen
+from pearl.cli.output import check_kind, check_output, emit, emit_json, on_screen, settle
 from pearl.lang.documents import passed_over, read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from pearl.answer import Answer
     from pearl.models.base import Model
     from pearl.strategies.pearl import Planned
-
-_T = TypeVar("_T")
 
 
 @click.command("ask", epilog='Example:  pearl ask story.txt "Why does Mara leave the lighthouse?"')
@@ -74,7 +71,8 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
         turns=options.turns,
         depth=options.depth,
     )
-    show(_run(work, model, options), as_json=options.as_json)
+    answer, _ = settle(work, model, options)
+    show(answer, as_json=options.as_json)
 
 
 @click.command(
@@ -93,7 +91,7 @@ def plan_command(question: str, options: Options) -> None:
     from pearl.strategies.registry import NONE_SHOWN
 
     check_output(options.output)
-    check_kind(options.output, "plan", has_plan)
+    check_kind(options.output, "plan")
     if question == "-":
         question = read_source("-", "question").text
     library = load_sound(options.libraries)
@@ -106,7 +104,7 @@ def plan_command(question: str, options: Options) -> None:
         shown=options.shown,
         constrain=options.constrain,
     )
-    planned = _run(work, model, options)
+    planned, _ = settle(work, model, options)
     result = planned_object(planned, model)
     text = result["plan"]
     for notice in (model.notice, "" if planned.demonstrations else NONE_SHOWN):
@@ -176,7 +174,8 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
         )
     context = context_for(model, options.context, options.window)
     work = partial(run, source.text, doc, options=options.choices, library=library, context=context)
-    show(_run(work, model, options), as_json=options.as_json)
+    answer, _ = settle(work, model, options)
+    show(answer, as_json=options.as_json)
 
 
 def _read(paths: tuple[str, ...]) -> Source:
@@ -189,17 +188,6 @@ def _read(paths: tuple[str, ...]) -> Source:
             "text, name the file itself."
         )
     return source
-
-
-def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Options) -> _T:
-    """Run a function of `pearl.api` to its end, with the settings that all of them share."""
-    from pearl.cli.output import progress, settle
-    from pearl.store.database import address
-
-    with progress(quiet=options.as_json, model=model) as watch:
-        place, cache = address(options.store), not options.no_cache
-        how = partial(work, model=model, store=place, cache=cache, watch=watch)
-        return settle(lambda began: how(began=began))
 
 
 NEAREST = "come nearest; they may not answer the question"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,7 @@ import click
 
 from pearl.cli import Stopped
 from pearl.cli.options import Options, load, load_sound, shared
-from pearl.cli.output import (
-    check_kind,
-    check_output,
-    emit,
-    emit_json,
-    has_actions,
-    has_plan,
-    on_terminal,
-)
+from pearl.cli.output import check_kind, check_output, emit, emit_json, on_terminal, settle
 from pearl.lang.source import InputError, Source, TextKind, read_source, write
 from pearl.lang.text import counted, printable
 
@@ -81,7 +73,7 @@ def condense_command(
     from pearl.mining.merges import print_review, read_review
 
     check_output(output)
-    check_kind(output, "library", has_actions)
+    check_kind(output, "library")
     source = library_source(file)
     actions = library_actions(source)
     seed_actions = load_sound(seeds or ("core",)).actions
@@ -98,8 +90,8 @@ def condense_command(
         from pearl.mining.rounds import ROUNDS, condense_in_run
 
         rounds = ROUNDS if rounds is None else rounds
-        work = partial(condense_in_run, source, target, rounds, model, seeds=seed_actions)
-        result, run = _in_run(work, options)
+        work = partial(condense_in_run, source, target, rounds, seeds=seed_actions)
+        result, run = settle(work, model, options)
     else:
         result = condense(actions, target, seeds=seed_actions)
     if review and in_terminal:
@@ -149,24 +141,6 @@ def _lines(unread: Report) -> tuple[int, int]:
     source = unread.source
     unreadable = {source.position(finding.span.start)[0] for finding in unread.diagnostics}
     return sum(bool(line.strip()) for line in source.text.split("\n")), len(unreadable)
-
-
-def _in_run(
-    work: Callable[..., Coroutine[Any, Any, Condensed]], options: Options
-) -> tuple[Condensed, str]:
-    """Condense with a model, in a run: the library, and the run's name."""
-    from pearl.cli.output import progress, settle
-    from pearl.store.database import address
-
-    names: list[str] = []
-    with progress(quiet=options.as_json) as watch:
-        how = partial(work, store=address(options.store), cache=not options.no_cache, watch=watch)
-
-        def note_name(began: Callable[[str], None], name: str) -> None:
-            names.append(name)
-            began(name)
-
-        return settle(lambda began: how(began=partial(note_name, began))), names[0]
 
 
 def ask_about_merges(result: Condensed, seeds: Mapping[str, Action]) -> Condensed:
@@ -288,7 +262,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     from pearl.lint.render.json import as_object
 
     check_output(options.output)
-    check_kind(options.output, "plan", has_plan)
+    check_kind(options.output, "plan")
     library = load(options.libraries)
     plans = [item for item in read_inputs(paths) if item.kind is TextKind.PLAN]
     files = list(dict.fromkeys(map(_file, plans)))

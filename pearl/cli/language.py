@@ -18,7 +18,6 @@ from pearl.cli.output import (
     diff_of,
     emit,
     emit_json,
-    has_graph,
     show_diff,
     tell,
 )
@@ -271,7 +270,7 @@ def _run_plan(name: str, options: Options) -> Plan:
 
 
 def _write(graph: str, options: Options) -> None:
-    check_kind(options.output, "graph", has_graph)
+    check_kind(options.output, "graph")
     emit(graph, options.output)
 
 

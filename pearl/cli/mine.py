@@ -12,7 +12,7 @@ import click
 from pearl.cli import warn
 from pearl.cli.batch import complain, do, fit_of, job_settings, report
 from pearl.cli.options import Options, choose_metric, load, load_sound, shared
-from pearl.cli.output import check_kind, check_output, emit_json, has_actions
+from pearl.cli.output import check_kind, check_output, emit_json
 from pearl.lang.source import InputError, refuse_same, write
 from pearl.lang.text import counted, printable
 
@@ -78,7 +78,7 @@ def mine_command(
         raise InputError("The library needs a file of its own: name one with -o.")
     for path in (output, notes):
         check_output(path)
-    check_kind(output, "library", has_actions)
+    check_kind(output, "library")
     library = load_sound(seeds)
     left_out = questions_in(options.exclude) if options.exclude else frozenset()
     examples = read_examples(questions, left_out)

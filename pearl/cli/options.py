@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import warn
+from pearl.cli.inputs import folder_of, read_config, selection_for
 from pearl.lang.source import InputError, Source, refuse, shipped_actions
 from pearl.lang.text import pattern
 
@@ -406,13 +407,9 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
         LinesError: it has errors that lose an action, or fail when it is called.
     """
     library = load_quietly(libraries, folder)
-    errors = []
-    for is_error, line in _finding_lines(library, folder):
-        if is_error:
-            errors.append(line)
-        else:
-            warn(line)
-    refuse(errors)
+    findings = list(_finding_lines(library, folder))
+    warn(*(line for is_error, line in findings if not is_error))
+    refuse([line for is_error, line in findings if is_error])
     return library
 
 
@@ -420,7 +417,6 @@ def _finding_lines(
     library: Library, folder: Path | None, linted: Sequence[str] = ()
 ) -> Iterator[tuple[bool, str]]:
     """What ``pearl lint`` finds in the files of a library, as the project chooses its rules."""
-    from pearl.cli.inputs import selection_for
     from pearl.lint.checker import library_findings
 
     return library_findings(library, selection_for((), (), folder), [*map(Path, linted)])
@@ -431,39 +427,30 @@ def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Libr
     from pearl.lang.library import load_library
 
     if not libraries:
-        from pearl.cli.inputs import read_config
-
         libraries = read_config(folder).library
     return load_library(*libraries)
 
 
+def _named(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
+    """The libraries that a plan's head names; none where others were chosen."""
+    head = None if libraries else _OF_PLAN.match(source.text)
+    return tuple(name.strip() for name in head[1].split(",")) if head else ()
+
+
 def own_libraries(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
     """The libraries that were named; where none was, a plan's own, if they ship."""
-    head = None if libraries else _OF_PLAN.match(source.text)
-    names = tuple(name.strip() for name in head[1].split(",")) if head else ()
+    names = _named(source, libraries)
     return names if names and shipped_actions().keys() >= set(names) else libraries
 
 
 def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
     """Say where a plan's head names a library that does not ship, and no other was chosen."""
-    from pearl.cli.inputs import folder_of, read_config
-
-    head = None if libraries else _OF_PLAN.match(source.text)
-    names = [name.strip() for name in head[1].split(",")] if head else []
-    lost = [name for name in names if name not in shipped_actions()]
+    lost = [name for name in _named(source, libraries) if name not in shipped_actions()]
     if lost and not read_config(folder_of(source)).library:
         warn(
             f"{source.name} names the library {', '.join(lost)[:80]}, which does not ship with "
             "Pearl: the usual actions are used, as no --library is given."
         )
-
-
-def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
-    """The chosen library; where none is named, a plan's own, if it is one that ships, or that of
-    the project it is in."""
-    from pearl.cli.inputs import folder_of
-
-    return load(own_libraries(source, libraries), folder_of(source))
 
 
 def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,13 +13,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pearl.cli import NoAnswer, Stopped
+from pearl.cli.inputs import read_config
 from pearl.jobs.progress import bar, is_watched
-from pearl.lang.source import InputError, Source, check_writable, read_source, write
+from pearl.lang.source import (
+    InputError,
+    Source,
+    check_writable,
+    install_command,
+    read_source,
+    write,
+)
 from pearl.lang.text import json_text, printable, printable_lines
 
 if TYPE_CHECKING:
+    from pearl.cli.options import Options
     from pearl.models.base import Model
-
 
 _T = TypeVar("_T")
 
@@ -46,6 +55,18 @@ def show(text: str) -> None:
 def on_terminal() -> bool:
     """Whether a person reads what is printed."""
     return sys.stdout is not None and sys.stdout.isatty()
+
+
+def require(command: str, *modules: str) -> None:
+    """Make sure that what only one command needs is installed.
+
+    Raises:
+        InputError: something is missing.
+    """
+    from importlib.util import find_spec
+
+    if missing := [name for name in modules if find_spec(name) is None]:
+        raise InputError(f"pearl {command} needs {', '.join(missing)}: {install_command(command)}.")
 
 
 def await_program(command: str, program: str) -> None:
@@ -134,7 +155,6 @@ def check_output(path: str, *more: str) -> None:
     Raises:
         InputError: it cannot.
     """
-    from pearl.cli.inputs import read_config
     from pearl.store.database import address
 
     if path in ("", "-"):
@@ -152,13 +172,20 @@ def check_output(path: str, *more: str) -> None:
     check_writable(path, (*texts, *models, *files, *read_config().library, *more))
 
 
-def check_kind(path: str, noun: str, is_one: Callable[[str], bool]) -> None:
+_BEGINNINGS = {
+    "recording": rb'\{"key":',
+    "file of answers": rb"\s*\{",
+    "graph": rb"flowchart|<svg",
+}
+"""How files begin that commands write, by what they hold."""
+
+
+def check_kind(path: str, noun: str) -> None:
     """Make sure that a file takes the place of nothing but one of its own kind, or an empty one.
 
     Args:
         path: the file.
-        noun: what it is to hold, for the message.
-        is_one: whether a file holds that.
+        noun: what it is to hold: a plan, a library, or one of `_BEGINNINGS`.
 
     Raises:
         InputError: it holds something else.
@@ -167,43 +194,26 @@ def check_kind(path: str, noun: str, is_one: Callable[[str], bool]) -> None:
     if path == "-" or not target.is_file() or not target.stat().st_size:
         return
     with suppress(InputError):
-        if is_one(path):
+        if _is_one(path, noun):
             return
     raise InputError(f"{path} exists and is no {noun}: name another file to write.")
 
 
-def has_replies(path: str) -> bool:
-    """Whether a file begins as one that ``pearl cache export`` writes."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.readline(64).startswith('{"key":')
+def _is_one(path: str, noun: str) -> bool:
+    """Whether a file holds what `check_kind` calls so."""
+    if noun in _BEGINNINGS:
+        with open(path, "rb") as file:
+            return re.match(_BEGINNINGS[noun], file.read(64)) is not None
+    if noun == "plan":
+        from pearl.lang.parser import parse
 
-
-def has_graph(path: str) -> bool:
-    """Whether a file begins as one that `pearl graph` writes."""
-    with open(path, "rb") as file:
-        return file.read(64).startswith((b"flowchart", b"<svg"))
-
-
-def has_rows(path: str) -> bool:
-    """Whether a file begins as JSON lines do."""
-    with open(path, "rb") as file:
-        return file.read(64).lstrip().startswith(b"{")
-
-
-def has_actions(path: str) -> bool:
-    """Whether a file is an action library, which may be one of comments alone."""
+        parsed = parse(read_source(path, noun))
+        return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
     from pearl.lang.library import parse_library
 
-    parsed = parse_library(read_source(path, "library"))
-    return bool(parsed.actions) or not parsed.broken
-
-
-def has_plan(path: str) -> bool:
-    """Whether a file is a plan."""
-    from pearl.lang.parser import parse
-
-    parsed = parse(read_source(path, "plan"))
-    return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
+    # A library may be one of comments alone.
+    library = parse_library(read_source(path, noun))
+    return bool(library.actions) or not library.broken
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:
@@ -214,13 +224,20 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
             yield from _texts(value)
 
 
-def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> _T:
-    """Run to the end; what went wrong on the way becomes one line.
+def settle(
+    work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Options
+) -> tuple[_T, str]:
+    """Run to the end, with progress on a terminal; what went wrong on the way becomes one line.
 
     The first Ctrl-C stops it; what is kept is closed then, and no other breaks into that.
 
     Args:
-        work: what to run, given what is to be told the run's name.
+        work: what to run, which takes what functions of `pearl.api` have in common.
+        model: who is asked.
+        options: the command's, with its store.
+
+    Returns:
+        What came of it, and the run's name.
 
     Raises:
         NoAnswer: the model or a step failed.
@@ -231,14 +248,18 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
     from pearl.models.base import ModelError
     from pearl.runtime.loop import RunError
     from pearl.runtime.signals import run_until_stopped
+    from pearl.store.database import address
 
     data: dict[str, str] = {}
 
     def begun(name: str) -> None:
         data["run"] = name
 
+    place, cache = address(options.store), not options.no_cache
     try:
-        return run_until_stopped(work(begun), [asyncio.Task.cancel])
+        with progress(quiet=options.as_json, model=model) as watch:
+            doing = work(model=model, store=place, cache=cache, watch=watch, began=begun)
+            return run_until_stopped(doing, [asyncio.Task.cancel]), data.get("run", "")
     except (ModelError, RunError) as error:
         raise NoAnswer(str(error), data) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -247,9 +268,7 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
 
 
 @contextmanager
-def progress(
-    *, quiet: bool, model: Model | None = None
-) -> Iterator[Callable[[str, bool], None] | None]:
+def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], None] | None]:
     """Shows which calls are under way, and how far a model of this process has read.
 
     Args:
@@ -284,7 +303,7 @@ def progress(
             reading = f"{path[:34]}: {share:.0%} read" if share < 1 else f"{path[:37]}: writing"
             update(description=reading)
 
-        for member in members(model) if model else ():
+        for member in members(model):
             if isinstance(member, Local):
                 member.on_progress = on_progress
         yield watch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +11,8 @@ import click
 from pearl.cli.eval import show
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, load, shared
-from pearl.cli.output import check_ending, check_output, emit, emit_json, tell
-from pearl.lang.source import InputError, install_command
+from pearl.cli.output import check_ending, check_output, emit, emit_json, require, tell
+from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -95,11 +94,7 @@ def review_command(
 
     Everybody gets a link. Verdicts go to the store as they are given; the same command goes on.
     """
-    from importlib.util import find_spec
-
-    missing = [name for name in ("starlette", "uvicorn", "nltk") if find_spec(name) is None]
-    if missing:
-        raise InputError(f"pearl review needs {', '.join(missing)}: {install_command('review')}.")
+    require("review", "starlette", "uvicorn", "nltk")
     from pearl.review.folders import read_folders
     from pearl.review.pages import application
     from pearl.review.people import ReviewSession, lay_out, read_wanted
@@ -163,13 +158,10 @@ def agreement(options: Options) -> None:
     from pearl.review.agreement import review_report
     from pearl.review.people import everybody
     from pearl.review.verdicts import read_mappings, read_verdicts
-    from pearl.store.database import address
+    from pearl.store.database import shown_place
 
     with open_existing(options.store) as engine:
-        place = str(Path(address(options.store)))
-        if "://" in address(options.store):
-            place = engine.url.render_as_string(hide_password=True)
-        about = (("store", place),)
+        about = (("store", shown_place(engine)),)
         verdicts, people = read_verdicts(engine), everybody(engine)
         report = review_report(verdicts, people, about, read_mappings(engine))
     show(report, options.form, options.output, as_json=options.as_json)
@@ -186,31 +178,30 @@ def _welcome(
     as_json: bool,
 ) -> None:
     """Who may come in, and how. Tokens are shown this once."""
-    links = [
-        {
-            "name": annotator.person.name,
-            "plans": len(session.share(annotator.person.id)),
-            "link": f"{start}/enter?token={annotator.token}" if annotator.token else None,
-        }
+    invited = [
+        (
+            annotator.person.name,
+            len(session.share(annotator.person.id)),
+            f"{start}/enter?token={annotator.token}" if annotator.token else None,
+        )
         for annotator in admitted
     ]
     data = {
         "address": start,
         "plans": len(session.items),
         "left_out": list(left_out),
-        "annotators": links,
+        "annotators": [dict(zip(("name", "plans", "link"), row, strict=True)) for row in invited],
     }
     for name in () if as_json else left_out:
         click.echo(f"left out: {printable(name)}", err=True)
-    people = counted(len(links), "annotator")
+    people = counted(len(invited), "annotator")
     lines = [f"{counted(len(session.items), 'plan')} for {people} at {start}\n"]
     if session.open:
         lines.append(f"Anybody on this machine may come in at {start}/enter\n")
-    width = max(len(str(row["name"])) for row in links)
+    width = max(len(name) for name, _, _ in invited)
     old = "came in by an earlier link; --new-links makes another"
-    for row in links:
-        plans = counted(int(str(row["plans"])), "plan")
-        lines.append(f"{printable(str(row['name'])):{width}}  {plans:>9}  {row['link'] or old}")
+    for name, plans, link in invited:
+        lines.append(f"{printable(name):{width}}  {counted(plans, 'plan'):>9}  {link or old}")
     lines.append("\nEach link is for one person. Ctrl-C stops; the same command goes on.")
     tell(data, as_json, lines)
 

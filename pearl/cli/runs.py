@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.inputs import open_existing, open_run
-from pearl.cli.options import Options, load_for, shared
-from pearl.cli.output import (
-    check_ending,
-    check_kind,
-    check_output,
-    emit,
-    emit_json,
-    has_replies,
-    tell,
-)
-from pearl.lang.source import InputError, Source, install_command, read_source, write
+from pearl.cli.inputs import folder_of, open_existing, open_run
+from pearl.cli.options import Options, load, own_libraries, shared
+from pearl.cli.output import check_ending, check_kind, check_output, emit, emit_json, require, tell
+from pearl.lang.source import InputError, Source, read_source, write
 from pearl.lang.text import counted, printable, shorten
 
 if TYPE_CHECKING:
@@ -342,10 +334,8 @@ def view_command(documents: str, port: int, options: Options) -> None:
     """Serve the store's runs as pages, on this machine only: searched, filtered, each down to its
     calls, two side by side, followed while they run. Nothing is written."""
     import secrets
-    from importlib.util import find_spec
 
-    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
-        raise InputError(f"pearl view needs {', '.join(missing)}: {install_command('view')}.")
+    require("view", "starlette", "uvicorn")
     if documents and not Path(documents).is_dir():
         raise InputError(f"{documents} is no folder: name the one that documents are in.")
     from pearl.models.tokens import load_prices
@@ -423,7 +413,7 @@ def export(run: str, options: Options) -> None:
     if run:
         with open_run(run, options.store, options.output) as (_, record):
             name = record.name
-    check_kind(options.output or "-", "recording", has_replies)
+    check_kind(options.output, "recording")
     with open_existing(options.store) as engine:
         text = "".join(map(line_of, cache.export(engine, name)))
     if not text:
@@ -506,7 +496,7 @@ def replay_command(recorded: str, options: Options) -> None:
         source = Source(*_trace(recorded, options.store))
     else:
         source = read_source(recorded, "recording")
-    library = load_for(source, options.libraries)
+    library = load(own_libraries(source, options.libraries), folder_of(source))
     records = list(read_records(source))
     started = time.monotonic()
     result = replay(records, library)
