@@ -18,7 +18,7 @@ from pearl.cli.options import (
     shared,
     warn_of_library,
 )
-from pearl.cli.output import check_kind, check_output, emit, emit_json, on_screen, settle
+from pearl.cli.output import check_kind, check_output, deliver, emit_json, on_screen, settle
 from pearl.lang.documents import passed_over, read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
@@ -120,10 +120,7 @@ def plan_command(question: str, options: Options) -> None:
 
             advice = NO_ACTION
         raise NoAnswer(f"No plan was accepted after {attempts}. {advice}", result)
-    if options.output or not options.as_json:
-        emit(text, options.output)
-    if options.as_json:
-        emit_json(result)
+    deliver(options, lambda: text, lambda: result)
 
 
 def planned_object(planned: Planned, model: Model) -> dict[str, Any]:

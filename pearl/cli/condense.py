@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import Stopped
+from pearl.cli.inputs import Input, read_inputs
 from pearl.cli.options import Options, load, load_sound, shared
 from pearl.cli.output import check_kind, check_output, emit, emit_json, on_terminal, settle
 from pearl.lang.source import InputError, Source, TextKind, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
-    from pearl.cli.inputs import Input
     from pearl.lang.ast import Action
     from pearl.lang.migrate import Migration
     from pearl.lint.render.report import Report
@@ -71,6 +71,8 @@ def condense_command(
     from pearl.lint.render.report import Report
     from pearl.mining.condense import condense
     from pearl.mining.merges import print_review, read_review
+    from pearl.mining.rounds import condense_in_run, usual_rounds
+    from pearl.models.routing import choose_model
 
     check_output(output)
     check_kind(output, "library")
@@ -82,14 +84,14 @@ def condense_command(
     unread = Report(source, check_library(source, Selection(select=("PRL1",))))
     if unread.diagnostics and not options.as_json:
         click.echo(terminal.render([unread]), err=True)
-    model = None if accept or rounds == 0 else _condenser(options.model, rounds)
+    model = None if accept or rounds == 0 else choose_model(options.model)
+    if model and rounds is None:
+        rounds = usual_rounds(model)
+        model = model if rounds else None
     run = ""
     if accept:
         result = read_review(read_source(accept, "review"), actions, seed_actions)
-    elif model:
-        from pearl.mining.rounds import ROUNDS, condense_in_run
-
-        rounds = ROUNDS if rounds is None else rounds
+    elif model and rounds:
         work = partial(condense_in_run, source, target, rounds, seeds=seed_actions)
         result, run = settle(work, model, options)
     else:
@@ -125,15 +127,6 @@ def _review_file(output: str) -> str:
     if Path(name).exists():
         raise InputError(f"{name} is there already: take it with --accept {name}, or move it.")
     return name
-
-
-def _condenser(name: str, rounds: int | None) -> Model | None:
-    """The model that condenses; None where none is to be asked."""
-    from pearl.mining.rounds import usual_rounds
-    from pearl.models.routing import choose_model
-
-    model = choose_model(name)
-    return model if rounds or usual_rounds(model) else None
 
 
 def _lines(unread: Report) -> tuple[int, int]:
@@ -254,7 +247,6 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     """Rewrite PATHS: .plan files, folders of them, .jsonl files whose rows have a "plan", or -
     for standard input. A call of an action that the library replaces becomes a call of the
     action that replaces it; all else stays as it is."""
-    from pearl.cli.inputs import read_inputs
     from pearl.lang.diagnostics import Severity
     from pearl.lang.migrate import migrate
     from pearl.lang.parser import parse

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.batch import complain, do, fit_of, job_settings
+from pearl.cli.batch import complain, do, fit_of, job_settings, prices_of
 from pearl.cli.options import GROUPS, Options, choose_metric, load, shared
 from pearl.cli.output import check_ending, check_output, emit, emit_json, on_terminal
 from pearl.lang.source import InputError, write
@@ -285,7 +285,7 @@ def report_command(
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
     if method and not (errors or log):
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
-    loaded = [load_evaluation(name, options.store, options.prices) for name in evaluations]
+    loaded = [_load(name, options) for name in evaluations]
     # A fact on the data names its file, and how many questions and documents there are.
     check_output(target, *(dict(run.about).get("data", "").rsplit(",", 2)[0] for run in loaded))
     if log or folder:
@@ -315,13 +315,8 @@ def report_command(
     show(report, options.form, options.output, as_json=options.as_json)
 
 
-def load_evaluation(name: str, store: str, prices: str = "") -> Evaluation:
-    """An evaluation from a file, or else from a run in the store.
-
-    Args:
-        name: the file, or the run's name, the start of it, or ``last``.
-        store: where runs are kept; empty for the one in use here.
-        prices: a table of prices for a run's tokens; empty for the usual one.
+def _load(name: str, options: Options) -> Evaluation:
+    """An evaluation from a file, or from a run in the store: its name, the start of it, or last.
 
     Raises:
         InputError: there is none of that name, or it cannot be used.
@@ -333,10 +328,9 @@ def load_evaluation(name: str, store: str, prices: str = "") -> Evaluation:
     if Path(name).suffix or "/" in name or Path(name).exists():
         raise InputError(f"{name} is no file: name one that pearl eval wrote, a run, or last.")
     from pearl.evaluate.job import load_run
-    from pearl.models.tokens import load_prices
     from pearl.store.database import address
 
-    return load_run(name, address(store), load_prices(Path(prices) if prices else None))
+    return load_run(name, address(options.store), prices_of(options))
 
 
 def show(report: Report, form: str | None, output: str, *, as_json: bool) -> None:

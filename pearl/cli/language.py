@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pearl.cli import NoAnswer, warn
+from pearl.cli.inputs import each_input, open_run
 from pearl.cli.options import Options, load, shared
 from pearl.cli.output import (
     check_ending,
     check_kind,
     check_output,
+    deliver,
     diff_of,
     emit,
     emit_json,
@@ -48,7 +53,6 @@ def fmt_command(
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file that
     cannot be read, or with a line that cannot, stays as it is and is named."""
-    from pearl.cli.inputs import each_input
     from pearl.lang.formatter import format_library, format_plan
 
     changed: list[str] = []
@@ -223,13 +227,10 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
         from pearl.strategies import fsm_states as picture
 
         if machine := picture.MACHINES.get(plan):
-            if options.output or not options.as_json:
-                _write((picture.svg if form == "svg" else picture.mermaid)(machine), options)
-            if options.as_json:
-                emit_json(picture.as_object(machine))
+            _draw(picture, machine, partial(picture.as_object, machine), form, options)
             return
         if _RUN.fullmatch(plan):
-            _draw(_run_plan(plan, options), form, options)
+            _draw_plan(_run_plan(plan, options), form, options)
             return
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
@@ -250,12 +251,11 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
             for name in sorted(unknown)
         )
     )
-    _draw(parsed.plan, form, options)
+    _draw_plan(parsed.plan, form, options)
 
 
 def _run_plan(name: str, options: Options) -> Plan:
     """The plan of a run, with the steps of its frames."""
-    from pearl.cli.inputs import open_run
     from pearl.runtime.trace import as_plan, last_try, read_tree
     from pearl.store.history import read_entries, since_last_start
 
@@ -269,33 +269,31 @@ def _run_plan(name: str, options: Options) -> Plan:
     return as_plan(tree)
 
 
-def _write(graph: str, options: Options) -> None:
+def _draw(
+    pictures: ModuleType, graph: object, data: Callable[[], Any], form: str, options: Options
+) -> None:
+    """Draw a graph with the module that can, or describe it by data."""
     check_kind(options.output, "graph")
-    emit(graph, options.output)
+    draw = pictures.svg if form == "svg" else pictures.mermaid
+    deliver(options, partial(draw, graph), data)
 
 
-def _draw(plan: Plan, form: str, options: Options) -> None:
-    from pearl.lang import graph as draw
-    from pearl.lang.graph import dependencies, levels, outputs, reads_document
+def _draw_plan(plan: Plan, form: str, options: Options) -> None:
+    from pearl.lang import graph
 
-    steps = plan.steps
-    if options.output or not options.as_json:
-        _write(draw.svg(plan) if form == "svg" else draw.mermaid(plan), options)
-    if options.as_json:
-        needs = dependencies(steps)
-        depth = levels(needs)
-        emit_json(
+    def data() -> dict[str, Any]:
+        needs = graph.dependencies(plan.steps)
+        depth = graph.levels(needs)
+        steps = [
             {
-                "steps": [
-                    {
-                        "name": step.name,
-                        "action": step.action,
-                        "uses": list(needs[step.name]),
-                        "document": reads_document(step),
-                        "level": depth[step.name],
-                    }
-                    for step in steps
-                ],
-                "answer": list(outputs(plan)),
+                "name": step.name,
+                "action": step.action,
+                "uses": list(needs[step.name]),
+                "document": graph.reads_document(step),
+                "level": depth[step.name],
             }
-        )
+            for step in plan.steps
+        ]
+        return {"steps": steps, "answer": list(graph.outputs(plan))}
+
+    _draw(graph, plan, data, form, options)

@@ -8,6 +8,7 @@ holds no more than some hundred texts at a time.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -289,7 +290,9 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[TextFindings]:
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    pool = ProcessPoolExecutor(cores, get_context("spawn"), _leave_interrupts)
+    # Ctrl-C reaches every process at a terminal; the first one ends the others.
+    ignore = signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(cores, get_context("spawn"), *ignore)
     under_way: deque[Future[list[TextFindings]]] = deque()
     try:
         for chunk in chunks:
@@ -305,13 +308,6 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[TextFindings]:
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C reaches every process at a terminal; the first one ends the others."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _check(checks: Checks, chunk: list[Input]) -> list[TextFindings]:

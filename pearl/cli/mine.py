@@ -186,12 +186,11 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     fit = fit_of(options)
     how = ("pearl", load(options.libraries), options.demos)
     setup, model = make_setup(settings.model, *how, fit=fit)
-    settings = replace(settings, model=model)
     left_out = questions_in(options.exclude) if options.exclude else frozenset()
     index = read_index(questions, options.documents, without=left_out)
     warn(*index.notes)
     metric = find_metric(choose_metric(options))
-    settings = replace(settings, model=with_grader(settings.model, metric))
+    settings = replace(settings, model=with_grader(model, metric))
     job = refine_job(index, setup, rounds, left_out, metric)
     progress = do(job, settings, quiet=options.as_json)
     if setup.prepared.notice:

@@ -132,6 +132,20 @@ def tell(data: Any, as_json: bool, lines: Iterable[str]) -> None:  # noqa: ANN40
         click.echo(line)
 
 
+def deliver(options: Options, text: Callable[[], str], data: Callable[[], Any]) -> None:
+    """Write what a command made: its text to the file, or else to the screen, and JSON there.
+
+    Args:
+        options: with an output; the text goes to the screen only where no JSON is asked for.
+        text: makes it.
+        data: makes the same as JSON data.
+    """
+    if options.output or not options.as_json:
+        emit(text(), options.output)
+    if options.as_json:
+        emit_json(data())
+
+
 def check_ending(path: str, endings: str, what: str) -> None:
     """Make sure that a file's name says what is written: it has one of these endings, or none.
 
@@ -162,7 +176,9 @@ def check_output(path: str, *more: str) -> None:
     context = click.get_current_context()
     source, default = context.get_parameter_source, click.core.ParameterSource.DEFAULT
     names = [name for name in context.params if name != "question" and source(name) is not default]
-    texts = list(_texts(context.params[name] for name in names))
+    given = (context.params[name] for name in names)
+    every = (value if isinstance(value, tuple) else (value,) for value in given)
+    texts = [text for values in every for text in values if isinstance(text, str)]
     if path in texts:
         # As its own option names it.
         texts.remove(path)
@@ -214,14 +230,6 @@ def _is_one(path: str, noun: str) -> bool:
     # A library may be one of comments alone.
     library = parse_library(read_source(path, noun))
     return bool(library.actions) or not library.broken
-
-
-def _texts(values: Iterable[Any]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _texts(value)
 
 
 def settle(

@@ -11,7 +11,7 @@ import click
 from pearl.cli.eval import show
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, load, shared
-from pearl.cli.output import check_ending, check_output, emit, emit_json, require, tell
+from pearl.cli.output import check_ending, check_output, deliver, require, tell
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
@@ -142,10 +142,7 @@ def export(options: Options) -> None:
     check_ending(options.output, ".csv", "a file of verdicts")
     with open_existing(options.store) as engine:
         rows = _rows(engine)
-    if options.as_json:
-        emit_json(rows)
-    if options.output or not options.as_json:
-        emit(_csv(rows), options.output)
+    deliver(options, lambda: _csv(rows), lambda: rows)
     click.echo(f"{counted(len(rows), 'verdict')}.", err=True)
 
 

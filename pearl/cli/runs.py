@@ -13,7 +13,16 @@ import click
 
 from pearl.cli.inputs import folder_of, open_existing, open_run
 from pearl.cli.options import Options, load, own_libraries, shared
-from pearl.cli.output import check_ending, check_kind, check_output, emit, emit_json, require, tell
+from pearl.cli.output import (
+    check_ending,
+    check_kind,
+    check_output,
+    deliver,
+    emit,
+    emit_json,
+    require,
+    tell,
+)
 from pearl.lang.source import InputError, Source, read_source, write
 from pearl.lang.text import counted, printable, shorten
 
@@ -438,20 +447,19 @@ def trace_command(run: str, options: Options) -> None:
         raise InputError("Name a run: its name, the start of it, or last.")
     check_output(options.output)
     name, text = _trace(run, options.store, options.output)
-    if options.output or not options.as_json:
-        emit(text, options.output)
-    if options.as_json:
+
+    def data() -> dict[str, Any]:
         trace = read_trace(Source(name, text))
         values = {path.removeprefix("step/"): value for path, value in trace.replies.items()}
-        emit_json(
-            {
-                "run": name,
-                "plan": print_plan(trace.plan),
-                "values": values,
-                "evidence": trace.evidence,
-                "answer": trace.answer,
-            }
-        )
+        return {
+            "run": name,
+            "plan": print_plan(trace.plan),
+            "values": values,
+            "evidence": trace.evidence,
+            "answer": trace.answer,
+        }
+
+    deliver(options, lambda: text, data)
 
 
 def _no_question(run: RunRow, item: str) -> InputError:

@@ -70,12 +70,11 @@ async def read_form(request: Request) -> dict[str, list[str]]:
     except TimeoutError:
         raise RefusedError(408, "The form did not come in time: send it again.") from None
     try:
-        form = parse_qs(
+        return parse_qs(
             body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="replace"
         )
     except ValueError:
         raise RefusedError(400, "The form cannot be read: send it from the page.") from None
-    return form
 
 
 def check_form(form: Mapping[str, list[str]], key: str) -> None:
@@ -88,7 +87,7 @@ def check_form(form: Mapping[str, list[str]], key: str) -> None:
     Raises:
         RefusedError: it does not.
     """
-    if not key or not is_secret((form.get("csrf") or [""])[0], form_token(key)):
+    if not key or not is_secret(verdicts.field_of(form, "csrf"), form_token(key)):
         raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")
 
 
@@ -173,7 +172,7 @@ class Visit:
 
     def field(self, name: str) -> str:
         """A field that was sent, or nothing."""
-        return (self.form.get(name) or [""])[0]
+        return verdicts.field_of(self.form, name)
 
     def show(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         """A page, or a part of one.
@@ -234,10 +233,7 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
         return visit.show(template, {"message": message}, status)
 
     routes = [routed(where, who, page) for where, (who, page) in pages.items()]
-    return Starlette(
-        routes=[*routes, static],
-        exception_handlers=dict.fromkeys(TROUBLES, trouble),
-    )
+    return Starlette(routes=[*routes, static], exception_handlers=dict.fromkeys(TROUBLES, trouble))
 
 
 def back_to(address: str) -> Response:

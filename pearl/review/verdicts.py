@@ -99,14 +99,18 @@ class RecordedVerdict:
     time: float
 
 
+def field_of(form: Mapping[str, list[str]], name: str) -> str:
+    """What a form's field holds; nothing where it was not sent."""
+    return (form.get(name) or [""])[0]
+
+
 def read_form(form: Mapping[str, list[str]]) -> Verdict:
     """A verdict from a filled-in form.
 
     Raises:
         InputError: something is missing or is none of what can be chosen.
     """
-    correct = (form.get("correct") or [""])[0]
-    confidence = (form.get("confidence") or [""])[0]
+    correct, confidence = field_of(form, "correct"), field_of(form, "confidence")
     if correct not in {choice.name for choice in CORRECT}:
         raise InputError("Say whether the plan is correct: choose yes, no, or cannot tell.")
     if confidence not in map(str, CONFIDENCE):
@@ -114,7 +118,7 @@ def read_form(form: Mapping[str, list[str]]) -> Verdict:
     ticked = form.get("category", [])
     if not set(ticked) <= {choice.name for choice in CATEGORIES}:
         raise InputError("There is no such category: choose from those on the page.")
-    words = storable((form.get("words") or [""])[0].replace("\r\n", "\n").strip())
+    words = storable(field_of(form, "words").replace("\r\n", "\n").strip())
     if len(words) > LONGEST_WORDS:
         raise InputError(f"The text is longer than {LONGEST_WORDS:,} characters: shorten it.")
     categories = tuple(choice.name for choice in CATEGORIES if choice.name in ticked)
@@ -149,11 +153,7 @@ def read_verdicts(engine: Engine, plans: Iterable[str] | None = None) -> list[Re
 
 def of_person(engine: Engine, person: int) -> dict[str, Verdict]:
     """The last verdict of a person on each plan."""
-    query = (
-        select(review_verdicts)
-        .where(review_verdicts.c.person == person)
-        .order_by(review_verdicts.c.id)
-    )
+    query = _GIVEN.where(review_verdicts.c.person == person)
     with reading(engine) as connection:
         return {row.plan: _recorded(row).verdict for row in connection.execute(query)}
 
@@ -165,7 +165,7 @@ def last(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedV
 
 def unswayed(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
     """What each person said last of each plan before another's verdict was shown."""
-    return {(verdict.plan, verdict.person): verdict for verdict in recorded if not verdict.seen}
+    return last(verdict for verdict in recorded if not verdict.seen)
 
 
 NO_OPTION = "none"
@@ -217,17 +217,17 @@ def read_mappings(engine: Engine) -> list[MappedAnswer]:
 
 
 _AT_ONCE = 400
+_GIVEN = select(review_verdicts).order_by(review_verdicts.c.id)
 
 
 def _read(connection: Connection, plans: tuple[str, ...] | None) -> Iterable[RecordedVerdict]:
-    query = select(review_verdicts).order_by(review_verdicts.c.id)
     if plans is None:
-        yield from map(_recorded, connection.execute(query))
+        yield from map(_recorded, connection.execute(_GIVEN))
         return
     # Databases limit the parameters of a statement.
     for at in range(0, len(plans), _AT_ONCE):
         some = review_verdicts.c.plan.in_(plans[at : at + _AT_ONCE])
-        yield from map(_recorded, connection.execute(query.where(some)))
+        yield from map(_recorded, connection.execute(_GIVEN.where(some)))
 
 
 def _recorded(row: Row[Any]) -> RecordedVerdict:
