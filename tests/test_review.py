@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError
 from pearl.review.agreement import agreement, labels_of, review_report
-from pearl.review.folders import create, demo_name, is_version, read_folders
+from pearl.review.folders import Folders, create, demo_name, is_version, read_folders
 from pearl.review.pages import check_plan
 from pearl.review.people import (
     Person,
@@ -31,7 +31,7 @@ from pearl.review.people import (
     rename,
     who_is,
 )
-from pearl.review.queue import Item, read_queue, read_run, shorten_pieces
+from pearl.review.queue import Item, Queue, read_queue, read_run, shorten_pieces
 from pearl.review.verdicts import (
     RecordedVerdict,
     Verdict,
@@ -73,6 +73,12 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     opened = open_database("store.db")
     yield opened
     opened.dispose()
+
+
+def queued(engine: Engine, *names: str, documents: str | Path = "") -> tuple[Folders, Queue]:
+    """The folders that some names and a folder of documents come to, and what is in the queue."""
+    folders = read_folders([*names], str(documents), "")
+    return folders, read_queue(names, folders, engine, "store.db")
 
 
 def item(text: str = GOOD.format(who="Mara"), **more: object) -> Item:
@@ -290,8 +296,7 @@ class TestQueue:
         Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
         assert call("batch", "q.jsonl", "-o", "o.jsonl", "--model", "offline").code == 0
         names = ["plans", "a.jsonl", "e.jsonl", "last", "o.jsonl", "plans"]
-        folders = read_folders(names, "", "")
-        found = read_queue(names, folders, local, "store.db").items
+        found = queued(local, *names)[1].items
         assert [one.kind for one in found] == ["file", "file", "row", "result", "run", "row"]
         assert [one.name for one in found[:4]] == [
             "plans/plan0.plan", "plans/plan1.plan", "a.jsonl:1", "e.jsonl, pearl, q1",
@@ -313,8 +318,7 @@ class TestQueue:
         secret = tmp_path / "secret.plan"
         secret.write_text(GOOD, encoding="utf-8")
         (folder / "link.plan").symlink_to(secret)
-        folders = read_folders(["plans"], "", "")
-        queue = read_queue(["plans"], folders, local, "store.db")
+        _, queue = queued(local, "plans")
         assert [one.name for one in queue.items] == ["plans/plan0.plan"]
         assert queue.left_out == ("plans/link.plan leads out of plans.",)
 
@@ -322,8 +326,7 @@ class TestQueue:
         plans(folder := tmp_path / "plans", 1)
         for name in ("old", "odd"):
             (folder / f"{name}.plan").write_bytes(b"\xff\xfea")
-        folders = read_folders(["plans"], "", "")
-        queue = read_queue(["plans"], folders, local, "store.db")
+        _, queue = queued(local, "plans")
         assert [one.name for one in queue.items] == ["plans/plan0.plan"]
         reasons = [
             f"plans/{name}.plan is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8."
@@ -332,10 +335,10 @@ class TestQueue:
         assert list(queue.left_out) == reasons
         (tmp_path / "bare").mkdir()
         with pytest.raises(InputError, match="bare holds no plan"):
-            read_queue(["plans", "bare"], folders, local, "store.db")
+            queued(local, "plans", "bare")
         (folder / "plan0.plan").unlink()
         with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
-            read_queue(["plans"], folders, local, "store.db")
+            queued(local, "plans")
 
     def test_the_same_start_again_changes_nothing_and_more_people_share_the_rest(
         self, tmp_path: Path
@@ -363,8 +366,8 @@ class TestQueue:
 class TestVersions:
     def test_a_version_stands_beside_the_original(self, local: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)
-        folders = read_folders(["plans"], "", "")
-        (one,) = read_queue(["plans"], folders, local, "store.db").items
+        folders, queue = queued(local, "plans")
+        (one,) = queue.items
         (folder / "plan0.v2.plan").write_text("somebody's\n", encoding="utf-8")
         found = add_version(local, one, 1, "new\n", folders)
         assert (found.number, found.file) == (3, "plans/plan0.v3.plan")
@@ -376,8 +379,8 @@ class TestVersions:
 
     def test_two_at_once_get_two_numbers(self, engine: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)
-        folders = read_folders(["plans"], "", "")
-        (one,) = read_queue(["plans"], folders, engine, "").items
+        folders, queue = queued(engine, "plans")
+        (one,) = queue.items
         stored = item()
 
         def work(person: int) -> None:
@@ -399,8 +402,8 @@ class TestVersions:
         folder = plans(tmp_path / "in", 1)
         outside = tmp_path / "outside"
         outside.mkdir()
-        folders = read_folders(["in"], "", "")
-        (one,) = read_queue(["in"], folders, local, "store.db").items
+        folders, queue = queued(local, "in")
+        (one,) = queue.items
         folder.rename(tmp_path / "was")
         folder.symlink_to(outside)
         with pytest.raises(InputError, match="not written"):
@@ -475,8 +478,8 @@ class TestRuns:
         return folder
 
     def test_outputs_and_quotes_in_the_document(self, local: Engine, ran: Path):
-        folders = read_folders(["last"], str(ran), "")
-        for one in read_queue(["last", "o.jsonl"], folders, local, "store.db").items:
+        folders, queue = queued(local, "last", "o.jsonl", documents=ran)
+        for one in queue.items:
             shown = read_run(one, local, folders)
             assert shown.frame
             if one.kind != "run":
@@ -497,10 +500,9 @@ class TestRuns:
         row = {"id": "q", "question": "Why does Mara leave?", "documents": ["s.txt", "t.txt"]}
         (ran / "r.jsonl").write_text(json.dumps(row), encoding="utf-8")
         assert call("batch", ran / "r.jsonl", "-o", "r.jsonl", "--model", "offline").code == 0
-        folders = read_folders(["last"], str(ran), "")
-        items = read_queue(["last", "r.jsonl"], folders, local, "store.db").items
-        assert len(items) == 2
-        for one in items:
+        folders, queue = queued(local, "last", "r.jsonl", documents=ran)
+        assert len(queue.items) == 2
+        for one in queue.items:
             shown = read_run(one, local, folders)
             assert shown.document.trouble == ""
             assert shown.document.text
@@ -509,11 +511,11 @@ class TestRuns:
             assert "t.txt, line 1" in places or one.kind == "row"
         (ran / "t.txt").unlink()
         (ran / "t.txt").symlink_to("s.txt")
-        assert "another text" in read_run(items[0], local, folders).document.trouble
+        assert "another text" in read_run(queue.items[0], local, folders).document.trouble
 
     def test_no_document_from_elsewhere_and_none_that_was_changed(self, local: Engine, ran: Path):
-        nowhere = read_folders(["last"], "", "")
-        first = read_queue(["last"], nowhere, local, "store.db").items[0]
+        nowhere, queue = queued(local, "last")
+        first = queue.items[0]
         shown = read_run(first, local, nowhere)
         assert shown.pieces == []
         assert "--documents" in shown.document.trouble
@@ -532,16 +534,16 @@ class TestRuns:
         (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
         row = {"plan": GOOD, "answer": "So.", "document": name}
         Path("a.jsonl").write_text(json.dumps(row), encoding="utf-8")
-        folders = read_folders(["a.jsonl"], str(folder), "")
-        (one,) = read_queue(["a.jsonl"], folders, local, "store.db").items
+        folders, queue = queued(local, "a.jsonl", documents=folder)
+        (one,) = queue.items
         shown = read_run(one, local, folders)
         assert shown.pieces == []
         assert "none of the folders" in shown.document.trouble
 
     def test_a_trace_shows_its_values(self, local: Engine, ran: Path):
         assert call("trace", "last/q1", "-o", "t.plan").code == 0
-        folders = read_folders([], str(ran), "")
-        (one,) = read_queue(["t.plan"], folders, local, "store.db").items
+        folders, queue = queued(local, "t.plan", documents=ran)
+        (one,) = queue.items
         shown = read_run(one, local, folders)
         assert shown.frame
         assert [record.step.name for record in shown.frame.steps] == ["event", "answer"]

@@ -119,7 +119,7 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
     "--seed", type=int, default=1, show_default=True, metavar="N",
     help="The same seed gives the same bytes.",
 )  # fmt: skip
-@click.option("-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen.")
+@shared("output")
 @click.option("--show", is_flag=True, help="Print a shipped schema, to start your own from.")
 @click.option(
     "--describe", "described", default="", metavar="FILE",
@@ -138,7 +138,6 @@ def generate_command(
     part: str,
     questions: int,
     seed: int,
-    output: str,
     show: bool,
     described: str,
     agents_of: str,
@@ -148,18 +147,18 @@ def generate_command(
     if sum(map(bool, (name, described, agents_of))) != 1:
         raise InputError("Name a --schema to make worlds of, or a file to --describe or --agents.")
     if described:
-        _describe(described, options.as_json)
+        _describe(described, options)
         return
     if agents_of:
-        _export_agents(agents_of, output, options.as_json)
+        _export_agents(agents_of, options)
         return
     from pearl.commaqa.generator import generate
     from pearl.commaqa.schema_reader import read_schema, shipped_text
 
     if show:
-        emit(shipped_text(name), output)
+        emit(shipped_text(name), options.output)
         return
-    _check(output, options.as_json)
+    _check(options)
     started = time.perf_counter()
     rows = list(generate(read_schema(name), split, part, seed, questions))
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
@@ -175,33 +174,34 @@ def generate_command(
         "seconds": round(seconds, 3),
         "questions_a_minute": speed,
         "form": form,
-        "output": output,
+        "output": options.output,
     }
     summary = (
         f"{counted(len(generated), 'question')} of {counted(len(kinds), 'kind')} in "
         f"{counted(len(rows), 'world')}, {seconds:.2f} s, {speed:,} a minute"
     )
-    _emit(lines, output, data if options.as_json else summary)
+    _emit(lines, options, summary, data)
 
 
-def _check(output: str, as_json: bool) -> None:
+def _check(options: Options) -> None:
     """Make sure that lines can be written, before they are made."""
-    if as_json and output in ("", "-"):
+    if options.as_json and options.output in ("", "-"):
         raise InputError("--json tells of a file: name one with -o FILE.")
-    check_output(output)
+    check_output(options.output)
 
 
-def _emit(lines: Sequence[str], output: str, summary: str | dict[str, Any]) -> None:
+def _emit(lines: Sequence[str], options: Options, summary: str, data: dict[str, Any]) -> None:
     """Write lines, and say what they are: in words, or as JSON data."""
+    output = options.output
     emit("".join(f"{line}\n" for line in lines), output)
-    if isinstance(summary, dict):
-        emit_json(summary)
-        return
     to_screen = output in ("", "-")
-    click.echo(summary if to_screen else f"{printable(output)}: {summary}", err=to_screen)
+    if options.as_json:
+        emit_json(data)
+    else:
+        click.echo(summary if to_screen else f"{printable(output)}: {summary}", err=to_screen)
 
 
-def _describe(path: str, as_json: bool) -> None:
+def _describe(path: str, options: Options) -> None:
     """Print the figures of a file of worlds."""
     from pearl.commaqa.generator import figures
     from pearl.commaqa.world import read_worlds
@@ -216,18 +216,18 @@ def _describe(path: str, as_json: bool) -> None:
         if isinstance(row, dict):
             title = name.replace("_", " ")
             lines.append(f"{title:18}{row['mean']:9,.2f}{row['least']:7,}{row['most']:7,}")
-    tell({"file": path, **measures}, as_json, lines)
+    tell({"file": path, **measures}, options.as_json, lines)
 
 
-def _export_agents(path: str, output: str, as_json: bool) -> None:
+def _export_agents(path: str, options: Options) -> None:
     """Write the question-answer pairs of the agents of a file of worlds."""
     from pearl.commaqa.generator import agent_pairs
     from pearl.commaqa.world import read_worlds
 
-    _check(output, as_json)
+    _check(options)
     pairs = [pair for world in read_worlds(path) for pair in agent_pairs(world)]
     agents = sorted({pair["agent"] for pair in pairs})
-    data = {"output": output, "pairs": len(pairs), "agents": agents}
+    data = {"output": options.output, "pairs": len(pairs), "agents": agents}
     summary = f"{counted(len(pairs), 'pair')} of {counted(len(agents), 'agent')}"
     lines = [json.dumps(pair, ensure_ascii=False) for pair in pairs]
-    _emit(lines, output, data if as_json else summary)
+    _emit(lines, options, summary, data)

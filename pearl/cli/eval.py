@@ -164,14 +164,8 @@ def _jobs(
 ) -> Iterator[tuple[Job, JobSettings]]:
     """A job for each model, or for each set of demonstrations, as it is when evaluated alone.
 
-    Args:
-        sample: the questions.
-        library: the actions of plans.
-        methods: names.
-        sizes: to which the library is condensed, too.
-        notes: what a reader must know of the questions and the methods.
-        options: the command's.
-        reasoning: whether questions are labelled.
+    The library is condensed to the sizes, too; notes are what a reader must know of questions and
+    methods, and reasoning says whether questions are labelled.
     """
     from pearl.evaluate.preparation import prepare_methods, with_options
 

@@ -347,23 +347,19 @@ def find_document(
     if not text.strip():
         return DocumentLookup(None, None, "It is not known which document this was.")
     named = read_name(text)
-    other = False
+    trouble = (
+        f"{named.name} is in none of the folders that were given: start pearl review with "
+        "--documents and the folder that holds it."
+    )
     for source in folders.find(named.name):
         if not named.digest or source.digest == named.digest:
             return DocumentLookup(named, source)
-        other = True
+        trouble = f"{named.name} is another text than the one that was read."
     file = folders.inside_any(Path(str((run or {}).get("questions", "")))) if item else None
     if run and file:
         home = str(folders.documents or "")
         for source in documents_in(file, run, item, named, home):
             return DocumentLookup(named, source)
-    if other:
-        trouble = f"{named.name} is another text than the one that was read."
-    else:
-        trouble = (
-            f"{named.name} is in none of the folders that were given: start pearl review with "
-            "--documents and the folder that holds it."
-        )
     return DocumentLookup(named, None, trouble)
 
 
