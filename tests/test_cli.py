@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,22 +27,20 @@ FINDING = {
 RULE = {"code", "name", "severity", "enabled", "summary"}
 
 
-@pytest.fixture
-def story(tmp_path: Path) -> str:
-    (tmp_path / "story.txt").write_text(STORY)
-    return "story.txt"
+def given(name: str, text: str) -> Any:
+    """A fixture: a file that is there, by its name."""
+
+    @pytest.fixture
+    def file(tmp_path: Path) -> str:
+        (tmp_path / name).write_text(text)
+        return name
+
+    return file
 
 
-@pytest.fixture
-def plan(tmp_path: Path) -> str:
-    (tmp_path / "good.plan").write_text(GOOD)
-    return "good.plan"
-
-
-@pytest.fixture
-def bad(tmp_path: Path) -> str:
-    (tmp_path / "bad.plan").write_text(BAD)
-    return "bad.plan"
+story = given("story.txt", STORY)
+plan = given("good.plan", GOOD)
+bad = given("bad.plan", BAD)
 
 
 class TestHelp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -56,6 +56,7 @@ def lsp_command(as_json: bool, options: Options) -> None:
 
 
 TOOLS = ("ask", "plan", "lint", "actions")
+"""The methods of `Tools` that programs may call."""
 
 TAKES = {
     "documents": "a path, or a list of paths",
@@ -97,7 +98,8 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
             raise
         raise InputError(f"pearl mcp needs the SDK: {install_command('mcp')}.") from None
     await_program("mcp", "a program")
-    tools = Tools(root, options, ToolError).every()
+    offered = Tools(root, options, ToolError)
+    tools = [getattr(offered, name) for name in TOOLS]
     parameters = {tool.__name__: signature(tool).parameters for tool in tools}
 
     class Server(MCPServer):
@@ -152,10 +154,6 @@ class Tools:
         self._new_model()
         place, cache = address(options.store), not options.no_cache
         self._pearl = Pearl(library=self._library, store=place, cache=cache)
-
-    def every(self) -> tuple[Callable[..., Awaitable[Any]], ...]:
-        """All of them."""
-        return self.ask, self.plan, self.lint, self.actions
 
     async def ask(
         self,

@@ -11,7 +11,7 @@ from lsprotocol import types
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.formatter import format_library, format_plan
 from pearl.lang.source import InputError, TextKind
-from pearl.lang.text import printable
+from pearl.lang.text import printable, printable_lines
 from pearl.lint.checker import check, check_library, fix
 from pearl.lsp.workspace import Document, LanguageSession, Libraries, refused, workspace_edit
 
@@ -64,9 +64,7 @@ def diagnostics(document: Document, libraries: Libraries) -> list[types.Diagnost
 
 
 def _diagnostic(document: Document, finding: Diagnostic) -> types.Diagnostic:
-    severity = types.DiagnosticSeverity.Warning
-    if finding.severity is Severity.ERROR:
-        severity = types.DiagnosticSeverity.Error
+    severity, is_error = types.DiagnosticSeverity, finding.severity is Severity.ERROR
     message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
     labels = [
         types.DiagnosticRelatedInformation(document.location(label.span), printable(label.text))
@@ -74,8 +72,8 @@ def _diagnostic(document: Document, finding: Diagnostic) -> types.Diagnostic:
     ]
     return types.Diagnostic(
         range=document.lines.range(finding.span),
-        message="\n".join(map(printable, message.split("\n"))),
-        severity=severity,
+        message=printable_lines(message),
+        severity=severity.Error if is_error else severity.Warning,
         code=finding.code,
         source="pearl",
         tags=[types.DiagnosticTag.Unnecessary] if finding.code in _FADED else None,
@@ -129,8 +127,7 @@ class Checks:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _cancel(self, uri: str) -> None:
-        task = self._due.pop(uri, None)
-        if task:
+        if task := self._due.pop(uri, None):
             task.cancel()
 
     def _plan_check(self, document: Document, delay: float) -> None:

@@ -14,7 +14,7 @@ from pearl.lang.diagnostics import Edit, Fix, apply_fixes
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_step
 from pearl.lang.source import Span, TextKind
-from pearl.lang.text import printable, shorten
+from pearl.lang.text import printable, printable_lines, shorten
 from pearl.lint.rules.base import PlanView
 from pearl.lsp.workspace import (
     WORD,
@@ -46,14 +46,13 @@ def describe(session: LanguageSession, code: str, paragraphs: Sequence[str]) -> 
         code: one or several lines.
         paragraphs: each a line; empty ones are left out.
     """
-    lines = [printable(line) for line in code.split("\n")]
+    shown = printable_lines(code)
     words = [printable(paragraph) for paragraph in paragraphs if paragraph]
     if not session.editor.markdown:
-        text = "\n\n".join(["\n".join(lines), *words])
-        return types.MarkupContent(types.MarkupKind.PlainText, text)
+        return types.MarkupContent(types.MarkupKind.PlainText, "\n\n".join([shown, *words]))
     longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
     fence = "`" * max(3, longest + 1)
-    block = "\n".join([f"{fence}pearl-plan", *lines, fence])
+    block = f"{fence}pearl-plan\n{shown}\n{fence}"
     marked = [_MARKS.sub(lambda match: f"\\{match[0]}", word) for word in words]
     return types.MarkupContent(types.MarkupKind.Markdown, "\n\n".join([block, *marked]))
 
@@ -129,11 +128,7 @@ def definition(
         same = [use for use in document.mentions if use.name == mention.name]
         return [document.location(use.span) for use in same if use.role is Role.DEFINES]
     target = session.resolve(document, mention.name) if mention else None
-    return _declared(*target) if target else None
-
-
-def _declared(action: Action, origin: Document) -> types.Location:
-    return origin.location(origin.lines.name_span(action))
+    return target[1].declaration(target[0]) if target else None
 
 
 def references(
@@ -149,7 +144,7 @@ def references(
     if not target:
         return None
     action, origin = target
-    places = [_declared(action, origin)] if declared else []
+    places = [origin.declaration(action)] if declared else []
     names = {action.name, *action.aliases}
     for plan in session.plans():
         calls = [use for use in plan.mentions if use.role is Role.CALLS and use.name in names]

@@ -212,6 +212,10 @@ class Document:
         """A span of this document as the protocol's location."""
         return types.Location(self.uri, self.lines.range(span))
 
+    def declaration(self, action: Action) -> types.Location:
+        """Where an action is declared here."""
+        return self.location(self.lines.name_span(action))
+
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
         """Every name that a plan's readable lines write, or every word of a library, in order."""
