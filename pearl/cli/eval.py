@@ -14,7 +14,7 @@ import click
 
 from pearl.cli.batch import complain, do, fit_of, job_settings, prices_of
 from pearl.cli.options import GROUPS, Options, choose_metric, load, shared
-from pearl.cli.output import check_ending, check_output, emit, emit_json, on_terminal
+from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, on_terminal
 from pearl.lang.source import InputError, write
 from pearl.lang.text import counted
 
@@ -146,7 +146,7 @@ def eval_command(
         first = summaries[0] if len(summaries) == 1 else {"models": summaries}
         emit_json({**first, "report": as_object(summarise(evaluation))})
     else:
-        show(summarise(evaluation), "terminal", "", as_json=False)
+        show(summarise(evaluation), Options(form="terminal", output="", as_json=False))
         runs = " ".join(progress.run for progress in done)
         click.echo(click.style(f"\npearl report {runs}", dim=True))
     complain(*done, noun="trial")
@@ -288,13 +288,12 @@ def report_command(
         return
     loaded = [with_gold(evaluation) for evaluation in loaded]
     if errors:
-        _draw(side_by_side(loaded), errors, method, options.output, as_json=options.as_json)
+        _draw(side_by_side(loaded), errors, method, options)
         return
     if to_grade:
         from pearl.review.agreement import draw_answers
 
-        rows = draw_answers(side_by_side(loaded), to_grade)
-        _rows(rows, options.output, as_json=options.as_json)
+        _deliver_rows(draw_answers(side_by_side(loaded), to_grade), options)
         return
     report = Report("Labelled errors", (("file", labelled),))
     if loaded:
@@ -306,7 +305,7 @@ def report_command(
 
         table = graders(side_by_side(loaded), grades).table
         report = replace(report, blocks=(*report.blocks, table))
-    show(report, options.form, options.output, as_json=options.as_json)
+    show(report, options)
 
 
 def _load(name: str, options: Options) -> Evaluation:
@@ -327,40 +326,38 @@ def _load(name: str, options: Options) -> Evaluation:
     return load_run(name, address(options.store), prices_of(options))
 
 
-def show(report: Report, form: str | None, output: str, *, as_json: bool) -> None:
+def show(report: Report, options: Options) -> None:
     """Print a report, or write it to a file, in the form that was asked for.
 
     Args:
         report: what to show.
-        form: as after ``--format``; None for what the file's ending says.
-        output: the file; empty for the screen.
-        as_json: its data, whatever the form.
+        options: its form, or none for what the file's ending says; the file; and whether its data
+            are wanted, whatever the form.
 
     Raises:
         InputError: the file's ending says no form.
     """
     from pearl.report import FORMS, terminal
 
+    output = options.output
     check_ending(output, " ".join(_ENDINGS), "a report")
-    chosen = form or _ENDINGS[Path(output).suffix.lower()]
-    if as_json:
+    chosen = options.form or _ENDINGS[Path(output).suffix.lower()]
+    if options.as_json:
         emit(FORMS["json"](report), output)
-    elif output and output != "-":
-        emit(FORMS[chosen](report), output)
-    elif chosen == "terminal" and on_terminal():
+    elif output in ("", "-") and chosen == "terminal" and on_terminal():
         # The form has made every text harmless; `emit` would take its titles' weight away.
         bold, dim = partial(click.style, bold=True), partial(click.style, dim=True)
         width = shutil.get_terminal_size().columns
         click.echo(terminal.render(report, width, bold, dim), nl=False)
     else:
-        emit(FORMS[chosen](report))
+        emit(FORMS[chosen](report), output)
 
 
-def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_json: bool) -> None:
+def _draw(evaluation: Evaluation, count: int, method: str, options: Options) -> None:
     from pearl.evaluate.errors import CATEGORIES, draw_errors
 
     rows = draw_errors(evaluation, count, method)
-    _rows(rows, output, as_json=as_json)
+    _deliver_rows(rows, options)
     fewer = f" There are no more than {len(rows)}." if len(rows) < count else ""
     click.echo(
         f"{counted(len(rows), 'wrong answer')} of {rows[0]['method']}: write into category one of "
@@ -369,11 +366,9 @@ def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_js
     )
 
 
-def _rows(rows: list[dict[str, Any]], output: str, *, as_json: bool) -> None:
-    if (output and output != "-") or not as_json:
-        emit("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), output)
-    if as_json:
-        emit_json(rows)
+def _deliver_rows(rows: list[dict[str, Any]], options: Options) -> None:
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    deliver(options, lambda: "".join(lines), lambda: rows)
 
 
 @click.command("replicate", epilog="Example:  pearl replicate outcomes.jsonl")
@@ -388,4 +383,4 @@ def replicate_command(file: str, options: Options) -> None:
     from pearl.evaluate.results import read_outcomes
 
     check_output(options.output)
-    show(summarise(read_outcomes(file)), options.form, options.output, as_json=options.as_json)
+    show(summarise(read_outcomes(file)), options)

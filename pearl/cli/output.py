@@ -140,7 +140,7 @@ def deliver(options: Options, text: Callable[[], str], data: Callable[[], Any]) 
         text: makes it.
         data: makes the same as JSON data.
     """
-    if options.output or not options.as_json:
+    if options.output not in ("", "-") or not options.as_json:
         emit(text(), options.output)
     if options.as_json:
         emit_json(data())

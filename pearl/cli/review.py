@@ -161,7 +161,7 @@ def agreement(options: Options) -> None:
         about = (("store", shown_place(engine)),)
         verdicts, people = read_verdicts(engine), everybody(engine)
         report = review_report(verdicts, people, about, read_mappings(engine))
-    show(report, options.form, options.output, as_json=options.as_json)
+    show(report, options)
 
 
 _MORE = {"export": export, "agreement": agreement}
