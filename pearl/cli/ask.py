@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer, warn
-from pearl.cli.inputs import folder_of
-from pearl.cli.options import (
-    Options,
-    choose,
-    library_for,
-    load_sound,
-    own_libraries,
-    shared,
-    warn_of_library,
-)
+from pearl.cli.inputs import folder_of, library_for, load_sound, own_libraries, warn_of_library
+from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import check_kind, check_output, deliver, emit_json, on_screen, settle
 from pearl.lang.documents import passed_over, read_documents
 from pearl.lang.source import InputError, Source, read_source

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pearl.cli import warn
 from pearl.lang.source import (
     InputError,
     Source,
@@ -19,16 +20,22 @@ from pearl.lang.source import (
     plan_row,
     read_lines,
     read_source,
+    refuse,
     refuse_same,
+    shipped_actions,
 )
 from pearl.lang.text import pattern
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from pearl.lang.library import Library
     from pearl.lint.checker import Selection
     from pearl.store.history import RunRow
 
+
+_OF_PLAN = pattern(r"(?:#[^\n]*\n){0,8}?# library: ([^\n]+)")
+"""How a plan, or a trace, says in its head which actions it calls."""
 
 _ACTION_LINE = pattern(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=\"']*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
 _HEAD = pattern(r"\s*(?:question|new actions)\s*:", re.IGNORECASE)
@@ -221,6 +228,95 @@ def selection_for(select: Sequence[str], ignore: Sequence[str], folder: Path | N
         if not any(rule.code.startswith(code) for rule in RULES):
             raise InputError(f"No rule's code starts with {code}: pearl rule lists them.")
     return Selection(on, off)
+
+
+def load(
+    libraries: tuple[str, ...], folder: Path | None = None, linted: Sequence[str] = ()
+) -> Library:
+    """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
+
+    What ``pearl lint`` finds in its files is printed on standard error, a line each.
+
+    Args:
+        libraries: as they were named.
+        folder: whose project counts; by default the working folder's.
+        linted: files and folders whose findings are told anyway.
+    """
+    library = load_quietly(libraries, folder)
+    warn(*(line for _, line in _finding_lines(library, folder, linted)))
+    return library
+
+
+def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
+    """As `load`, for what goes to a model.
+
+    Raises:
+        LinesError: it has errors that lose an action, or fail when it is called.
+    """
+    library = load_quietly(libraries, folder)
+    findings = list(_finding_lines(library, folder))
+    warn(*(line for is_error, line in findings if not is_error))
+    refuse([line for is_error, line in findings if is_error])
+    return library
+
+
+def _finding_lines(
+    library: Library, folder: Path | None, linted: Sequence[str] = ()
+) -> Iterator[tuple[bool, str]]:
+    """What ``pearl lint`` finds in the files of a library, as the project chooses its rules."""
+    from pearl.lint.checker import library_findings
+
+    return library_findings(library, selection_for((), (), folder), [*map(Path, linted)])
+
+
+def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
+    """As `load`, where the person has been told already of what is found in it."""
+    from pearl.lang.library import load_library
+
+    if not libraries:
+        libraries = read_config(folder).library
+    return load_library(*libraries)
+
+
+def _named(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
+    """The libraries that a plan's head names; none where others were chosen."""
+    head = None if libraries else _OF_PLAN.match(source.text)
+    return tuple(name.strip() for name in head[1].split(",")) if head else ()
+
+
+def own_libraries(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
+    """The libraries that were named; where none was, a plan's own, if they ship."""
+    names = _named(source, libraries)
+    return names if names and shipped_actions().keys() >= set(names) else libraries
+
+
+def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
+    """Say where a plan's head names a library that does not ship, and no other was chosen."""
+    lost = [name for name in _named(source, libraries) if name not in shipped_actions()]
+    if lost and not read_config(folder_of(source)).library:
+        warn(
+            f"{source.name} names the library {', '.join(lost)[:80]}, which does not ship with "
+            "Pearl: the usual actions are used, as no --library is given."
+        )
+
+
+def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
+    """The library that a person chose for a strategy: by ``--library``, or in ``[tool.pearl]``.
+
+    Args:
+        strategy: as after ``--strategy``.
+        libraries: as after ``--library``.
+
+    Returns:
+        None for the strategy's own.
+
+    Raises:
+        InputError: there is no such strategy, or no such library.
+    """
+    from pearl.strategies.registry import find_strategy
+
+    own = find_strategy(strategy).libraries
+    return load_sound(libraries) if libraries or not own else None
 
 
 @contextmanager

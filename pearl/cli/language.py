@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer, warn
-from pearl.cli.inputs import each_input, open_run
-from pearl.cli.options import Options, load, shared
+from pearl.cli.inputs import each_input, load, open_run
+from pearl.cli.options import Options, shared
 from pearl.cli.output import (
     check_ending,
     check_kind,

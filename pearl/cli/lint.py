@@ -21,8 +21,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from pearl.cli import NoAnswer, warn
-from pearl.cli.inputs import Input, each_input, folder_of, read_config, selection_for
-from pearl.cli.options import Options, load, load_quietly, own_libraries, shared, warn_of_library
+from pearl.cli.inputs import (
+    Input,
+    each_input,
+    folder_of,
+    load,
+    load_quietly,
+    own_libraries,
+    read_config,
+    selection_for,
+    warn_of_library,
+)
+from pearl.cli.options import Options, shared
 from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.library import Library, builtins, library_source

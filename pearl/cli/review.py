@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.eval import show
-from pearl.cli.inputs import open_existing
-from pearl.cli.options import Options, load, shared
+from pearl.cli.inputs import load, open_existing
+from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_output, deliver, require, tell
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable

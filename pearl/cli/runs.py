@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.inputs import folder_of, open_existing, open_run
-from pearl.cli.options import Options, load, own_libraries, shared
+from pearl.cli.inputs import folder_of, load, open_existing, open_run, own_libraries
+from pearl.cli.options import Options, shared
 from pearl.cli.output import (
     check_ending,
     check_kind,

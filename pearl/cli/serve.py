@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.options import Options, choose, load_sound, shared
+from pearl.cli.inputs import load_sound
+from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import await_program, emit_json
 from pearl.lang.source import InputError, Source, install_command
 
