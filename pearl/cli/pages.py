@@ -1,9 +1,13 @@
-"""``pearl review``, ``pearl review export``, ``pearl review agreement``"""
+"""What is served as pages on this machine: ``pearl view`` of runs, ``pearl review`` of plans.
+
+And what came of a review: ``pearl review export``, ``pearl review agreement``.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +26,39 @@ if TYPE_CHECKING:
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for the beginning of a formula."""
+
+
+@click.command("view", epilog="Example:  pearl view --documents texts/")
+@click.option(
+    "--documents", default="", metavar="DIR",
+    help="Where to look for documents, beside where runs read them.",
+)  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8810, show_default=True,
+    help="Where to listen; 0 takes a free one.",
+)  # fmt: skip
+@shared("store", "json")
+def view_command(documents: str, port: int, options: Options) -> None:
+    """Serve the store's runs as pages, on this machine only: searched, filtered, each down to its
+    calls, two side by side, followed while they run. Nothing is written."""
+    import secrets
+
+    require("view", "starlette", "uvicorn")
+    if documents and not Path(documents).is_dir():
+        raise InputError(f"{documents} is no folder: name the one that documents are in.")
+    from pearl.models.tokens import load_prices
+    from pearl.store.database import shown_place
+    from pearl.viewer.app import ServedStore, application
+    from pearl.viewer.serve import address_of, listen, serve
+
+    with open_existing(options.store) as engine, listen("127.0.0.1", port) as sock:
+        cookie = f"pearl_view_{sock.getsockname()[1]}"
+        shown = ServedStore(engine, shown_place(engine), load_prices(), documents, cookie)
+        token = secrets.token_urlsafe(32)
+        link = f"{address_of(sock, '127.0.0.1', ())}/?token={token}"
+        lines = [f"{shown.place} at {link}", "Ctrl-C stops."]
+        tell({"store": shown.place, "link": link}, options.as_json, lines)
+        serve(application(shown, token), sock)
 
 
 class Review(click.Command):
