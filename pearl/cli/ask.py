@@ -118,7 +118,7 @@ def plan_command(question: str, options: Options) -> None:
 def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
     """What came of planning, as JSON data."""
     from pearl.lang.printer import print_plan
-    from pearl.lint.render.json import as_object
+    from pearl.lint.render.programs import as_object
 
     return {
         "plan": print_plan(planned.plan) if planned.plan else "",
@@ -141,7 +141,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     from pearl.lang.parser import parse
     from pearl.lint.checker import check
     from pearl.lint.render import terminal
-    from pearl.lint.render.json import as_object
+    from pearl.lint.render.programs import as_object
     from pearl.lint.render.report import Report
     from pearl.session import context_for
 

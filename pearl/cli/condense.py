@@ -201,7 +201,7 @@ def as_object(
 ) -> dict[str, Any]:
     """The same for a program, as JSON data."""
     from pearl.lang.printer import print_arg, print_library
-    from pearl.lint.render.json import as_object as finding_object
+    from pearl.lint.render.programs import as_object as finding_object
 
     lines, unreadable = _lines(unread)
     return {
@@ -251,7 +251,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     from pearl.lang.migrate import migrate
     from pearl.lang.parser import parse
     from pearl.lint.checker import check
-    from pearl.lint.render.json import as_object
+    from pearl.lint.render.programs import as_object
 
     check_output(options.output)
     check_kind(options.output, "plan")

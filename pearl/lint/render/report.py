@@ -3,12 +3,10 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from textwrap import indent
-from typing import Any
 
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.source import Source
-from pearl.lang.text import json_text, pattern
+from pearl.lang.text import pattern
 
 _ROW = pattern(r"(.+\.jsonl):(\d+)", re.DOTALL)
 
@@ -58,29 +56,6 @@ def apart(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
     for part in parts:
         yield between + part
         between = "\n"
-
-
-def elements(data: Iterable[Any], depth: int) -> str:
-    """JSON data as elements of an array, indented by so many spaces."""
-    texts = (json_text(item).rstrip("\n") for item in data)
-    return ",\n".join(indent(text, depth * " ", bool) for text in texts)
-
-
-def array(parts: Iterable[str], depth: int, head: str, tail: Callable[[], str]) -> Iterator[str]:
-    """Parts as a JSON array.
-
-    Args:
-        parts: as `elements` gives them.
-        depth: likewise.
-        head: what stands before the array.
-        tail: what stands after it, asked for at the end.
-    """
-    between = f"{head}[\n"
-    for part in parts:
-        yield between + part
-        between = ",\n"
-    closed = f"\n{(depth - 2) * ' '}]" if between == ",\n" else f"{head}[]"
-    yield closed + tail()
 
 
 def place_of_row(source: Source) -> tuple[str, int] | None:

@@ -1,6 +1,5 @@
 """For a person at a terminal: the line, a marker under the place, the act."""
 
-import re
 from collections.abc import Iterator
 
 import click
@@ -8,13 +7,10 @@ import click
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity
 from pearl.lang.source import Source
 from pearl.lang.text import cells, printable
-from pearl.lint.render.report import Renderer, Report, apart
+from pearl.lint.render.report import Renderer, Report, apart, place_of_row
 
 WIDTH = 96
 """Columns a shown line may take; a longer one is cut around the place."""
-
-
-_ROW = re.compile(r"\.jsonl:\d+$")
 
 
 def _blocks(report: Report) -> str:
@@ -54,7 +50,7 @@ def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
         how = "--fix" if diagnostic.fix.safety is Safety.SAFE else "--unsafe-fixes"
         act = printable(diagnostic.fix.title)
         # Rows of a file are mended by whoever made them.
-        command = "" if _ROW.search(source.name) else f" (pearl lint {how})"
+        command = "" if place_of_row(source) else f" (pearl lint {how})"
         yield f"{click.style('fix:', fg='cyan')} {act}{command}"
 
 

@@ -1,25 +1,81 @@
-"""For code scanning: SARIF 2.1.0."""
+"""For programs: JSON, an object a finding; SARIF 2.1.0, for code scanning; and GitHub's commands,
+which annotate changed lines."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 from urllib.parse import quote
 
 from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.lang.source import Source, Span
-from pearl.lang.text import json_text
-from pearl.lint.render.report import Renderer, array, elements, place_of_row
+from pearl.lang.text import json_text, printable
+from pearl.lint.render.report import Renderer, Report, one_after_another, place_of_row
 from pearl.lint.rules import RULES
 
 _DEPTH = 8
+"""How far the results of a SARIF log are indented."""
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def _elements(data: Iterable[Any], depth: int) -> str:
+    """JSON data as elements of an array, indented by so many spaces."""
+    texts = (json_text(item).rstrip("\n") for item in data)
+    return ",\n".join(indent(text, depth * " ", bool) for text in texts)
+
+
+def _array(parts: Iterable[str], depth: int, head: str, tail: Callable[[], str]) -> Iterator[str]:
+    """Parts as a JSON array.
+
+    Args:
+        parts: as `_elements` gives them.
+        depth: likewise.
+        head: what stands before the array.
+        tail: what stands after it, asked for at the end.
+    """
+    between = f"{head}[\n"
+    for part in parts:
+        yield between + part
+        between = ",\n"
+    closed = f"\n{(depth - 2) * ' '}]" if between == ",\n" else f"{head}[]"
+    yield closed + tail()
+
+
+def as_object(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
+    """One finding as JSON data."""
+    fix = diagnostic.fix
+    return {
+        "code": diagnostic.code,
+        "name": diagnostic.name,
+        "severity": str(diagnostic.severity),
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+        "file": source.name,
+        **_offsets(diagnostic.span, source),
+        "labels": [
+            {"text": label.text, **_offsets(label.span, source)} for label in diagnostic.labels
+        ],
+        "data": dict(diagnostic.data),
+        "fix": {
+            "title": fix.title,
+            "safety": str(fix.safety),
+            "edits": [{"text": edit.text, **_offsets(edit.span, source)} for edit in fix.edits],
+        }
+        if fix
+        else None,
+    }
+
+
+def _offsets(span: Span, source: Source) -> dict[str, Any]:
+    ends = ("line", "column", "end_line", "end_column")
+    return {"span": [*span], **dict(zip(ends, source.place(span), strict=True))}
 
 
 def _log(parts: Iterable[str], used: Collection[str]) -> Iterator[str]:
     """A SARIF log with one run, whose rules are told after its results."""
     head = _around(()).partition("[]")[0]
-    return array(parts, _DEPTH, head, lambda: _around(used).partition("[]")[2])
+    return _array(parts, _DEPTH, head, lambda: _around(used).partition("[]")[2])
 
 
 def _around(used: Collection[str]) -> str:
@@ -54,12 +110,6 @@ def _around(used: Collection[str]) -> str:
         ],
     }
     return json_text(log)
-
-
-render = Renderer(
-    lambda report: elements((_result(item, report.source) for item in report.diagnostics), _DEPTH),
-    _log,
-)
 
 
 def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
@@ -130,3 +180,43 @@ def _uri(name: str) -> str:
 
 def _level(severity: Severity) -> str:
     return "error" if severity is Severity.ERROR else "warning"
+
+
+def _commands(report: Report) -> str:
+    """One ``::error`` or ``::warning`` line a finding."""
+    lines = []
+    for item in report.diagnostics:
+        title = _property(f"{item.code} {item.name}")
+        text = _message(f"{item.message} {item.help}".strip())
+        lines.append(f"::{item.severity} {_place(item, report.source)},title={title}::{text}\n")
+    return "".join(lines)
+
+
+def _place(diagnostic: Diagnostic, source: Source) -> str:
+    row = place_of_row(source)
+    if row:
+        return f"file={_property(row[0])},line={row[1]}"
+    line, column, end_line, end_column = source.place(diagnostic.span)
+    file = _property(source.name)
+    return f"file={file},line={line},col={column},endLine={end_line},endColumn={end_column}"
+
+
+def _message(text: str) -> str:
+    # A line break ends the command; what follows would be read as the next one.
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(escaped)
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+JSON = Renderer(
+    lambda report: _elements((as_object(item, report.source) for item in report.diagnostics), 2),
+    lambda parts, _: _array(parts, 2, "", lambda: "\n"),
+)
+SARIF = Renderer(
+    lambda report: _elements((_result(item, report.source) for item in report.diagnostics), _DEPTH),
+    _log,
+)
+GITHUB = Renderer(_commands, one_after_another)
