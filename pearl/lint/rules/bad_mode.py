@@ -27,11 +27,10 @@ from pearl.lint.rules.base import (
     ERROR,
     Broken,
     Diagnostic,
-    Edit,
-    Fix,
     Rule,
     Span,
     argument,
+    mend,
     names_above,
     pattern,
     shorten,
@@ -63,7 +62,7 @@ def explain(broken: Broken) -> Diagnostic | None:
                 f"{text} is no mode.",
                 help=f"Write {ref}.",
                 data={"text": text, "name": match["name"]},
-                fix=Fix(f"write {ref}", (Edit(span, ref),)),
+                fix=mend(span, ref),
             )
     return None
 
@@ -78,7 +77,7 @@ def _before_text(broken: Broken, span: Span) -> Diagnostic | None:
     if len(inside) == 1 and inside <= names - {DOCUMENT}:
         text = _INSIDE.sub(rf"{{{mode} \1}}", broken.token)
         help = f"Write {shorten(text)}."
-        fix = Fix(f"write {{{mode} {inside.pop()}}}", (Edit(span, text),))
+        fix = mend(span, text, f"write {{{mode} {inside.pop()}}}")
     return RULE(span, f"{mode} stands before a text.", help=help, fix=fix)
 
 

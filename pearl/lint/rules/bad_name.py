@@ -22,7 +22,7 @@ Fix
 import re
 
 from pearl.lang.ast import RESERVED
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern, shorten
 
 _LEFT = pattern(
     r"(?P<name>[^=\n(]*?[^=\n(\s])\s*+(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
@@ -56,7 +56,7 @@ def explain(broken: Broken) -> Diagnostic | None:
             Span(*head.span("sign")),
             f'{name} is not followed by "=".',
             help=f"Write {name} = ACTION(…).",
-            fix=Fix('write "="', (Edit(gap, " ="),)),
+            fix=mend(gap, " =", 'write "="'),
         )
     chained = _CHAINED.match(broken.source.text, head.end(), end)
     if chained:

@@ -22,12 +22,10 @@ from pearl.lint.rules.base import (
     ERROR,
     Broken,
     Diagnostic,
-    Edit,
-    Fix,
     Rule,
-    Safety,
     Span,
     bad_name_above,
+    guess,
     pattern,
 )
 
@@ -59,7 +57,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         f"{shown} is beyond 1.8e308." if broken.got == "NUMBER" else f"{shown} is no number.",
         help=f"Write {plain}{quoted}.",
         data={"text": text},
-        fix=Fix("quote it", (Edit(span, f'"{text}"'),), Safety.UNSAFE),
+        fix=guess(span, f'"{text}"', "quote it"),
     )
 
 

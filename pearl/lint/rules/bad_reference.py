@@ -29,12 +29,10 @@ from pearl.lint.rules.base import (
     PART,
     Broken,
     Diagnostic,
-    Edit,
-    Fix,
     Rule,
-    Safety,
     Span,
     argument,
+    guess,
     names_above,
     part_of,
     trimmed,
@@ -77,7 +75,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     marked = _MARKED.fullmatch(text)
     if marked:
         name = next(group for group in marked.groups() if group)
-        fix = Fix(f"write {name}", (Edit(span, name),), Safety.UNSAFE)
+        fix = guess(span, name)
         return RULE(
             span,
             f"{text} is no reference.",

@@ -34,10 +34,9 @@ from pearl.lang.splitter import ASSIGN, PREFIX
 from pearl.lang.text import pattern, section, shorten, stem
 from pearl.lang.values import Type, Value, type_of
 
+# What rules take of other modules, they take from here.
 __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pattern", "shorten"]
-__all__ += ["ERROR", "WARNING", "Diagnostic", "Edit", "Fix", "Label", "Safety"]
-__all__ += ["Explain", "Findings", "LibraryView", "LookAtLibrary", "LookAtPlan", "PlanView", "Rule"]
-__all__ += ["argument", "closest", "nearest", "no_key", "taught", "trimmed"]
+__all__ += ["Diagnostic", "Edit", "Fix", "Label", "Safety"]
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
@@ -323,6 +322,16 @@ def argument(broken: Broken) -> Span:
         depth += (text[end] in "([{") - (text[end] in ")]}")
         end += 1
     return trimmed(text, start, end)
+
+
+def mend(span: Span, text: str, title: str = "") -> Fix:
+    """A safe fix that writes a text in the place of a span, and by default says so."""
+    return Fix(title or f"write {text}", (Edit(span, text),))
+
+
+def guess(span: Span, text: str, title: str = "") -> Fix:
+    """An unsafe fix of that kind."""
+    return Fix(title or f"write {text}", (Edit(span, text),), Safety.UNSAFE)
 
 
 def trimmed(text: str, start: int, end: int) -> Span:

@@ -19,7 +19,7 @@ Fix
 """
 
 from pearl.lang.ast import Mode, Ref, Step
-from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Span
+from pearl.lint.rules.base import WARNING, Findings, Fix, PlanView, Rule, Span, mend
 
 
 def check(view: PlanView) -> Findings:
@@ -51,7 +51,7 @@ def _fix(view: PlanView, index: int, step: Step) -> Fix | None:
     start = text.rfind("\n", 0, step.span.start) + 1
     following = text.find("\n", step.span.end)
     end = following + 1 if following >= 0 else len(text)
-    return Fix("take the step out", (Edit(Span(start, end), ""),))
+    return mend(Span(start, end), "", "take the step out")
 
 
 RULE = Rule("PRL404", "concat-of-one", WARNING, __doc__, plan=check)

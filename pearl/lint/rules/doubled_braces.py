@@ -19,7 +19,7 @@ Fix
     Unsafe: takes one pair of braces out.
 """
 
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, guess
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -32,7 +32,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         f"{text} has two pairs of braces.",
         help=f"Write {inner} for what the step found, \\{{ for a brace itself.",
         data={"name": text.strip("{ }")},
-        fix=Fix(f"write {inner}", (Edit(broken.at, inner),), Safety.UNSAFE),
+        fix=guess(broken.at, inner),
     )
 
 

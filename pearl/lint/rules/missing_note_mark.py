@@ -19,7 +19,7 @@ Fix
 
 from itertools import accumulate
 
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern, shorten
 
 _CALL = pattern(r"=\s*\w+\s*\(")
 
@@ -34,7 +34,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     text, at = broken.source.text, broken.at.start
     if broken.before == "NOTE" and rest.startswith((":", "：")):
         mark = len(text[:at].rstrip()) - 1
-        taken = Fix(f'take out "{text[mark]}"', (Edit(Span(mark, mark + 1), ""),))
+        taken = mend(Span(mark, mark + 1), "", f'take out "{text[mark]}"')
         found = f'"{text[mark]}" stands between the call and its note.'
         return RULE(Span(mark, mark + 1), found, help=f'Take out "{text[mark]}".', fix=taken)
     # A bracket that nothing behind the call opens says that the call goes on.
@@ -44,7 +44,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         broken.at,
         f"{shorten(rest, 30)} follows the call without a colon.",
         help=f"{'Take out the first ), or write' if over else 'Write'} ACTION(…) : note.",
-        fix=Fix('put in ":"', (Edit(Span(at, at), ": "),)) if plain else None,
+        fix=mend(Span(at, at), ": ", 'put in ":"') if plain else None,
     )
 
 

@@ -20,7 +20,7 @@ Fix
 
 from itertools import accumulate
 
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern
 
 _WORDS = pattern(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
 _PARENTHESIS = pattern(r"[()]")
@@ -37,12 +37,12 @@ def explain(broken: Broken) -> Diagnostic | None:
         if min(marks, default=0) < 0:
             return None
         end = broken.span.start + len(text[broken.span.start : at].rstrip())
-        fix = Fix('put in ")"', (Edit(Span(end, end), ")"),))
+        fix = mend(Span(end, end), ")", 'put in ")"')
         return RULE(broken.at, 'The call has no ")" before its note.', help='Add ")".', fix=fix)
     if "CLOSE" in broken.accepts and broken.got == "$END":
         return RULE(broken.at, 'The call has no ")" at its end.', help='Add ")" and the note.')
     if broken.got == "CLOSE" and broken.before == "CLOSE":
-        fix = Fix('take out ")"', (Edit(Span(at, at + 1), ""),))
+        fix = mend(Span(at, at + 1), "", 'take out ")"')
         return RULE(broken.at, 'There is one ")" too many.', help='Take out ")".', fix=fix)
     unopened = broken.got in ("STRING", "NUMBER", "CLOSE") or noted
     # More words of the action's name may follow, and then its parenthesis.

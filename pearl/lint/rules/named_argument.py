@@ -18,7 +18,7 @@ Fix
 """
 
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span, argument
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Fix, Rule, Span, argument, guess
 
 _VALUE = pattern(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
 
@@ -36,7 +36,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
     past = len(text) - len(text[at:].lstrip(":=： \t"))
-    fix = Fix("take the name out", (Edit(Span(start, past), ""),), Safety.UNSAFE)
+    fix = guess(Span(start, past), "", "take the name out")
     return _finding(Span(start, past), broken, fix)
 
 

@@ -23,7 +23,7 @@ Fix
 
 from pearl.lang.ast import Builtin, Function, Literal, SubPlan
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Safety, Span, taught
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, Span, guess, taught
 
 _HASH = pattern(r"(?<![\w#{])#(\d{1,2})(?!\w)")
 
@@ -50,7 +50,7 @@ def check(view: PlanView) -> Findings:
             f"{view.source.at(span)} is a number, and not step {number}.",
             help=f"If you mean step {number}, write {ref}.",
             data={"name": name, "number": number},
-            fix=Fix(f"write {name}", (Edit(span, ref),), Safety.UNSAFE),
+            fix=guess(span, ref, f"write {name}"),
         )
 
 

@@ -16,7 +16,7 @@ Fix
     Safe: takes the quotes out.
 """
 
-from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView, Rule
+from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, PlanView, Rule, mend
 
 
 def check(view: PlanView) -> Findings:
@@ -32,7 +32,7 @@ def check(view: PlanView) -> Findings:
                 arg.span,
                 f'"{arg.value}" is a text, and not the document.',
                 help=f"Write {DOCUMENT} without quotes.",
-                fix=Fix(f"write {DOCUMENT}", (Edit(arg.span, DOCUMENT),)),
+                fix=mend(arg.span, DOCUMENT),
             )
 
 

@@ -23,8 +23,8 @@ Fix
 from collections.abc import Iterator
 
 from pearl.lang.ast import Literal, Step
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
+from pearl.lang.diagnostics import Diagnostic, Label
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess
 
 
 def quotations(view: PlanView) -> Iterator[tuple[Step, Literal]]:
@@ -56,7 +56,7 @@ def finding(rule: Rule, view: PlanView, step: Step, text: Literal, relation: str
         help=f"If you mean what step {number} found, write {step.name}.",
         labels=(Label(step.name_span, "this step"),),
         data={"name": step.name, "text": text.value},
-        fix=Fix(f"write {step.name}", (Edit(text.span, step.name),), Safety.UNSAFE),
+        fix=guess(text.span, step.name),
     )
 
 

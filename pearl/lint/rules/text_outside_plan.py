@@ -25,7 +25,7 @@ Fix
 
 from pearl.lang.formatter import comment_out
 from pearl.lang.splitter import misspelt_return
-from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Safety, shorten
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess, mend, shorten
 
 _WHAT = {
     "prose": "is not a step",
@@ -43,10 +43,10 @@ def check(view: PlanView) -> Findings:
         if names and view.defined.keys() >= set(names):
             returns = f"return {', '.join(names)}"
             help = f'Write "{returns}", or make it a comment with "#".'
-            fix = Fix(f"write {returns}", (Edit(span, returns),), Safety.UNSAFE)
+            fix = guess(span, returns)
         else:
             help = 'Take it out, or make it a comment with "#".'
-            fix = Fix("make it a comment", (Edit(span, comment_out(text, span)),))
+            fix = mend(span, comment_out(text, span), "make it a comment")
         yield RULE(
             span,
             f"{shorten(words, 50)} {_WHAT[aside.kind]}.",

@@ -17,7 +17,7 @@ Fix
     Safe: puts the second step on its own line.
 """
 
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern
 
 _NUMBER = pattern(r"(?:\s|;|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
 _NEXT = pattern(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
@@ -36,7 +36,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         Span(gap.end(), end),
         "A second step stands on this line.",
         help="Write one step a line.",
-        fix=Fix("start a new line", (Edit(Span(*gap.span()), "\n"),)),
+        fix=mend(Span(*gap.span()), "\n", "start a new line"),
     )
 
 

@@ -26,14 +26,13 @@ from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
     ERROR,
     Diagnostic,
-    Edit,
     Findings,
-    Fix,
     PlanView,
     Rule,
-    Safety,
     alike,
     differs_little,
+    guess,
+    mend,
     resembling,
 )
 
@@ -82,9 +81,9 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     if near:
         sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
         text = f"{ref.mode} {near}".lstrip()
-        fix = Fix(f"write {text}", (Edit(ref.span, text),), Safety.SAFE if sure else Safety.UNSAFE)
+        fix = (mend if sure else guess)(ref.span, text)
     elif not (returned or ref.mode or numbered or close or parts):
-        fix = Fix("quote the word", (Edit(ref.span, f'"{ref.name}"'),), Safety.UNSAFE)
+        fix = guess(ref.span, f'"{ref.name}"', "quote the word")
     where = "in the plan" if returned else f"before step {view.number(index)}"
     # Who writes ctx means no word.
     is_word = not (returned or numbered) and near != DOCUMENT

@@ -18,14 +18,9 @@ Fix
     Safe where only the case of letters differs from one action; otherwise none.
 """
 
-from pearl.lang.library import (
-    Library,
-    builtins,
-    library_actions,
-    library_source,
-)
+from pearl.lang.library import Library, builtins, library_actions, library_source
 from pearl.lang.source import shipped_actions
-from pearl.lint.rules.base import ERROR, Action, Edit, Findings, Fix, PlanView, Rule, closest
+from pearl.lint.rules.base import ERROR, Action, Findings, PlanView, Rule, closest, mend
 
 MOST = 100_000
 """Names that an unknown one is compared with, at most; with many unknown ones fewer."""
@@ -75,9 +70,7 @@ def check(view: PlanView) -> Findings:
             f"{step.action} does not exist.",
             help=help,
             data={"action": step.action, "candidates": close},
-            fix=Fix(f"write {same[0]}", (Edit(step.action_span, same[0]),))
-            if len(same) == 1
-            else None,
+            fix=mend(step.action_span, same[0]) if len(same) == 1 else None,
         )
 
 

@@ -24,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from pearl.lang.ast import DOCUMENT, Ref
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety
+from pearl.lang.diagnostics import Diagnostic
 from pearl.lint.rules.base import (
     ERROR,
     PART,
@@ -34,6 +34,7 @@ from pearl.lint.rules.base import (
     Rule,
     Span,
     alike,
+    guess,
     names_above,
     part_of,
     resembling,
@@ -80,17 +81,11 @@ def _finding(
         help = f"Closest: {', '.join(near)}. {help}"
     fix = None
     if sure:
-        fix = Fix(f"write {near[0]}", (Edit(span, near[0]),), Safety.UNSAFE)
+        fix = guess(span, near[0])
     elif not near:
         brace = Span(span.start, span.start + 1)
-        fix = Fix("write \\{", (Edit(brace, "\\{"),), Safety.UNSAFE)
-    return RULE(
-        span,
-        message,
-        help=help,
-        data={"name": name},
-        fix=fix,
-    )
+        fix = guess(brace, "\\{")
+    return RULE(span, message, help=help, data={"name": name}, fix=fix)
 
 
 RULE = Rule("PRL209", "unknown-template-name", ERROR, __doc__, plan=check, explain=explain)

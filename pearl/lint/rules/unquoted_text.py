@@ -23,11 +23,9 @@ from pearl.lint.rules.base import (
     ERROR,
     Broken,
     Diagnostic,
-    Edit,
-    Fix,
     Rule,
-    Safety,
     bad_name_above,
+    guess,
     names_above,
     nearest,
     trimmed,
@@ -60,7 +58,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     words = broken.source.at(span)
     known, names = words.split(), names_above(broken)
     if len(known) > 1 and names.issuperset(known):
-        commas = Fix("put in commas", (Edit(span, ", ".join(known)),), Safety.UNSAFE)
+        commas = guess(span, ", ".join(known), "put in commas")
         return RULE(span, _NO_COMMA, help='Put "," between them.', fix=commas)
     fix = None
     near = [nearest(word, names, word=True) for word in known]
@@ -79,7 +77,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         return named
     if closed and "\n" not in words and DOCUMENT not in known:
         quoted = words.replace("\\", "\\\\")
-        fix = Fix("quote the words", (Edit(span, f'"{quoted}"'),), Safety.UNSAFE)
+        fix = guess(span, f'"{quoted}"', "quote the words")
     return RULE(
         span,
         f"{shorten(words)} is not quoted.",

@@ -22,15 +22,14 @@ from pearl.lint.rules.base import (
     DOCUMENT,
     ERROR,
     Action,
-    Edit,
     Findings,
     Fix,
     PlanView,
     Ref,
     Rule,
-    Safety,
     Span,
     Step,
+    guess,
 )
 
 
@@ -66,7 +65,7 @@ def _fix(text: str, step: Step, action: Action) -> Fix | None:
     else:
         return None
     ends = (step.args[0].span.start, step.args[-1].span.end) if step.args else (close, close)
-    return Fix(title, (Edit(Span(*ends), ", ".join(args)),), Safety.UNSAFE)
+    return guess(Span(*ends), ", ".join(args), title)
 
 
 RULE = Rule("PRL203", "wrong-arity", ERROR, __doc__, plan=check)
