@@ -3,8 +3,9 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
+from itertools import chain, count
 from typing import Any, cast
 
 
@@ -63,6 +64,12 @@ def close_name(name: str, names: Iterable[str]) -> str:
 
     near = get_close_matches(name.lower(), list(names), 1)
     return f" (close: {near[0]})" if near else ""
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, with the first number from 2 on behind it where it is taken."""
+    numbered = chain((name,), (f"{name}_{number}" for number in count(2)))
+    return next(free for free in numbered if free not in taken)
 
 
 def text_digest(text: str) -> str:

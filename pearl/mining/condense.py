@@ -10,7 +10,7 @@ A mapping says which new action stands for each older one, and with which argume
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from pearl.lang.migrate import substituted
 from pearl.lang.printer import print_arg, print_library
 from pearl.lang.similarity import FLOOR, clearest, group
 from pearl.lang.source import as_frame
+from pearl.lang.text import free_name
 from pearl.lang.values import Type
 
 if TYPE_CHECKING:
@@ -128,17 +129,20 @@ def straight(call: Merge | Replaced) -> bool:
     return list(call.args) == [Ref(name) for name in params]
 
 
-def _substitute(
-    args: Sequence[Arg], names: Iterable[str], values: Sequence[Arg]
-) -> tuple[Arg, ...]:
-    by_name = dict(zip(names, values, strict=False))
-    return tuple(substituted(arg, by_name) for arg in args)
+def _given(merge: Merge, args: Sequence[Arg]) -> tuple[Arg, ...]:
+    """The new call's arguments, where the older action is given these."""
+    by_name = dict(zip((param.name for param in merge.old.params), args, strict=False))
+    return tuple(substituted(arg, by_name) for arg in merge.args)
 
 
-def free_name(name: str, names: Container[str]) -> str:
-    """The name with the first number, from 2 on, with which it is not taken."""
-    numbered = (f"{name}_{number}" for number in count(2))
-    return next(free for free in numbered if free not in names)
+def renamed(
+    actions: Iterable[Action], mapping: Iterable[Merge], names: Mapping[str, str]
+) -> tuple[list[Action], list[Merge]]:
+    """New actions, and what stands for older ones, with other names for some."""
+    return (
+        [replace(action, name=names.get(action.name, action.name)) for action in actions],
+        [replace(merge, new=names.get(merge.new, merge.new)) for merge in mapping],
+    )
 
 
 def _state(actions: Iterable[Action], mapping: Sequence[Merge], notes: Iterable[Note]) -> Condensed:
@@ -201,7 +205,7 @@ def _older(merge: Merge) -> Iterable[Replaced]:
     for name in (merge.old.name, *merge.old.aliases):
         yield Replaced(name, params, merge.args)
     for before in merge.old.replaces:
-        yield Replaced(before.name, before.params, _substitute(merge.args, params, before.args))
+        yield Replaced(before.name, before.params, _given(merge, before.args))
 
 
 GENERAL = "FIND_OUT"
@@ -345,9 +349,7 @@ def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
     mapping: list[Merge] = []
     for merge in state.mapping:
         if next_ := then.get(merge.new):
-            params = (param.name for param in next_.old.params)
-            args = _substitute(next_.args, params, merge.args)
-            merge = Merge(merge.old, next_.new, args)
+            merge = Merge(merge.old, next_.new, _given(next_, merge.args))
         mapping.append(merge)
     return _state(actions.values(), mapping, notes)
 
@@ -410,7 +412,7 @@ def _general_action(returns: Type, actions: Mapping[str, Action]) -> Action:
     name = GENERAL if returns in ("text", "any") else f"{GENERAL}_{returns.upper()}"
     fits = (_GENERAL_DOC, returns)
     others = {other.name for other in actions.values() if (other.doc, other.returns) != fits}
-    name = free_name(name, others) if name in others else name
+    name = free_name(name, others)
     general = Action(name, (Param(DOCUMENT), Param("X")), returns, _GENERAL_DOC)
     return actions.get(name, general)
 
@@ -439,10 +441,9 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
             used.add(name)
             text = f"{action.name} is an older action's name: the new one is now {name}."
             notes.append(Note("same-name", text, (action.name, name)))
-    mapping = [replace(merge, new=names.get(merge.new, merge.new)) for merge in state.mapping]
+    actions, mapping = renamed(state.actions, state.mapping, names)
     first = {merge.new: at for at, merge in reversed(list(enumerate(mapping)))}
-    renamed = [replace(new, name=names.get(new.name, new.name)) for new in state.actions]
-    ordered = sorted(renamed, key=lambda action: first[action.name])
+    ordered = sorted(actions, key=lambda action: first[action.name])
     models = {action.name: action.model for action in ordered}
     for merge in mapping:
         if merge.old.model and models.get(merge.new, merge.old.model) != merge.old.model:

@@ -14,12 +14,12 @@ from pearl.lang.library import builtins, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_action, print_arg
 from pearl.lang.source import InputError, Source
+from pearl.lang.text import free_name
 from pearl.mining.condense import (
     Condensed,
     Merge,
     Note,
     finish,
-    free_name,
     itself,
     straight,
     with_older,
@@ -64,12 +64,11 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
     names = {action.name for action in condensed.actions}
     stays: list[Action] = []
     for at in sorted(rejected):
-        old = replace(mapping[at].old, aliases=(), replaces=())
-        if old.name in names:
-            old = replace(old, name=free_name(old.name, names))
+        before = mapping[at].old
+        old = replace(before, name=free_name(before.name, names), aliases=(), replaces=())
         names.add(old.name)
         stays.append(old)
-        mapping[at] = Merge(mapping[at].old, old.name, itself(old).args)
+        mapping[at] = Merge(before, old.name, itself(old).args)
     used = {merge.new for merge in mapping}
     narrowed = [_narrow(action, condensed, mapping) for action in condensed.actions]
     actions = (*(action for action in narrowed if action.name in used), *stays)

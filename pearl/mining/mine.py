@@ -21,9 +21,9 @@ from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import SURE, likeness
 from pearl.lang.source import InputError, Source, as_frame, read_source, refuse
+from pearl.lang.text import free_name
 from pearl.lang.values import digest
 from pearl.lint.checker import check_library
-from pearl.mining.condense import free_name
 from pearl.models.base import ModelError
 from pearl.prompts.calls import MineActions
 from pearl.session import Session, heading

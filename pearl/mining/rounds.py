@@ -22,6 +22,7 @@ from pearl.lang.library import builtins, parse_library
 from pearl.lang.printer import print_action
 from pearl.lang.similarity import SURE, group
 from pearl.lang.source import Source
+from pearl.lang.text import free_name
 from pearl.lint.checker import Selection, check_library
 from pearl.lint.render.report import Report
 from pearl.mining.condense import (
@@ -32,10 +33,10 @@ from pearl.mining.condense import (
     begin,
     combine,
     finish,
-    free_name,
     generalize,
     itself,
     merge_similar,
+    renamed,
 )
 from pearl.models.base import Model
 from pearl.prompts.calls import CondenseActions
@@ -216,31 +217,16 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
             notes.append(Note("unknown", text, (new.name,)))
     uncovered = [action for action in shard if action.name not in then]
     notes += _uncovered(uncovered, notes, some=bool(then))
-    actions, mapping = _without_clashes(asked_of, accepted, then, uncovered)
-    return Condensed((*actions, *uncovered), mapping, tuple(notes))
-
-
-def _without_clashes(
-    older: Mapping[str, Action],
-    new: Mapping[str, Action],
-    then: Mapping[str, Merge],
-    uncovered: Sequence[Action],
-) -> tuple[list[Action], tuple[Merge, ...]]:
-    """The new actions and what stands for each older one; a new one that has the name of one which
-    stays gets another."""
-    names: dict[str, str] = {}
+    # A new one that has the name of one which stays gets another.
+    others: dict[str, str] = {}
     for action in uncovered:
-        if action.name in new:
-            used = {*older, *new, *names.values()}
-            names[action.name] = free_name(action.name, used)
-    actions = [replace(action, name=names.get(action.name, action.name)) for action in new.values()]
-    mapping = (
-        replace(then[name], new=names.get(then[name].new, then[name].new))
-        if name in then
-        else itself(older[name])
-        for name in older
-    )
-    return actions, tuple(mapping)
+        if action.name in accepted:
+            used = {*asked_of, *accepted, *others.values()}
+            others[action.name] = free_name(action.name, used)
+    actions, merges = renamed(accepted.values(), then.values(), others)
+    covering = {merge.old.name: merge for merge in merges}
+    mapping = (covering.get(name) or itself(old) for name, old in asked_of.items())
+    return Condensed((*actions, *uncovered), tuple(mapping), tuple(notes))
 
 
 def _uncovered(uncovered: Sequence[Action], notes: Sequence[Note], *, some: bool) -> list[Note]:

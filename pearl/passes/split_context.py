@@ -32,12 +32,13 @@ Safety
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain, count, pairwise
+from itertools import count, pairwise
 
 from pearl.lang import ast
 from pearl.lang.builtins import label
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
+from pearl.lang.text import free_name
 from pearl.lang.values import Type
 from pearl.lint.rules.base import PlanView
 from pearl.passes.base import Applied, Pass
@@ -170,8 +171,7 @@ class _Split:
 
     def _fresh(self, stem: str) -> str:
         """A name that no step has."""
-        names = chain([stem], (f"{stem}_{at}" for at in count(2)))
-        name = next(name for name in names if name not in self.used)
+        name = free_name(stem, self.used)
         self.used.add(name)
         return name
 
