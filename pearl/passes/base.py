@@ -91,7 +91,7 @@ def users(plan: ast.Plan, name: str) -> list[ast.Step]:
 
 
 def without(plan: ast.Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> ast.Plan:
-    """The plan without some steps, whose outputs others stand in for.
+    """The plan without some steps, whose outputs others stand in for; as it is where none goes.
 
     The answer stays: where PEARL's rule would no longer give the outputs it
     gave, they are returned by name. Comments above a step that goes move to
@@ -103,6 +103,8 @@ def without(plan: ast.Plan, gone: Collection[str], stand_ins: Mapping[str, str])
         stand_ins: for steps that go, the names of those that take their place
             in arguments and in the answer.
     """
+    if not gone:
+        return plan
     steps: list[ast.Step] = []
     comments: tuple[str, ...] = ()
     for step in plan.steps:

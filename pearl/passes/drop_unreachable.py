@@ -35,8 +35,6 @@ def _rewrite(plan: Plan, _: Library) -> Applied:
         return Applied(plan)
     used = needed((ref.name for ref in plan.returns), plan.steps)
     gone = [step.name for step in plan.steps if step.name not in used]
-    if not gone:
-        return Applied(plan)
     notes = (f"Took out {name}, which nothing returned needs." for name in gone)
     return Applied(without(plan, gone, {}), tuple(notes))
 

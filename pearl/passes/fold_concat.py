@@ -80,8 +80,6 @@ def _inside(plan: Plan, library: Library) -> Applied:
         source = _copied(step, library)
         if source in texts and step.name not in quoted:
             stand_ins[step.name] = stand_ins.get(source, source)
-    if not stand_ins:
-        return Applied(plan)
     notes = (f"Took out {name}, and put {text} in its place." for name, text in stand_ins.items())
     return Applied(without(plan, stand_ins, stand_ins), tuple(notes))
 

@@ -109,8 +109,6 @@ def _share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) ->
         if key in first and action is not None and may(step, action):
             stand_ins[step.name] = first[key]
         first.setdefault(key, step.name)
-    if not stand_ins:
-        return Applied(plan)
     same = stand_ins.items()
     notes = (f"Took out {name}, which is the same call as {twin}." for name, twin in same)
     return Applied(without(plan, stand_ins, stand_ins), tuple(notes))

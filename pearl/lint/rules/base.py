@@ -25,7 +25,7 @@ from pearl.lang.ast import (
     Step,
     Template,
     mapped,
-    refs,
+    step_refs,
 )
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
@@ -120,17 +120,13 @@ class PlanView:
         self._types = {self.defined[name]: type for name, type in self.params.items()}
         for index, step in enumerate(self.plan.steps):
             self.defined.setdefault(step.name, index)
-            references: list[Ref] = []
             for place, arg in enumerate(step.args):
-                if type(arg) is Ref:
-                    references.append(arg)
-                elif type(arg) is Literal:
+                if type(arg) is Literal:
                     self.literals.append((index, place, arg))
-                else:
-                    references.extend(refs(arg))
+                elif type(arg) is not Ref:
                     self.template_refs.extend(_in_templates(arg))
-            self.step_refs.append(references)
-            for ref in references:
+            self.step_refs.append(step_refs(step))
+            for ref in self.step_refs[-1]:
                 if ref.mode:
                     self.moded.append((index, ref))
                 self.uses.setdefault(ref.name, []).append((index, ref))
