@@ -1,4 +1,4 @@
-"""What the actions that need no model give; tests/test_decomp.py has those on texts."""
+"""What the actions that need no model give."""
 
 import pytest
 
@@ -32,9 +32,18 @@ def call(name: str, *values: Value) -> Value:
         ("by_item", ([], [], []), Pairs(())),
         ("keep_items", (["a", "b"], Pairs((("a", False), ("b", True)))), ["b"]),
         ("keep_items", (AGES, [True, False, "yes"]), Pairs(AGES.items[:1])),
+        ("split", ("a, b", ", "), ["a", "b"]),
+        ("split", ("née", ""), ["n", "é", "e"]),
+        ("join", (["a", 1], "-"), "a-1"),
+        ("item", (["a", "b"], 2), "b"),
+        ("item", ("née", 2), "é"),
+        ("halves", ([1, 2, 3],), [[1, 2], [3]]),
+        ("halves", ([],), [[], []]),
         *((("sign", (word,), mark)) for word, mark in {
             "dash": "-", "Hyphen": "-", "slash": "/", "full-stop": ".", "period": ".", "pipe": "|",
             "under-score": "_", "tab": "\t", "new line": "\n", "hash": "#", "and": "&",
+            "semi-colon": ";", "space": " ", "comma": ",", "asterisk": "*", "vertical line": "|",
+            "plus": "+", "question mark": "?", ";": ";",
         }.items()),
     ],
 )  # fmt: skip
@@ -51,6 +60,11 @@ def test_what_a_builtin_gives(name: str, values: tuple[Value, ...], result: Valu
         ("by_item", ([1], [1, 2]), "BY_ITEM needs as many items of each."),
         ("keep_items", ([1], []), "KEEP_ITEMS needs as many answers as items."),
         ("parts", (10_000,), "PARTS needs a whole number from 1 to 9999."),
+        ("item", (["a"], 2), "ITEM was asked for number 2 of 1."),
+        ("item", (3, 1), "ITEM needs a list or a text, and was given number."),
+        ("item", (["a"], 0), "ITEM needs a whole number from 1 to 9999."),
+        ("join", ("ab", "-"), "JOIN needs a list, and was given text."),
+        ("sign", ("nothing of it",), "SIGN knows no character called 'nothing of it'."),
         ("sign", ("x" * 50,), f"SIGN knows no character called '{'x' * 40}'."),
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,13 @@ def sound(condensed: Condensed, before: tuple[Action, ...]) -> None:
     text = print_library(condensed.actions)
     assert parse_library(text).actions == condensed.actions
     assert not parse_library(text).broken
+
+
+def without_model(text: str, target: int, **more: Any) -> Condensed:
+    """What comes of a library, which is sound."""
+    condensed = condense(actions(text), target, **more)
+    sound(condensed, actions(text))
+    return condensed
 
 
 REASONS = """\
@@ -182,47 +190,43 @@ class TestLikeness:
 
 class TestCondense:
     def test_like_actions_become_one_that_lists_them(self) -> None:
-        before = actions(REASONS)
-        condensed = condense(before, 2)
-        sound(condensed, before)
+        condensed = without_model(REASONS, 2)
         kept, paintings = condensed.actions
         assert paintings.name == "FIND_PAINTINGS"
         assert {kept.name, *kept.aliases} == {"FIND_MOTIVE", "FIND_JUSTIFICATION", "FIND_REASON"}
         library = Library((), {action.name: action for action in condensed.actions})
-        assert all(library.get(action.name) for action in before)
+        assert all(library.get(action.name) for action in actions(REASONS))
 
     def test_the_most_often_proposed_stays_and_all_questions_are_kept(self) -> None:
-        before = actions(
+        text = (
             "FIND_MOTIVE(CTX, X) : Find the motive behind X\n  provenance: 1\n"
             "FIND_REASON(CTX, X) : Find the reason for X\n  provenance: 2, 3, 1\n"
         )
-        (kept,) = condense(before, 1).actions
+        (kept,) = without_model(text, 1).actions
         assert (kept.name, kept.provenance) == ("FIND_REASON", ("1", "2", "3"))
 
     def test_more_parameters_are_joined_as_the_definition_joins_them(self) -> None:
-        before = actions(
+        text = (
             "FIND_IMPORTANCE(CTX, X) : Find the importance of X in CTX\n"
             "FIND_IMPORTANCE_FOR(CTX, X, Y) : Find the importance of X for the life of Y in CTX\n"
         )
-        condensed = condense(before, 1)
-        sound(condensed, before)
+        condensed = without_model(text, 1)
         assert '= (CTX, "{X} for the life of {Y}")' in print_library(condensed.actions)
 
     def test_what_binds_an_action_to_a_case_goes_into_its_argument(self) -> None:
-        before = actions(
+        text = (
             "FIND_TIE(CTX, X, Y) : Find the tie or bond between X and Y given the input CTX\n"
             "FIND_JOB_TIE(CTX, X, Y) : Find the bond between X and Y in terms of their jobs\n"
         )
-        condensed = condense(before, 1)
+        condensed = without_model(text, 1)
         assert '= (CTX, X, "{Y} in terms of their jobs")' in print_library(condensed.actions)
 
     def test_what_nothing_is_like_is_asked_of_a_general_action(self) -> None:
-        before = actions(
+        text = (
             "FIND_PAINTINGS(CTX) : Find all the paintings mentioned in the input CTX.\n"
             "FIND_INSULT(CTX, X, Y) : Find the greatest insult from X to Y given the input CTX.\n"
         )
-        condensed = condense(before, 1)
-        sound(condensed, before)
+        condensed = without_model(text, 1)
         (general,) = condensed.actions
         assert general.name == GENERAL
         text = print_library(condensed.actions)
@@ -230,51 +234,47 @@ class TestCondense:
         assert 'FIND_INSULT(CTX, X, Y) = (CTX, "greatest insult from {X} to {Y}")' in text
 
     def test_types_get_general_actions_of_their_own_or_share_one(self) -> None:
-        before = actions(
+        text = (
             "FIND_HAT(CTX, X) : Find the hat of X\nFIND_CAT(CTX, X) : Find the cat of X\n"
             "LIST_DOGS(CTX, X) -> list : List the dogs of X\n"
             "LIST_BOATS(CTX, X) -> list : List the boats of X\n"
         )
-        two = condense(before, 2)
-        sound(two, before)
+        two = without_model(text, 2)
         assert {(one.name, one.returns) for one in two.actions} == {
             (GENERAL, "text"), (f"{GENERAL}_LIST", "list"),
         }  # fmt: skip
-        one = condense(before, 1)
-        sound(one, before)
+        one = without_model(text, 1)
         assert [action.returns for action in one.actions] == ["any"]
 
     def test_one_name_with_other_parameters(self) -> None:
-        before = actions(
+        text = (
             "FIND_PET(CTX, X) : Find the pet of X\nFIND_PET(CTX, X, Y) : Find what pet X gave Y\n"
             "FIND_PET(CTX, X) : Find the animal of X\n"
         )
-        condensed = condense(before, 10)
-        sound(condensed, before)
+        condensed = without_model(text, 10)
         assert [one.new for one in condensed.mapping] == ["FIND_PET", "FIND_PET_2", "FIND_PET"]
         assert [note.kind for note in condensed.notes] == ["same-name", "same-name"]
         assert "replaces: FIND_PET(CTX, X, Y) = (CTX, X, Y)" in print_library(condensed.actions)
 
     def test_seeds_keep_their_names_and_builtins_do_not_count(self) -> None:
-        before = actions(
+        text = (
             "CONCAT(S1, S2, ...) : Join\nFIND_EVENT(CTX, X, Y) : Find the event between X and Y\n"
             "COMPREHEND(CTX, X) : Understand X\n"
         )
-        condensed = condense(before, 2, seeds=load_library("core").actions)
-        sound(condensed, before)
+        condensed = without_model(text, 2, seeds=load_library("core").actions)
         assert [one.name for one in condensed.actions] == ["FIND_EVENT_2", "COMPREHEND"]
         assert [note.kind for note in condensed.notes] == ["builtin", "same-name", "seed"]
 
     def test_a_model_that_an_action_loses_is_said(self) -> None:
         lines = [f"FIND_{noun}(CTX, X) : Find the {noun.lower()} of X" for noun in ("FEE", "FEES")]
-        condensed = condense(actions(f"{lines[0]}\n  model: a\n{lines[1]}\n  model: b\n"), 1)
+        condensed = without_model(f"{lines[0]}\n  model: a\n{lines[1]}\n  model: b\n", 1)
         [only] = condensed.actions
         told = [note.text for note in condensed.notes if note.kind == "model"]
         assert len(told) == (2 if not only.model else 1), told
 
     def test_what_repeats_a_parameter_is_kept_and_said(self) -> None:
-        before = actions("JOIN_ALL(CTX, X, ...) : Join X\nFIND_A(CTX) : Find the apples\n")
-        condensed = condense(before, 1)
+        text = "JOIN_ALL(CTX, X, ...) : Join X\nFIND_A(CTX) : Find the apples\n"
+        condensed = without_model(text, 1)
         assert "JOIN_ALL" in new_names(condensed).values()
         assert condensed.notes[-1].kind == "target"
 
@@ -290,9 +290,8 @@ class TestCondense:
 
     @pytest.mark.parametrize("target", [1, 20, 80, 140, 141, 500])
     def test_a_mined_library_at_any_target(self, shared: Path, target: int) -> None:
-        before = actions((shared / "pearl_gpt4" / "mined_actions_407.txt").read_text())
-        condensed = condense(before, target, seeds=load_library("core").actions)
-        sound(condensed, before)
+        text = (shared / "pearl_gpt4" / "mined_actions_407.txt").read_text()
+        condensed = without_model(text, target, seeds=load_library("core").actions)
         assert len(condensed.actions) == min(target, 141)
         library = {action.name: action for action in condensed.actions}
         for one in condensed.mapping:
@@ -321,13 +320,17 @@ FOUR = REASONS + "FIND_GIST(CTX) : Find the gist of CTX.\n"
 def with_model(
     model: Scripted, text: str, target: int, rounds: int = 4, store: Path | None = None
 ) -> Condensed:
+    """What comes of it, which is sound."""
+
     async def work() -> Condensed:
         place = str(store) if store else None
         async with open_session(model, {}, "condense", place) as session:
             caller = session.caller()
             return await condense_with(actions(text), target, caller, rounds=rounds)
 
-    return asyncio.run(work())
+    made = asyncio.run(work())
+    sound(made, actions(text))
+    return made
 
 
 def kinds(rounds: Condensed) -> list[str]:
@@ -351,7 +354,6 @@ class TestRounds:
             "FIND_GIST(CTX) : Find the gist of CTX.\n```\nI hope this helps."
         )
         made = with_model(Scripted(lambda _: reply), FOUR, 3)
-        sound(made, actions(FOUR))
         assert [one.name for one in made.actions] == [
             "FIND_WHY", "FIND_PAINTINGS", "FIND_GIST",
         ]  # fmt: skip
@@ -368,7 +370,6 @@ class TestRounds:
             "FIND_BOTH(CTX, X, Y) : Find both X and Y\n  replaces: FIND_GIST\n"
         )
         made = with_model(Scripted(lambda _: reply), FOUR, 4, rounds=1)
-        sound(made, actions(FOUR))
         assert new_names(made) == {
             "FIND_MOTIVE": "FIND_WHY",
             "FIND_REASON": "FIND_WHY",
@@ -398,7 +399,6 @@ class TestRounds:
 
         model = Scripted([first, f"{first}, FIND_MENTIONED"])
         made = with_model(model, MENTIONED, 3)
-        sound(made, actions(MENTIONED))
         # The first round brought nothing, and the next was told why.
         assert made.rounds[0].after == 4
         before, after = (request.call for request in model.asked)
@@ -418,8 +418,7 @@ class TestRounds:
             "JOIN_ALL(S1, ...) : Join the inputs S1 and so on\n"
         )
         model = Scripted(lambda _: f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON")
-        made = with_model(model, text, 6, rounds=1)
-        sound(made, actions(text))
+        with_model(model, text, 6, rounds=1)
         (asked,) = (request.call for request in model.asked)
         assert [one.name for one in asked.actions] == [one.name for one in actions(FOUR)]
         # Six are wanted of eight, and three of the eight are not its to put together.
@@ -431,7 +430,6 @@ class TestRounds:
             '  replaces: FIND_GIST(CTX) = (CTX, "all that is told")\n'
         )
         made = with_model(Scripted(lambda _: reply), FOUR, 2)
-        sound(made, actions(FOUR))
         assert 'replaces: FIND_GIST(CTX) = (CTX, "all that is told")' in (
             print_library(made.actions)
         )
@@ -450,7 +448,6 @@ class TestRounds:
         ]
         text = f"FIND_BOND(CTX, X, Y) : Find the bond of X with Y\n{rest}"
         made = with_model(Scripted(replies), text, 1)
-        sound(made, actions(text))
         printed = print_library(made.actions)
         assert 'replaces: FIND_BOND(CTX, X, Y) = (CTX, "tie of {X} and {Y}")' in printed
         assert 'replaces: FIND_SHIP(CTX, X) = (CTX, "tie of {X}")' in printed
@@ -458,7 +455,6 @@ class TestRounds:
     def test_a_round_that_brings_nothing_ends_it_and_the_rest_is_done_without(self) -> None:
         model = Scripted(lambda _: "I cannot do that.")
         made = with_model(model, FOUR, 2)
-        sound(made, actions(FOUR))
         assert (len(model.asked), len(made.actions)) == (1, 2)
         texts = [note.text for note in made.notes if note.kind == "round"]
         assert texts == [
@@ -478,7 +474,6 @@ class TestRounds:
         )
         text = FOUR.replace("FIND_GIST(CTX) : Find the gist of CTX", "FIND_GIST(CTX) : Find it")
         made = with_model(Scripted(lambda _: reply), text, 3, rounds=1)
-        sound(made, actions(text))
         small = Library((), {one.name: one for one in made.actions})
         gist = small.get("FIND_GIST")
         by_name = new_names(made)

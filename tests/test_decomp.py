@@ -9,11 +9,8 @@ from types import MappingProxyType
 
 import pytest
 
-from pearl.lang.ast import Literal
-from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
-from pearl.lang.values import Value
 from pearl.models.base import ModelError
 from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
 from pearl.prompts.render import render
@@ -159,46 +156,3 @@ def test_values_in_comments_are_what_an_example_s_steps_gave():
     assert as_decomposition(parse(plan).plan) == Decomposition(
         "Q", (('a = SPLIT("x", ",")', '["x"]'), ("b = COUNT(a)", "1"))
     )
-
-
-def call(name: str, *values: Value) -> Value:
-    return FUNCTIONS[name]([Given(Literal(value), value) for value in values])
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "result"),
-    [
-        ("split", ("a, b", ", "), ["a", "b"]),
-        ("split", ("née", ""), ["n", "é", "e"]),
-        ("join", (["a", 1], "-"), "a-1"),
-        ("item", (["a", "b"], 2), "b"),
-        ("item", ("née", 2), "é"),
-        ("halves", ([1, 2, 3],), [[1, 2], [3]]),
-        ("halves", ([],), [[], []]),
-        ("sign", ("semi-colon",), ";"),
-        ("sign", ("space",), " "),
-        ("sign", ("comma",), ","),
-        ("sign", ("asterisk",), "*"),
-        ("sign", ("vertical line",), "|"),
-        ("sign", ("plus",), "+"),
-        ("sign", ("question mark",), "?"),
-        ("sign", (";",), ";"),
-    ],
-)
-def test_builtins_on_texts_and_lists(name: str, values: tuple[Value, ...], result: Value):
-    assert call(name, *values) == result
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "words"),
-    [
-        ("item", (["a"], 2), "number 2 of 1"),
-        ("item", (3, 1), "a list or a text"),
-        ("item", (["a"], 0), "whole number from 1"),
-        ("join", ("ab", "-"), "JOIN needs a list"),
-        ("sign", ("nothing of it",), "no character called"),
-    ],
-)
-def test_builtins_that_cannot_work_say_so(name: str, values: tuple[Value, ...], words: str):
-    with pytest.raises(BuiltinError, match=words):
-        call(name, *values)

@@ -12,7 +12,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_library
 from pearl.lint.checker import check
 from pearl.mining.condense import condense
-from tests.shell import call, one_line
+from tests.shell import Result, call, one_line
 
 SMALL = """\
 FIND_OUT(CTX, X) : Find out what X asks for, given CTX.
@@ -112,11 +112,11 @@ class TestCommand:
         (tmp_path / "plans").mkdir()
         (tmp_path / "plans" / "a.plan").write_text(self.OLD)
 
-    def run(self, *args: str) -> object:
-        return call("migrate", *args, "--library", "small.actions")
+    def run(self, *args: str, **more: str) -> Result:
+        return call("migrate", *args, "--library", "small.actions", **more)
 
     def test_it_prints_and_says_what_it_changed(self) -> None:
-        result = call("migrate", "plans/a.plan", "--library", "small.actions")
+        result = self.run("plans/a.plan")
         assert (result.code, result.out) == (0, self.NEW)
         assert result.told == [
             "plans/a.plan: 1 step changed: FIND_BEST is FIND_OUT (arguments too).",
@@ -126,7 +126,7 @@ class TestCommand:
 
     def test_it_writes_in_place(self) -> None:
         Path("plans/b.plan").write_text('1. b = FIND_OUT(CTX, "x") : Find it\r\n')
-        result = call("migrate", "plans", "--write", "--library", "small.actions")
+        result = self.run("plans", "--write")
         assert (result.code, result.out) == (0, "")
         assert Path("plans/a.plan").read_text() == self.NEW
         assert Path("plans/b.plan").read_bytes().endswith(b"\r\n")
@@ -138,13 +138,13 @@ class TestCommand:
             '{"plan": "1. a = FIND_OUT(CTX, \\"x\\") : Find it", "n": 1e3}',
         ]
         Path("r.jsonl").write_text("\n".join(rows) + "\n")
-        result = call("migrate", "r.jsonl", "-o", "s.jsonl", "--library", "small.actions")
+        result = self.run("r.jsonl", "-o", "s.jsonl")
         assert result.code == 0
         rows[0] = rows[0].replace(json.dumps(self.OLD), json.dumps(self.NEW))
         assert Path("s.jsonl").read_text() == "\n".join(rows) + "\n"
 
     def test_json_and_standard_input(self) -> None:
-        result = call("migrate", "-", "--json", "--library", "small.actions", stdin=self.OLD)
+        result = self.run("-", "--json", stdin=self.OLD)
         (plan,) = result.json["plans"]
         assert plan["text"] == self.NEW
         assert plan["changes"] == [
@@ -153,7 +153,7 @@ class TestCommand:
 
     def test_findings_are_told_in_the_exit_code(self) -> None:
         Path("bad.plan").write_text('1. a = FIND_BEST(CTX, "ship") : Find it\n')
-        result = call("migrate", "bad.plan", "-o", "n.plan", "--library", "small.actions")
+        result = self.run("bad.plan", "-o", "n.plan")
         assert result.code == 1
         assert result.told[0] == (
             "bad.plan: a calls FIND_BEST with 2 arguments, and it took 3: mend the call by hand."
@@ -163,11 +163,11 @@ class TestCommand:
         "args", [("plans", "small.actions", "-o", "n", "--write"), ("small.actions",)]
     )
     def test_wrong_use(self, args: tuple[str, ...]) -> None:
-        one_line(call("migrate", *args, "--library", "small.actions"), 2)
+        one_line(self.run(*args), 2)
 
     def test_several_files_need_write(self) -> None:
         Path("plans/b.plan").write_text(self.OLD)
-        assert "--write" in one_line(call("migrate", "plans", "--library", "small.actions"), 2)
+        assert "--write" in one_line(self.run("plans"), 2)
 
 
 @pytest.mark.parametrize(

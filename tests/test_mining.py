@@ -152,11 +152,14 @@ def test_a_wrong_file_of_questions(tmp_path: Path, text: str, words: str):
     assert words in str(error.value)
 
 
-def write_questions(folder: Path, *questions: str) -> Path:
-    file = folder / "q.jsonl"
-    rows = [{"qid": at, "question": one} for at, one in enumerate(questions)]
+def write_lines(file: Path, *rows: dict[str, Any]) -> Path:
     file.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
     return file
+
+
+def write_questions(folder: Path, *questions: str) -> Path:
+    rows = ({"qid": at, "question": one} for at, one in enumerate(questions))
+    return write_lines(folder / "q.jsonl", *rows)
 
 
 def mine(folder: Path, server: Server, *options: str) -> Result:
@@ -220,11 +223,6 @@ def article(number: int, *questions: str) -> dict[str, Any]:
         for at, text in enumerate(questions)
     ]  # fmt: skip
     return {"article_id": str(number), "article": f"Article {number}. It snows.", "questions": rows}
-
-
-def write_lines(file: Path, *rows: dict[str, Any]) -> Path:
-    file.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
-    return file
 
 
 def test_quality_s_own_file_is_mined_without_the_questions_of_another(tmp_path: Path):

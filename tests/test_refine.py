@@ -24,18 +24,18 @@ OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out"]
 RIGHT, WRONG = "B", "A"
 
 
-def write_questions(folder: Path, count: int = 1, **more: Any) -> None:
+def write_questions(folder: Path, *ids: str, **more: Any) -> None:
     (folder / "story.txt").write_text(STORY, encoding="utf-8")
     rows = [
         {
-            "id": f"q{at}",
+            "id": id,
             "question": f"Why does Mara leave, for the {at}. time?",
             "document": "story.txt",
             "options": OPTIONS,
             "gold": RIGHT,
             **more,
         }
-        for at in range(count)
+        for at, id in enumerate(ids or ("q0",))
     ]
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "q.jsonl").write_text(text, encoding="utf-8")
@@ -54,7 +54,7 @@ def refined(folder: Path, script: Any, *options: str, **row: Any) -> tuple[Resul
 
 
 def test_questions_that_are_to_be_evaluated_are_left_out(tmp_path: Path):
-    write_questions(tmp_path, 2)
+    write_questions(tmp_path, "q0", "q1")
     (tmp_path / "dev.jsonl").write_text('{"question": "why does Mara leave, for the 0. time"}\n')
     with Server(scripted(FIRST, right="FIND_EVENT")) as server:
         done = refine(tmp_path, server, "--exclude", "dev.jsonl")
@@ -177,7 +177,7 @@ def test_why_a_plan_led_to_no_answer_is_told_to_the_refining_model(
 
 
 def test_a_model_that_fails_is_told_and_asked_again_in_the_next_go(tmp_path: Path):
-    write_questions(tmp_path, 2)
+    write_questions(tmp_path, "q0", "q1")
     plan, refuse = scripted(SECOND, right="FIND_REASON"), [True]
 
     def script(body: dict[str, Any]) -> Any:
@@ -211,14 +211,7 @@ def test_a_question_without_a_gold_answer_cannot_be_scored(tmp_path: Path):
 
 
 def test_ids_become_file_names_of_their_own(tmp_path: Path):
-    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
-    ids = ["../../etc/x", "a/b", "a b", "A_b", "..."]
-    rows = [
-        {"id": one, "question": "Why?", "document": "story.txt", "options": OPTIONS, "gold": RIGHT}
-        for one in ids
-    ]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "q.jsonl").write_text(text, encoding="utf-8")
+    write_questions(tmp_path, "../../etc/x", "a/b", "a b", "A_b", "...")
     with Server(scripted(SECOND, right="FIND_REASON")) as server:
         done = refine(tmp_path, server)
     names = sorted(plans_in(tmp_path / "demos"))
@@ -237,7 +230,7 @@ def test_the_trace_of_a_question_is_that_of_its_last_try(tmp_path: Path):
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):
-    write_questions(tmp_path, 16)
+    write_questions(tmp_path, *(f"q{at}" for at in range(16)))
     with Stub(latency=0.03) as stub:
         words = ("refine", "q.jsonl", "-o", "demos", "--rounds", "1")
         killed = killed_once(tmp_path, stub, words, 20)
