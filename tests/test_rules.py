@@ -6,7 +6,7 @@ from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
@@ -419,43 +419,50 @@ def test_the_document_cannot_stand_in_a_list():
     assert (found.code, found.span.start) == ("PRL212", text.index("[CTX") + 1)
 
 
-def test_only_the_last_parameter_repeats():
-    [found] = check_library(Source("x", "LOOK(CTX, X, ..., Y) : Look for X and Y in CTX.\n"))
-    assert (found.code, found.span) == ("PRL505", Span(13, 16))
-    assert not check_library(Source("x", "LOOK(CTX, X, Y, …,) : Look for X and Y in CTX.\n"))
-
-
-def test_a_type_behind_the_colon_is_none_of_the_output_s():
-    plan = "  plan:\n    1. n = COUNT(X) : the number of X\n"
-    source = Source("x", f"COUNT_OF(CTX, X: list): number : Count X in CTX.\n{plan}")
-    [found] = check_library(source)
-    meant = "Write COUNT_OF(CTX, X: list) -> number : definition."
-    assert (found.code, found.help) == ("PRL505", meant)
-    assert (found.span.start, source.at(found.span)) == (24, "number")
-    for words in ("number of X in CTX.", "X (in CTX): number: all."):
-        assert not check_library(Source("x", f"COUNT_OF(CTX, X): {words}\n"))
+PLAN_BELOW = "  plan:\n    1. n = COUNT(X) : the number of X\n"
+TYPES = "A type is one of any, text, "
+WHOLE = "Write NAME(CTX, X) -> type : definition."
 
 
 @pytest.mark.parametrize(
-    ("line", "place", "help"),
+    ("text", "code", "place", "help"),
     [
-        ("GET(CTX, X) -> boolean : Get X.", "boolean", "A type is one of any, text, "),
-        ("GET(CTX, X: list[text]) : Get X.", "list[", "A type is one of any, text, "),
-        ("GET(CTX, X) -> integer : Get X.", "integer", "A type is one of any, text, "),
-        ("GET(CTX, X) -> text Get X.", "Get", "Write NAME(CTX, X) -> type : definition."),
-        ("GET(CTX, X: list; Y) : Get X, Y.", ";", "Write NAME(CTX, X) -> type : definition."),
+        ("LOOK(CTX, X, ..., Y) : Look for X and Y in CTX.\n", "PRL505", "...", "Write LOOK("),
+        # A type behind the colon is none of the output's.
+        (f"COUNT_OF(CTX, X: list): number : Count X in CTX.\n{PLAN_BELOW}", "PRL505", "number",
+         "Write COUNT_OF(CTX, X: list) -> number : definition."),
+        # What only begins as a type is told which there are.
+        ("GET(CTX, X) -> boolean : Get X.\n", "PRL118", "boolean", TYPES),
+        ("GET(CTX, X: list[text]) : Get X.\n", "PRL118", "list[", TYPES),
+        ("GET(CTX, X) -> integer : Get X.\n", "PRL118", "integer", TYPES),
+        ("GET(CTX, X) -> text Get X.\n", "PRL118", "Get", WHOLE),
+        ("GET(CTX, X: list; Y) : Get X, Y.\n", "PRL118", ";", WHOLE),
+        # What an action is to be written as has its types.
+        ("COUNT_OF(CTX, X: list) -> number\n", "PRL502", "COUNT_OF(CTX, X: list) -> number",
+         "Write COUNT_OF(CTX, X: list) -> number : what it finds out."),
+        # A parameter that is nearly the document.
+        ("FIND_A(ctx, X) : Find X in ctx.\n", "PRL505", "FIND_A(ctx, X) : Find X in ctx.",
+         "Write CTX."),
     ],
-)
-def test_what_only_begins_as_a_type_is_told_which_there_are(line: str, place: str, help: str):
-    source = Source("x", f"{line}\n")
+)  # fmt: skip
+def test_what_is_found_in_a_library(text: str, code: str, place: str, help: str):
+    source = Source("x", text)
     [found] = check_library(source)
-    assert (found.code, source.at(found.span)) == ("PRL118", place)
+    assert (found.code, source.at(found.span)) == (code, place)
+    assert found.span.start == text.index(place)
     assert found.help.startswith(help)
 
 
-def test_what_an_action_is_to_be_written_as_has_its_types():
-    [found] = check_library(Source("x", "COUNT_OF(CTX, X: list) -> number\n"))
-    assert found.help == "Write COUNT_OF(CTX, X: list) -> number : what it finds out."
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LOOK(CTX, X, Y, …,) : Look for X and Y in CTX.\n",
+        "COUNT_OF(CTX, X): number of X in CTX.\n",
+        "COUNT_OF(CTX, X): X (in CTX): number: all.\n",
+    ],
+)
+def test_what_is_fine_in_a_library(text: str):
+    assert not check_library(Source("x", text))
 
 
 def test_a_library_s_plans_call_its_own_actions_and_builtins():
@@ -470,11 +477,6 @@ def test_a_library_s_plans_call_its_own_actions_and_builtins():
     # A builtin stays what it is in the plans, too.
     both = "CONCAT(CTX) : Join CTX.\nBOTH(X) : Join X.\n  plan:\n    1. a = CONCAT(X, X) : both\n"
     assert codes(check_library(Source("x", both))) == {"PRL501"}
-
-
-def test_a_parameter_that_is_nearly_the_document_is_told():
-    [found] = check_library(Source("x", "FIND_A(ctx, X) : Find X in ctx.\n"))
-    assert (found.code, found.help) == ("PRL505", "Write CTX.")
 
 
 def test_no_fix_is_promised_for_a_text_without_a_step():
