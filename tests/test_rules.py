@@ -269,6 +269,11 @@ def test_a_nested_call_gets_its_own_step() -> None:
     assert len(parse(fixed).plan.steps) == 2
 
 
+def test_a_name_before_an_argument_is_taken_out_whole() -> None:
+    text = 'a = FIND_EVENT(CTX, my\\_arg="x") : find\n'
+    assert fix(Source("x", text), LIBRARY, unsafe=True).text == text.replace("my\\_arg=", "")
+
+
 def test_a_line_is_mended_whatever_it_is_then_found_to_have() -> None:
     line = "2. why = FIND_RESON(CTX, who, nonsense : Find why"
     text = f'1. who = FIND_CHARACTER(CTX, "Mara")\n{line}\n'

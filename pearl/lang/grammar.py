@@ -94,7 +94,7 @@ def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
         if match["name"] is not None:
             parts.append("".join(text))
             text.clear()
-            span = Span(at + match.start(), at + match.end())
+            span = Span(*match.span()).moved(at)
             parts.append(Ref(match["name"].replace("\\", ""), _mode(match["mode"] or ""), span))
         elif match["wrap"] is not None:
             text.append(" ")

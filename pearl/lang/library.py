@@ -189,16 +189,14 @@ def _with_plan(
     faults = [Failure(line.at, line.got, line.before, line.accepts) for line in parsed.broken]
     words = (part.span for part in parsed.aside if part.kind != "wrapping")
     faults += [Failure(at, "", "", frozenset()) for at in words]
-    moved = [
-        fault._replace(at=Span(*(span.start + place for place in fault.at))) for fault in faults
-    ]
+    faults = [fault._replace(at=fault.at.moved(span.start)) for fault in faults]
     plan = replace(parsed.plan, source=Source("", ""))
     if faults and not plan.steps:
-        return action, moved
+        return action, faults
     if key == "plan":
-        return replace(action, body=ast.SubPlan(plan)), moved
+        return replace(action, body=ast.SubPlan(plan)), faults
     plans = action.body.demonstrations if isinstance(action.body, ast.Decomposed) else ()
-    return replace(action, body=ast.Decomposed((*plans, plan))), moved
+    return replace(action, body=ast.Decomposed((*plans, plan))), faults
 
 
 def _example(text: str, span: Span) -> ast.Shown | Failure:

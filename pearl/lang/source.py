@@ -90,6 +90,10 @@ class Span(NamedTuple):
     start: int
     end: int
 
+    def moved(self, by: int) -> Span:
+        """The range so many characters further on."""
+        return Span(self.start + by, self.end + by)
+
 
 NOWHERE = Span(0, 0)
 

@@ -139,12 +139,8 @@ def _in_plans(
 
 def _moved(finding: Diagnostic, by: int) -> Diagnostic:
     """A finding in a part of a text, as one in the text; a library's fixes are its author's."""
-    labels = tuple(replace(label, span=_shifted(label.span, by)) for label in finding.labels)
-    return replace(finding, span=_shifted(finding.span, by), labels=labels, fix=None)
-
-
-def _shifted(span: Span, by: int) -> Span:
-    return Span(span.start + by, span.end + by)
+    labels = tuple(replace(label, span=label.span.moved(by)) for label in finding.labels)
+    return replace(finding, span=finding.span.moved(by), labels=labels, fix=None)
 
 
 HARMLESS = ("PRL501", "PRL502")

@@ -108,7 +108,7 @@ def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
 
 def _parameters(view: LibraryView, action: Action) -> Findings:
     if action.variadic and (early := _EARLY.match(view.source.at(action.span))):
-        span = Span(action.span.start + early.start(1), action.span.start + early.end(1))
+        span = Span(*early.span(1)).moved(action.span.start)
         help = f"Write {action.signature}, or name each parameter."
         yield _finding(action, span, "only its last parameter can repeat.", help)
     names = [param.name for param in action.params]
@@ -126,8 +126,7 @@ def _keys(view: LibraryView, action: Action) -> Findings:
     text = view.source.at(action.span)
     for line in re.finditer(r"(?<=\n)[^\n]+", text):
         if (match := _MEANT.match(line[0])) and (said := no_key(match[1])):
-            at = action.span.start + line.start()
-            span = Span(at + match.start(1), at + match.end(1))
+            span = Span(*match.span(1)).moved(action.span.start + line.start())
             help = f"{said[1]} Where it is a part of the definition, reword it."
             yield _finding(action, span, said[0], help)
 

@@ -337,6 +337,14 @@ def trimmed(text: str, start: int, end: int) -> Span:
     return Span(start, start + len(words.strip()))
 
 
+def word_start(text: str, at: int) -> int:
+    """Where the word before a place begins; Markdown puts backslashes into words."""
+    start = len(text[:at].rstrip())
+    while start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_\\"):
+        start -= 1
+    return start
+
+
 def taught(action: Action, place: int) -> tuple[Value, ...]:
     """What an action's examples give for the parameter at a place, where they say a value."""
     examples = action.body.examples if isinstance(action.body, Prompt) else ()

@@ -18,7 +18,17 @@ Fix
 """
 
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Fix, Rule, Span, argument, guess
+from pearl.lint.rules.base import (
+    ERROR,
+    Broken,
+    Diagnostic,
+    Fix,
+    Rule,
+    Span,
+    argument,
+    guess,
+    word_start,
+)
 
 _VALUE = pattern(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
 
@@ -32,9 +42,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     if broken.got != "_ASSIGN" and not (noted and ")" in broken.rest):
         return None
-    start = len(text[:at].rstrip())
-    while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
-        start -= 1
+    start = word_start(text, at)
     past = len(text) - len(text[at:].lstrip(":=： \t"))
     fix = guess(Span(start, past), "", "take the name out")
     return _finding(Span(start, past), broken, fix)

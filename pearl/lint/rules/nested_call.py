@@ -19,7 +19,17 @@ Fix
 """
 
 from pearl.lang.splitter import call_end
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span
+from pearl.lint.rules.base import (
+    ERROR,
+    Broken,
+    Diagnostic,
+    Edit,
+    Fix,
+    Rule,
+    Safety,
+    Span,
+    word_start,
+)
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -27,9 +37,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     if broken.got != "_OPEN" or not (inside or broken.kind == "return"):
         return None
     text, opening = broken.source.text, broken.at.start
-    start = len(text[:opening].rstrip())
-    while start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_\\"):
-        start -= 1
+    start = word_start(text, opening)
     name = text[start:opening].strip()
     end = call_end(text, opening, broken.span.end)
     # Where the inner call takes the other's bracket, the other would have none.
