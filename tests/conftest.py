@@ -7,17 +7,20 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from pearl.lang.ast import Action
+    from pearl.lang.library import Library
     from tests.server import Serve
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +39,14 @@ if (
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Each of the many processes that tests start would compile what nobody else has.
     sys.dont_write_bytecode = False
+
+
+def library_of(text: str, others: Mapping[str, Action] | None = None) -> Library:
+    """A library of the actions in a text, and of others, by name."""
+    from pearl.lang.library import Library, parse_library
+
+    own = {action.name: action for action in parse_library(text).actions}
+    return Library(("own",), MappingProxyType({**(others or {}), **own}))
 
 
 def keep_picture(name: str, picture: bytes) -> None:

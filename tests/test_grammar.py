@@ -17,13 +17,14 @@ from benchmarks.grammar import (
     takes,
 )
 from pearl.lang.context_free import Chars, Grammar, Repeated, Symbol
-from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.plan_grammar import plan_grammar, step_grammar
 from pearl.lang.printer import print_plan, print_value
 from pearl.lang.source import InputError
 from pearl.lang.values import Type
 from pearl.lint.checker import check
+from tests.conftest import library_of
 from tests.shell import call
 
 TYPED = """
@@ -44,7 +45,7 @@ NAMES: Mapping[str, Type] = {
 
 @pytest.fixture(scope="module")
 def typed() -> Library:
-    return Library(("typed",), {one.name: one for one in parse_library(TYPED).actions})
+    return library_of(TYPED)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -24,7 +23,7 @@ from benchmarks.shared_calls import shared_calls
 from pearl.answer import answer_parts
 from pearl.lang.ast import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
 from pearl.lang.diagnostics import Safety, has_errors
-from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, read_source
@@ -42,7 +41,7 @@ from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import Trace
 from pearl.strategies.pearl import GivenPlan
-from tests.conftest import ROOT
+from tests.conftest import ROOT, library_of
 
 DOCUMENT = Source("town.txt", "Ro sold the boat. Mara saw it.\nNobody told the police.")
 SENTENCES = ("Ro sold the boat.", "Mara saw it.", "Nobody told the police.")
@@ -71,8 +70,7 @@ class Case:
 
     @property
     def library(self) -> Library:
-        own = {action.name: action for action in parse_library(self.actions).actions}
-        return Library(("test",), MappingProxyType({**LIBRARY.actions, **own}))
+        return library_of(self.actions, LIBRARY.actions)
 
 
 def cases(name: str) -> Iterator[Case]:

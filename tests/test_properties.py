@@ -222,13 +222,7 @@ TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(ast.a
 ATOMS: st.SearchStrategy[ast.Arg] = st.one_of(REFS, VALUES.map(ast.Literal), TEMPLATES)
 
 
-def _items(items: list[ast.Arg]) -> ast.Arg:
-    if all(isinstance(item, ast.Literal) for item in items):
-        return ast.Literal([item.value for item in items if isinstance(item, ast.Literal)])
-    return ast.Items(tuple(items))
-
-
-ARGS = st.one_of(ATOMS, st.lists(ATOMS, max_size=3).map(_items))
+ARGS = st.one_of(ATOMS, st.lists(ATOMS, max_size=3).map(ast.listed))
 WORDS = st.lists(
     st.sampled_from(["Find", "who:", "a=b", "(x", "it's", '"q"', "#1", "-", "ok."]), max_size=5
 )

@@ -9,12 +9,13 @@ import click
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check
 from pearl.lint.render import RENDERERS, prompt
 from pearl.lint.render.report import Report
+from tests.conftest import library_of
 from tests.shell import BAD
 
 
@@ -60,8 +61,7 @@ def test_a_rule_that_speaks_twice_adds_its_example():
     text = (
         "REST(CTX) : x\n  traits: unlisted\nADD(X, Y, Z) : x\nTIE(CTX, X, Y) : How X and Y stand\n"
     )
-    own, none = (Library(("l",), {one.name: one for one in parse_library(each).actions})
-                 for each in (text, text.partition("TIE")[0]))  # fmt: skip
+    own, none = library_of(text), library_of(text.partition("TIE")[0])
     told = prompt.render([given], own, {"PRL202"})
     assert 'Wrong:\n  1. tie = TIE(CTX, "Ross", mother)' in told
     assert 'Right:\n  1. tie = TIE(CTX, "Ross", "mother")' in told

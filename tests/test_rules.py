@@ -3,13 +3,14 @@
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
-from pearl.lang.library import Library, builtins, load_library, parse_library
+from pearl.lang.library import builtins, load_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
+from tests.conftest import library_of
 
 SECTIONS = ("What it does", "Why", "Example", "Use instead", "Fix")
 SAFE_FIX = frozenset(
@@ -32,12 +33,6 @@ def findings(rule: Rule, text: str) -> list[Diagnostic]:
         return check_library(source)
     everything = Selection(select=("PRL",))
     return check(parse(source), LIBRARY, everything)
-
-
-def library_of(text: str, *, core: bool = False) -> Library:
-    """A library of these actions, and of the builtins too where they are wanted."""
-    own = {one.name: one for one in parse_library(text).actions}
-    return Library(("own",), {**builtins(), **own} if core else own)
 
 
 def codes(found: list[Diagnostic]) -> set[str]:
@@ -111,7 +106,7 @@ NONE_OF_LIST = 'an action that you declare under "New actions:" with "-> list".'
 )
 def test_an_action_of_a_type_is_advised_where_there_is_one(call: str, lists: bool, help: str):
     own = "B(CTX, X) : b X\nN(CTX, X) -> number : n X\n" + "L(CTX, X) -> list : l X\n" * lists
-    library = library_of(own, core=True)
+    library = library_of(own, builtins())
     text = f'a = B(CTX, "x") : it\nl = DOCUMENTS(CTX) : all\nb = {call} : it\nreturn a, l, b'
     [found] = check(parse(text), library)
     assert found.help.startswith(help)
@@ -309,7 +304,7 @@ def test_a_long_list_of_names_is_cut() -> None:
 
 def test_all_of_a_few_actions_are_named_where_none_is_close() -> None:
     text = "A_ONE(CTX, X) : See X in CTX.\nTWO(X) : See X.\nREST() : x\n  traits: unlisted\n"
-    [found] = check(parse("1. a = FIND_RELATIN(CTX)\n"), library_of(text, core=True))
+    [found] = check(parse("1. a = FIND_RELATIN(CTX)\n"), library_of(text, builtins()))
     assert found.help == 'Use A_ONE(CTX, X); TWO(X), or declare yours under "New actions:".'
     assert found.data["candidates"] == []
 
