@@ -284,6 +284,11 @@ class Library:
                 named.setdefault(alias, action)
         return {**named, **self.actions}
 
+    @property
+    def listed(self) -> list[ast.Action]:
+        """The actions that planners are shown: not what only Pearl itself puts into plans."""
+        return [action for action in self.actions.values() if "unlisted" not in action.traits]
+
     def get(self, name: str) -> ast.Action | None:
         """The action of this name or alias."""
         return self._by_any_name.get(name)

@@ -109,14 +109,14 @@ def _plan_grammar(
     library: Library, steps: int, new_actions: int, sizes: Sizes, sources: tuple[str, ...]
 ) -> Grammar:
     rules = _Rules(sizes, sources)
-    plan = _Plans(rules, library.actions.values(), steps).state(0)
+    plan = _Plans(rules, library.listed, steps).state(0)
     starts: list[Alternative] = [(plan,)]
     if new_actions:
         own = [_new_action(number, library) for number in range(1, new_actions + 1)]
         head: list[Item] = []
         for action in own:
             head += [f"- {action.signature} : ", _note(rules), "\n"]
-        plans = _Plans(rules, [*library.actions.values(), *own], steps)
+        plans = _Plans(rules, [*library.listed, *own], steps)
         heads = [("- None\n\n", plan), (*head, "\n", plans.state(0))]
         starts.append(("New actions:\n", rules.add("own", heads)))
     return rules.grammar(starts)
@@ -144,7 +144,7 @@ def step_grammar(
 def _step_grammar(library: Library, names: Mapping[str, Type], sizes: Sizes) -> Grammar:
     rules = _Rules(sizes)
     refs = _Refs(tuple(names), tuple(names.items()))
-    shapes = _shapes(library.actions.values())
+    shapes = _shapes(library.listed)
     calls = [call for shape in shapes for call in _calls(rules, shape, refs)]
     for name, kind in names.items():
         calls += [call for _, call in _moded_calls(rules, shapes, refs, name, kind)]
@@ -247,8 +247,7 @@ class _Shape(NamedTuple):
 def _shapes(actions: Iterable[Action]) -> list[_Shape]:
     """The actions that a plan may call, by the shape of their calls.
 
-    Those that only Pearl itself puts into plans are left out, and those with nothing but ``...``:
-    the checker knows no place in them for a text.
+    Those with nothing but ``...`` are left out: the checker knows no place in them for a text.
     """
     named: dict[_Shape, list[str]] = {}
     for action in actions:
@@ -257,7 +256,7 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
         maps = not (isinstance(action.body, Builtin) or action.variadic)
         # Examples show what else an action takes: a place in a list, a sign to split a text by.
         words = isinstance(action.body, Prompt) and not action.body.examples
-        if "unlisted" not in action.traits and (kinds or not action.variadic):
+        if kinds or not action.variadic:
             for params in product(*kinds):
                 shape = _Shape(params, action.variadic, action.returns, maps, words)
                 named.setdefault(shape, []).append(action.name)

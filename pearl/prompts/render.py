@@ -241,12 +241,8 @@ def _offered(action: Action) -> str:
 
 
 def _listing(library: Library) -> list[Action]:
-    """The actions as the planner sees them, those that read the document first.
-
-    What only Pearl itself puts into plans is not among them.
-    """
-    actions = (action for action in library.actions.values() if "unlisted" not in action.traits)
-    return sorted(actions, key=lambda action: all(p.name != DOCUMENT for p in action.params))
+    """The actions as the planner sees them, those that read the document first."""
+    return sorted(library.listed, key=lambda action: all(p.name != DOCUMENT for p in action.params))
 
 
 @cache

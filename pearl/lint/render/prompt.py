@@ -50,11 +50,7 @@ def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
     wrong, right = rule.section("Example"), rule.section("Use instead")
     plan = parse(right).plan
     named = library.with_declared(plan.declares)
-    listed = [
-        action
-        for action in library.actions.values()
-        if "unlisted" not in action.traits and action.params[:1] == (Param(DOCUMENT),)
-    ]
+    listed = [action for action in library.listed if action.params[:1] == (Param(DOCUMENT),)]
     for step in plan.steps:
         if not named.get(step.action):
             fitting = (action.name for action in listed if action.takes(len(step.args)))

@@ -39,6 +39,8 @@ __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pa
 __all__ += ["Diagnostic", "Edit", "Fix", "Label", "Safety"]
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
+NEAREST = 30
+"""Steps of a long plan whose names are looked at for what another one may mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +141,15 @@ class PlanView:
     def _broken_steps(self) -> list[int]:
         return sorted(line.span.start for line in self.broken if line.kind == "step")
 
+    def names_before(self, index: int) -> list[str]:
+        """The parameters, and the names of the steps before one; of many steps the nearest."""
+        nearest = self.plan.steps[max(0, index - NEAREST) : index]
+        return [*self.params, *(step.name for step in nearest)]
+
     def action_of(self, *types: Type) -> str:
         """How a message calls an action that returns one of some types: one is to be declared
         where the library has none of its own."""
-        actions = self.library.actions.values()
-        listed = (action for action in actions if "unlisted" not in action.traits)
+        listed = self.library.listed
         if any(one.returns in types and one.name not in builtins() for one in listed):
             return f"an action that returns {' or '.join(types)}"
         where = "define in the library" if self.action else 'declare under "New actions:"'

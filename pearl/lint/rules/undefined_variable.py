@@ -25,6 +25,7 @@ from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
     ERROR,
+    NEAREST,
     Diagnostic,
     Findings,
     PlanView,
@@ -35,9 +36,6 @@ from pearl.lint.rules.base import (
     mend,
     resembling,
 )
-
-# A plan of many steps: the nearest names are listed.
-_MOST = 30
 
 _NUMBERED = pattern(r"#?\d+|#.*|(?:step|line|output|result)_?\d+", re.IGNORECASE)
 
@@ -58,9 +56,8 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     returned = index == len(steps)
     # A line that cannot be read gives its name too: it is told by itself.
     broken = (line.name for line in view.broken if line.name and line.span.end < ref.span.start)
-    earlier = (step.name for step in steps[max(0, index - _MOST) : index])
     document = () if returned else (DOCUMENT,)
-    defined = [*dict.fromkeys((*document, *view.params, *earlier, *broken))]
+    defined = [*dict.fromkeys((*document, *view.names_before(index), *broken))]
     if returned and ref.name.casefold() == DOCUMENT.casefold():
         return RULE(
             ref.span,
@@ -92,7 +89,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     if not (close or parts or returned):
         # The order is what is wrong: no text mends it.
         after = [step.name for step in steps[index + 1 :]]
-        later = alike(ref.name, after, word=not ref.mode) or resembling(ref.name, after[:_MOST])
+        later = alike(ref.name, after, word=not ref.mode) or resembling(ref.name, after[:NEAREST])
         at = {step.name: view.number(place) for place, step in enumerate(steps)}
         shown = (
             f"Closest: {later[0]}, which is defined later, at step {at[later[0]]}. "

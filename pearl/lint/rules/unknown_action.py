@@ -82,11 +82,7 @@ def _home(name: str) -> str:
 
 def _all_of_few(library: Library) -> list[str]:
     """The actions of a small library as they are called; none of a larger one."""
-    own = [
-        action.signature
-        for name, action in library.actions.items()
-        if name not in builtins() and "unlisted" not in action.traits
-    ]
+    own = [action.signature for action in library.listed if action.name not in builtins()]
     return own if len(own) <= _FEW else []
 
 

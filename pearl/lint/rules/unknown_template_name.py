@@ -40,9 +40,6 @@ from pearl.lint.rules.base import (
     resembling,
 )
 
-# A plan of many steps: the nearest names are looked at.
-_MOST = 30
-
 
 def check(view: PlanView) -> Findings:
     for ref in view.template_refs:
@@ -65,9 +62,8 @@ def explain(broken: Broken) -> Diagnostic | None:
 def _near(view: PlanView, ref: Ref) -> tuple[list[str], bool]:
     """The reference with the names of earlier steps that may be meant, and whether it nearly is
     the only one."""
-    steps = view.plan.steps
-    index = bisect_right(steps, ref.span.start, key=lambda step: step.span.end)
-    defined = [*view.params, *(step.name for step in steps[max(0, index - _MOST) : index])]
+    index = bisect_right(view.plan.steps, ref.span.start, key=lambda step: step.span.end)
+    defined = view.names_before(index)
     close = alike(ref.name, defined, word=False)
     names = close or resembling(ref.name, defined)
     return [f"{{{f'{ref.mode} {name}'.lstrip()}}}" for name in names], len(close) == 1
