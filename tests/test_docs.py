@@ -35,8 +35,9 @@ import pearl
 from pearl.cli import COMMANDS, Commands
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.methods import find_method
+from pearl.lang.diagnostics import Report
 from pearl.lang.source import shipped_actions
-from pearl.lint.render import RENDERERS, Report
+from pearl.lint.render import RENDERERS
 from pearl.lint.rules import RULES
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ProveForm

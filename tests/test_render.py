@@ -8,13 +8,12 @@ from typing import Any
 import click
 import pytest
 
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Report, Safety, Severity
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check
 from pearl.lint.render import RENDERERS, prompt
-from pearl.lint.render.report import Report
 from tests.conftest import library_of
 from tests.shell import BAD
 

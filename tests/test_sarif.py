@@ -12,13 +12,12 @@ from urllib.parse import unquote_to_bytes
 import jsonschema
 import pytest
 
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Severity, apply_fixes
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Report, Severity, apply_fixes
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import Selection, check, check_library
 from pearl.lint.render import RENDERERS
-from pearl.lint.render.report import Report
 from pearl.lint.rules import RULES
 from tests.shell import BAD, GOOD, call
 from tests.test_cases import FILES, load

@@ -77,8 +77,8 @@ def plan_command(question: str, options: Options) -> None:
     """Write a plan for QUESTION (or - for standard input). The document is never shown
     to the planner."""
     from pearl.api import write_plan
+    from pearl.lang.diagnostics import Report
     from pearl.lint.render import terminal
-    from pearl.lint.render.report import Report
     from pearl.models.routing import planner_of
     from pearl.strategies.registry import NONE_SHOWN
 
@@ -137,12 +137,11 @@ def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
 def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None:
     """Run PLAN on DOCUMENT... (files and folders; one may be - for standard input)."""
     from pearl.api import run
-    from pearl.lang.diagnostics import Severity
+    from pearl.lang.diagnostics import Report, Severity
     from pearl.lang.parser import parse
     from pearl.lint.checker import check
     from pearl.lint.render import terminal
     from pearl.lint.render.programs import as_object
-    from pearl.lint.render.report import Report
     from pearl.session import context_for
 
     if [*documents, plan].count("-") > 1:

@@ -21,8 +21,8 @@ from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Action
+    from pearl.lang.diagnostics import Report
     from pearl.lang.migrate import Migration
-    from pearl.lint.render.report import Report
     from pearl.mining.condense import Condensed
     from pearl.models.base import Model
 
@@ -64,11 +64,11 @@ def condense_command(
     """Put like actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
     together, until TARGET are left. Each says what it replaces, so that pearl migrate can
     rewrite plans that use the older names."""
+    from pearl.lang.diagnostics import Report
     from pearl.lang.library import library_actions, library_source
     from pearl.lang.printer import print_library
     from pearl.lint.checker import Selection, check_library
     from pearl.lint.render import terminal
-    from pearl.lint.render.report import Report
     from pearl.mining.condense import condense
     from pearl.mining.merges import print_review, read_review
     from pearl.mining.rounds import condense_in_run, usual_rounds

@@ -34,13 +34,13 @@ from pearl.cli.inputs import (
 )
 from pearl.cli.options import Options, shared
 from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
-from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.diagnostics import Diagnostic, Report, Severity
 from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, TextKind, write
 from pearl.lang.text import counted, printable
 from pearl.lint.checker import Selection, check, check_library, fix
-from pearl.lint.render import RENDERERS, Report
+from pearl.lint.render import RENDERERS
 
 if TYPE_CHECKING:
     from pearl.lint.cache import Cache

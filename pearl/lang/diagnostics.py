@@ -1,13 +1,13 @@
 """What Pearl says about a plan or a library: one type, many renderers."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from pearl.lang.source import Span
+from pearl.lang.source import Source, Span
 
 
 class Severity(StrEnum):
@@ -80,6 +80,40 @@ class Diagnostic:
     labels: tuple[Label, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     fix: Fix | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A source and what was found in it."""
+
+    source: Source
+    diagnostics: Sequence[Diagnostic]
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """A form of findings, written as they come, so that a million reports need no memory.
+
+    Args:
+        part: what is said of one report; empty where nothing is.
+        whole: the parts that say something put together, one after another, and the codes of
+            their findings, which are all there once the parts have come to their end.
+    """
+
+    part: Callable[[Report], str]
+    whole: Callable[[Iterable[str], Collection[str]], Iterator[str]]
+
+    def __call__(self, reports: Iterable[Report]) -> str:
+        """The text of all reports in this form."""
+        codes: set[str] = set()
+
+        def parts() -> Iterator[str]:
+            for report in reports:
+                codes.update(finding.code for finding in report.diagnostics)
+                if text := self.part(report):
+                    yield text
+
+        return "".join(self.whole(parts(), codes))
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

@@ -128,6 +128,7 @@ class Place(NamedTuple):
 
 
 _LINE_END, _WORD = pattern("\n"), pattern(r"\S+")
+_ROW = pattern(r"(.+\.jsonl):(\d+)", re.DOTALL)
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -223,6 +224,15 @@ class Source:
         start = self._starts[number - 1]
         end = self.text.find("\n", start)
         return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+
+    @property
+    def row(self) -> tuple[str, int] | None:
+        """File and line of a text that is one row of a ``.jsonl`` file.
+
+        Lines and columns in the text are no places in that file.
+        """
+        match = _ROW.fullmatch(self.name)
+        return (match[1], int(match[2])) if match else None
 
     def at(self, span: Span) -> str:
         """The text a span covers."""

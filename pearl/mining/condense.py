@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, definition_of, narrow, phrase, read_action, widen
+from pearl.lang.diagnostics import Report
 from pearl.lang.library import builtins
 from pearl.lang.migrate import substituted
 from pearl.lang.printer import print_arg, print_library
@@ -27,8 +28,6 @@ from pearl.lang.values import Type
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from pearl.lint.render.report import Report
 
 
 @dataclass(frozen=True, slots=True)

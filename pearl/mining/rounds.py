@@ -17,14 +17,13 @@ from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, refs
 from pearl.lang.definitions import arguments, read_action, widen
-from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.diagnostics import Diagnostic, Report
 from pearl.lang.library import builtins, parse_library
 from pearl.lang.printer import print_action
 from pearl.lang.similarity import SURE, group
 from pearl.lang.source import Source
 from pearl.lang.text import free_name
 from pearl.lint.checker import Selection, check_library
-from pearl.lint.render.report import Report
 from pearl.mining.condense import (
     Condensed,
     Merge,

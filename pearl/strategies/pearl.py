@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
-from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
+from pearl.lang.diagnostics import Diagnostic, Report, Severity, has_errors
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.migrate import migrate
@@ -154,7 +154,6 @@ async def write_plan(
             plan = replace(parsed.plan, question=write.question)
             return Planned(plan, attempt, source, findings, len(write.demonstrations))
         from pearl.lint.render import prompt
-        from pearl.lint.render.report import Report
 
         complaint = prompt.render([Report(source, errors)], write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])

@@ -8,8 +8,8 @@ Renderers read fields, never prose, and take findings grouped by source.
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from pearl.lang.diagnostics import Renderer
 from pearl.lint.render import programs, prompt, terminal
-from pearl.lint.render.report import Renderer, Report
 
 RENDERERS: Mapping[str, Renderer] = MappingProxyType(
     {
@@ -20,5 +20,3 @@ RENDERERS: Mapping[str, Renderer] = MappingProxyType(
         "github": programs.GITHUB,
     }
 )
-
-__all__ = ["RENDERERS", "Renderer", "Report"]

@@ -7,10 +7,9 @@ from textwrap import indent
 from typing import Any
 from urllib.parse import quote
 
-from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
+from pearl.lang.diagnostics import Diagnostic, Fix, Label, Renderer, Report, Severity
 from pearl.lang.source import Source, Span
 from pearl.lang.text import json_text, printable
-from pearl.lint.render.report import Renderer, Report, one_after_another, place_of_row
 from pearl.lint.rules import RULES
 
 _DEPTH = 8
@@ -122,7 +121,7 @@ def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
     }
     if diagnostic.labels:
         result["relatedLocations"] = _related(diagnostic.labels, source)
-    if diagnostic.fix and not place_of_row(source):
+    if diagnostic.fix and not source.row:
         result["fixes"] = [_fix(diagnostic.fix, source)]
     return result
 
@@ -156,7 +155,7 @@ def _fix(fix: Fix, source: Source) -> dict[str, Any]:
 
 
 def _location(span: Span, source: Source) -> dict[str, Any]:
-    row = place_of_row(source)
+    row = source.row
     if row:
         return {"artifactLocation": {"uri": _uri(row[0])}, "region": {"startLine": row[1]}}
     return {"artifactLocation": {"uri": _uri(source.name)}, "region": _region(span, source)}
@@ -193,7 +192,7 @@ def _commands(report: Report) -> str:
 
 
 def _place(diagnostic: Diagnostic, source: Source) -> str:
-    row = place_of_row(source)
+    row = source.row
     if row:
         return f"file={_property(row[0])},line={row[1]}"
     line, column, end_line, end_column = source.place(diagnostic.span)
@@ -219,4 +218,4 @@ SARIF = Renderer(
     lambda report: _elements((_result(item, report.source) for item in report.diagnostics), _DEPTH),
     _log,
 )
-GITHUB = Renderer(_commands, one_after_another)
+GITHUB = Renderer(_commands, lambda parts, _: iter(parts))

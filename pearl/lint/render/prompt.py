@@ -9,13 +9,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pearl.lang.ast import DOCUMENT, Param
-from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.diagnostics import Diagnostic, Renderer, Report, Severity
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lang.text import shorten
 from pearl.lint.checker import check
-from pearl.lint.render.report import Renderer, Report
 from pearl.lint.rules import RULES, Rule, unknown_action
 
 HEADING = "The checker rejected your plan. Return the whole corrected plan only."

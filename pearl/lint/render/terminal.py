@@ -1,13 +1,12 @@
 """For a person at a terminal: the line, a marker under the place, the act."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import click
 
-from pearl.lang.diagnostics import Diagnostic, Safety, Severity
+from pearl.lang.diagnostics import Diagnostic, Renderer, Report, Safety, Severity
 from pearl.lang.source import Source
 from pearl.lang.text import cells, printable
-from pearl.lint.render.report import Renderer, Report, apart, place_of_row
 
 WIDTH = 96
 """Columns a shown line may take; a longer one is cut around the place."""
@@ -19,7 +18,15 @@ def _blocks(report: Report) -> str:
     return "\n\n".join(blocks) + ("\n" if blocks else "")
 
 
-render = Renderer(_blocks, apart)
+def _apart(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
+    """Parts with an empty line between them."""
+    between = ""
+    for part in parts:
+        yield between + part
+        between = "\n"
+
+
+render = Renderer(_blocks, _apart)
 
 
 def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
@@ -50,7 +57,7 @@ def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
         how = "--fix" if diagnostic.fix.safety is Safety.SAFE else "--unsafe-fixes"
         act = printable(diagnostic.fix.title)
         # Rows of a file are mended by whoever made them.
-        command = "" if place_of_row(source) else f" (pearl lint {how})"
+        command = "" if source.row else f" (pearl lint {how})"
         yield f"{click.style('fix:', fg='cyan')} {act}{command}"
 
 
