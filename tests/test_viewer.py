@@ -28,7 +28,7 @@ from pearl.store.store import open_store
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
 from pearl.viewer.job import Item, sum_up
 from pearl.viewer.journal import Call, Stage, read_calls, read_frames
-from pearl.viewer.plans import plan_lines
+from pearl.viewer.render import plan_lines
 from pearl.viewer.timeline import timeline
 from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries

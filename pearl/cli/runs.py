@@ -192,7 +192,7 @@ def diff(first: str, second: str, options: Options) -> None:
     """Show where the batches, or evaluations, FIRST and SECOND answered differently. Of evaluations
     each method that both have is compared, by its answers and by the tokens they took."""
     from pearl.store.history import find_run, totals
-    from pearl.viewer.compare import compare, outcome
+    from pearl.viewer.job import compare, outcome
 
     with open_existing(options.store) as engine:
         place = options.store or "the store"

@@ -21,7 +21,7 @@ from pearl.review.app import Page, Visit, back_to, make_app
 from pearl.review.people import ReviewSession
 from pearl.review.queue import LONGEST, Item, read_run
 from pearl.review.verdicts import Verdict, Version
-from pearl.viewer.plans import Line, plain, plan_lines
+from pearl.viewer.render import Line, plain, plan_lines
 from pearl.viewer.serve import RefusedError, set_cookie, with_guard
 
 if TYPE_CHECKING:

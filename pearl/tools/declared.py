@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import canonical_json
-from pearl.tools.endpoint import VARIABLE, Http, read_http
+from pearl.tools.endpoint import VARIABLE, Http, Table, read_http
 from pearl.tools.functions import Entry, find_entry, function_tool
 from pearl.tools.mcp import Connection, Server, read_server
 from pearl.tools.safety import Resolve, look_up, redaction
-from pearl.tools.table import Table
 from pearl.tools.toolbox import (
     PARAMETER_NAME,
     TOOL_NAME,

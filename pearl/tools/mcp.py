@@ -24,9 +24,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pearl.lang.source import InputError, install_command
-from pearl.tools.endpoint import read_address, read_authorities, read_headers, with_variables
+from pearl.tools.endpoint import (
+    Table,
+    read_address,
+    read_authorities,
+    read_headers,
+    with_variables,
+)
 from pearl.tools.safety import Resolve
-from pearl.tools.table import Table
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
 
 if TYPE_CHECKING:

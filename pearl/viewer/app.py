@@ -30,8 +30,7 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
-from pearl.viewer.compare import compare
-from pearl.viewer.job import COMPARED, STATES, Item, job_page, price_of
+from pearl.viewer.job import COMPARED, STATES, Item, compare, job_page, price_of
 from pearl.viewer.journal import head_of, read_frames
 from pearl.viewer.page import run_page
 from pearl.viewer.render import View, render
