@@ -171,7 +171,7 @@ class DocumentRetriever:
 # Many steps ask for passages of one document.
 @lru_cache(maxsize=8)
 def _weights(text: str) -> Weights:
-    paragraphs = [(paragraph.title, *paragraph.span) for paragraph in _paragraphs(text)]
+    paragraphs = ((paragraph.title, *paragraph.span) for paragraph in _paragraphs(text))
     read = [field_terms(title, text[start:end]) for title, start, end in paragraphs]
     return weigh(read, k1=1.2, b=0.75)
 
@@ -197,20 +197,18 @@ def _paragraphs(text: str) -> tuple[Paragraph, ...]:
 def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
     """A paragraph, in pieces where it is long."""
     while end - start > _LONGEST:
-        at = _place(text, start, start + _LONGEST)
+        longest = start + _LONGEST
+        # A piece of less than half the length says too little by itself.
+        at = max(_places(text, _CUTS, start + _LONGEST // 2, longest), default=longest)
         yield from stripped(text, start, at)
         start = at
     yield from stripped(text, start, end)
 
 
-def _place(text: str, start: int, end: int) -> int:
-    """Where to cut, so that the first piece is as long as may be."""
-    for pattern in _CUTS:
-        # A piece of less than half the length says too little by itself.
-        places = [match.end() for match in pattern.finditer(text, start + _LONGEST // 2, end)]
-        if places:
-            return places[-1]
-    return end
+def _places(text: str, cuts: Iterable[re.Pattern[str]], start: int, end: int) -> list[int]:
+    """Where a stretch of a text may be cut: behind the matches of the first cut that has any."""
+    found = ([match.end() for match in cut.finditer(text, start, end)] for cut in cuts)
+    return next(filter(None, found), [])
 
 
 # --- parts of like size ---
@@ -246,10 +244,8 @@ def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
 
 
 def _break(text: str, target: int, reach: int) -> int:
-    for pattern in _BREAKS:
-        places = [match.end() for match in pattern.finditer(text, target - reach, target + reach)]
-        if places:
-            return min(places, key=lambda place: abs(place - target))
+    if places := _places(text, _BREAKS, target - reach, target + reach):
+        return min(places, key=lambda place: abs(place - target))
     # Text that people write has no more marks on a character (UAX #15, stream-safe text).
     marks = takewhile(unicodedata.combining, text[target : target + 30])
     return target + len(list(marks))

@@ -62,8 +62,12 @@ class Declaration:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the environment that it needs, once each."""
-        values = self.how.values if isinstance(self.how, Http | Server) else ()
-        texts = [value for value in values if isinstance(value, str)]
+        match self.how:
+            case Http(static=own, headers=headers) | Server(environment=own, headers=headers):
+                values = [*own.values(), *headers.values()]
+            case _:
+                values = []
+        texts = (value for value in values if isinstance(value, str))
         return tuple(dict.fromkeys(name for text in texts for name in VARIABLE.findall(text)))
 
 

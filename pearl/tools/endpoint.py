@@ -148,11 +148,6 @@ class Http:
     headers: Mapping[str, str]
     ca: str
 
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The values that may name variables of the environment."""
-        return *self.static.values(), *self.headers.values()
-
 
 def origin_of(scheme: str, host: str, port: int) -> str:
     """An origin in its one form: a usual port is left out."""

@@ -116,11 +116,6 @@ class Server:
     headers: Mapping[str, str]
     ca: str
 
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The values that may name variables of the environment."""
-        return *self.environment.values(), *self.headers.values()
-
 
 def read_server(table: Table, folder: Path) -> Server | None:
     """What a table says of a server; None where it cannot be used."""

@@ -90,32 +90,29 @@ def find_document(
         for source in documents_in(Path(questions), run, item, named):
             return DocumentLookup(named, source)
     remedy = "name the folder that it is in with --documents"
-    if changed:
-        return DocumentLookup(
-            named,
-            None,
-            f"{changed} is no longer the text that this run read: its hash differs. To see the "
-            f"quotes in their places, bring back the text of then, or {remedy}.",
-        )
     trouble = f"{named.name} is no longer where it was: {remedy} to see the quotes in their places."
+    if changed:
+        trouble = (
+            f"{changed} is no longer the text that this run read: its hash differs. To see the "
+            f"quotes in their places, bring back the text of then, or {remedy}."
+        )
     return DocumentLookup(named, None, trouble)
 
 
 def _paths(named: DocumentName, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
     """Where it, or each of several, may be: in the folder, where the job's documents were, and as
     it was given."""
-    homes = [folder] if folder else []
+    homes = [Path(folder)] if folder else []
     documents, questions = run.get("documents"), run.get("questions")
     if isinstance(documents, str):
-        homes.append(documents)
+        homes.append(Path(documents))
     if isinstance(questions, str):
-        homes.append(str(Path(questions).parent))
+        homes.append(Path(questions).parent)
     candidates: list[tuple[Path, ...]] = []
     for names in ([named.name], named.name.split(SEVERAL)):
         bare = [re.split(r"[/\\]", name)[-1] for name in names]
-        candidates += (
-            tuple(Path(home) / name for name in some) for home in homes for some in (names, bare)
-        )
+        for home in homes:
+            candidates += (tuple(home / name for name in some) for some in (names, bare))
         candidates.append(tuple(map(Path, names)))
     yield from dict.fromkeys(candidates)
 
@@ -161,17 +158,13 @@ def documents_in(
     dataset = next((each for each in DATASETS if title.startswith(each.title)), None)
     texts: Iterable[str] = (question.text for question in questions_in(file, item) if question.text)
     if dataset is not None:
-        texts = _of_examples(dataset.read(str(file), home))
-    for text in texts:
-        source = Source(named.name, text)
-        if named.size in (None, len(text)) and source.digest == named.digest:
-            yield source
-
-
-def _of_examples(examples: Iterable[Any]) -> Iterator[str]:
+        examples = dataset.read(str(file), home)
+        texts = (each.text for each, _ in groupby(example.document for example in examples))
     with suppress(InputError):
-        for document, _ in groupby(example.document for example in examples):
-            yield document.text
+        for text in texts:
+            source = Source(named.name, text)
+            if named.size in (None, len(text)) and source.digest == named.digest:
+                yield source
 
 
 def questions_in(file: Path, item: str) -> Iterator[Question]:

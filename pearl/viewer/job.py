@@ -453,14 +453,14 @@ class Comparison:
 
 def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> Comparison:
     """Hold two jobs against each other, each as its rows by their ids."""
-    both = [name for name, row in first.items() if name in second and _same(row, second[name])]
-    pairs = tuple(Pair(name, first[name], second[name]) for name in both)
-    known = frozenset(both)
-    only = (
-        tuple(name for name in first if name not in known),
-        tuple(name for name in second if name not in known),
-    )
-    return Comparison(pairs, only, _by_method([(pair.first, pair.second) for pair in pairs]))
+    pairs = [
+        Pair(name, row, second[name])
+        for name, row in first.items()
+        if name in second and _same(row, second[name])
+    ]
+    known = {pair.id for pair in pairs}
+    alone = [tuple(name for name in side if name not in known) for side in (first, second)]
+    return Comparison(tuple(pairs), (alone[0], alone[1]), _by_method(pairs))
 
 
 def _same(first: Row, second: Row) -> bool:
@@ -484,23 +484,21 @@ def outcome(row: Row) -> dict[str, Any]:
     }
 
 
-def _by_method(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
+def _by_method(pairs: Iterable[Pair]) -> dict[str, dict[str, Any]]:
     """What each method came to in two evaluations; empty for batches."""
     methods: dict[str, list[tuple[Row, Row]]] = {}
-    for first, second in pairs:
-        if "result" in first and "result" in second:
-            methods.setdefault(first["result"]["method"], []).append((first, second))
+    for pair in pairs:
+        if "result" in pair.first and "result" in pair.second:
+            method = pair.first["result"]["method"]
+            methods.setdefault(method, []).append((pair.first, pair.second))
     scores = {}
     for method, rows in methods.items():
-        verdicts = [[bool(row["correct"]) for row in side] for side in zip(*rows, strict=True)]
-        only = [
-            sum(mine and not theirs for mine, theirs in zip(*sides, strict=True))
-            for sides in (verdicts, verdicts[::-1])
-        ]
+        verdicts = [(bool(first["correct"]), bool(second["correct"])) for first, second in rows]
+        only = [verdicts.count((True, False)), verdicts.count((False, True))]
         spent = [[row["result"]["usage"] for row in side] for side in zip(*rows, strict=True)]
         scores[method] = {
             "questions": len(rows),
-            "right": [sum(side) for side in verdicts],
+            "right": [sum(side) for side in zip(*verdicts, strict=True)],
             "only": only,
             "p": mcnemar(*only),
             "tokens": [

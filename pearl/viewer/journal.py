@@ -31,18 +31,9 @@ _TRY = re.compile(r"(try/\d+)/(.+)", re.DOTALL)
 _REPLY = re.compile(r"plan/(\d+)")
 _NOTE = re.compile(r"plan/(\d+)/(aside|rejected)")
 _PLACED = frozenset(
-    {
-        "answer",
-        "option",
-        "option/text",
-        "failed",
-        "judgement",
-        "notice",
-        "marks",
-        "plan/passes",
-        "plan/fallback",
-        "context",
-    }
+    """
+    answer option option/text failed judgement notice marks plan/passes plan/fallback context
+    """.split()
 )
 """Decisions that have places of their own on a page."""
 

@@ -117,9 +117,9 @@ def render(template: str, view: View | None, *, running: bool, **values: Any) ->
     style = "" if view else _file("static/style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = _environment().get_template(f"{template}.html.jinja")
-    shown = {"style": style, "digest": digest, "written": time.time(), **values}
     live = view is not None and running and view.get("live") != "off"
-    return page.render(view=view, running=running, live=live, **shown)
+    about = {"view": view, "running": running, "live": live, "written": time.time()}
+    return page.render(style=style, digest=digest, **about, **values)
 
 
 def title_of(run: RunRow) -> str:
