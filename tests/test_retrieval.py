@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pearl.lang.source import InputError, Source
-from pearl.retrieval.index import build_index, open_index
-from pearl.retrieval.index_files import Corpus, check_index
+from pearl.retrieval.corpus import Corpus
+from pearl.retrieval.index import build_index, check_index, open_index
 from pearl.retrieval.retriever import DocumentRetriever, Passage, Retriever, in_order
 from pearl.retrieval.terms import terms
 from tests.forks import Fork

@@ -196,12 +196,10 @@ def index_command(path: str, output: str, search: str | None, most: int, options
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.
     """
-    from pearl.retrieval.index_files import check_index, is_index
+    from pearl.retrieval.index import build_index, check_index, is_index
 
     more: dict[str, Any] = {}
     if output:
-        from pearl.retrieval.index import build_index
-
         if search is not None:
             raise InputError("-o and --search exclude each other: build first, then search.")
         started = time.monotonic()

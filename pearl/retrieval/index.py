@@ -1,18 +1,26 @@
-"""Build an index of a corpus, and search it, with tantivy (github.com/quickwit-oss/tantivy-py).
+"""The index of a corpus: built, kept on disk and searched.
 
-The engine gets terms, never text: one way of reading words serves indexes and
-documents alike, and no query reaches a parser of queries. Its scores are BM25
-with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza, "The Probabilistic
-Relevance Framework: BM25 and Beyond", 2009, section 3.2).
+The engine is tantivy (github.com/quickwit-oss/tantivy-py). It gets terms, never text: one way of
+reading words serves indexes and documents alike, and no query reaches a parser of queries. Its
+scores are BM25 with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza, "The Probabilistic Relevance
+Framework: BM25 and Beyond", 2009, section 3.2).
+
+An index is a folder with a note, ``index.json``, and a part that the note
+names. A build fills a part of its own and then puts its note in the place of
+the older one, which is one step for the file system: whoever opens the folder
+finds the older index or the new one, and a build that is killed leaves the
+older. What killed builds leave behind goes with the next one.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
@@ -20,29 +28,145 @@ from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from weakref import finalize
 
-from pearl.lang.documents import ENDINGS
-from pearl.lang.source import NAMED, InputError, LinesError, install_command
-from pearl.retrieval.index_files import (
-    Corpus,
-    Folder,
-    IndexInfo,
-    Row,
-    check_place,
-    damaged,
-    files_of,
-    new_part,
-    publish,
-    read_info,
-)
+from pearl.lang.source import NAMED, InputError, LinesError, install_command, replacing
+from pearl.retrieval.corpus import Corpus, Folder, Row, digest_of, open_corpus
 from pearl.retrieval.retriever import Passage, in_order, near
 from pearl.retrieval.terms import field_terms, query_terms
 
 if TYPE_CHECKING:
     from tantivy import DocAddress, Index, IndexWriter, Searcher
 
+FORMAT = 1
+"""Goes up with whatever makes older indexes answer differently: the terms, their weights,
+the files."""
+
+_NOTE = "index.json"
+_PART = "part-"
+_LOCK = "building"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """What an index says of itself.
+
+    Args:
+        corpus: the name of the file it was made from.
+        digest: that file's SHA-256.
+        size: that file's bytes.
+        passages: how many it holds.
+        part: the folder within it that holds them.
+        engine: the version of tantivy that wrote them.
+        files: the part's files, each with its bytes and its SHA-256.
+        fresh: False where it was there already when it was to be built.
+    """
+
+    corpus: str
+    digest: str
+    size: int
+    passages: int
+    part: str
+    engine: str
+    files: dict[str, tuple[int, str]]
+    fresh: bool = field(default=True, compare=False)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the index's files, in bytes."""
+        return sum(size for size, _ in self.files.values())
+
+
+def is_index(path: str) -> bool:
+    """Whether a path is an index, of whatever version and in whatever state."""
+    return (Path(path) / _NOTE).is_file()
+
+
+def read_info(path: str) -> IndexInfo:
+    """Read what an index says of itself, and see that its files are there.
+
+    Args:
+        path: the index.
+
+    Raises:
+        InputError: there is none, it is of another version, or it is damaged;
+            of damage, only missing files and wrong sizes are seen.
+    """
+    info = _read_note(path)
+    if not Path(path, info.part).is_dir():
+        # A build may have put another part in its place since.
+        info = _read_note(path)
+    for name, (size, _) in info.files.items():
+        try:
+            actual = Path(path, info.part, name).stat().st_size
+        except OSError:
+            raise _damaged(path, f"{name} is missing") from None
+        if actual != size:
+            raise _damaged(path, f"{name} has {actual:,} bytes and not {size:,}")
+    return info
+
+
+def check_index(path: str) -> IndexInfo:
+    """As `read_info`, and every byte is read and compared with what was written."""
+    info = read_info(path)
+    for name, (_, digest) in info.files.items():
+        try:
+            actual = digest_of(str(Path(path, info.part, name)))
+        except OSError:
+            actual = ""
+        if actual != digest:
+            raise _damaged(path, f"{name} has changed since it was written")
+    return info
+
+
+def _damaged(path: str, reason: str) -> InputError:
+    """The error for an index that cannot be used any more, with what is wrong with it."""
+    return InputError(f"{path} is damaged ({reason}): build it again with pearl index.")
+
+
+def _read_note(path: str) -> IndexInfo:
+    folder = Path(path)
+    try:
+        note = json.loads((folder / _NOTE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            f"{path} is no index: build one with pearl index CORPUS -o {path}."
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check its path.") from None
+    except (ValueError, RecursionError):
+        raise _damaged(path, f"{_NOTE} is not JSON") from None
+    if not isinstance(note, dict) or "pearl_index" not in note:
+        raise InputError(f"{path} is no index of Pearl's: its {_NOTE} is something else.")
+    if note["pearl_index"] != FORMAT:
+        raise InputError(
+            f"{path} is an index of version {str(note['pearl_index'])[:20]}, and this Pearl reads "
+            f"version {FORMAT}: build it again with pearl index."
+        )
+    try:
+        files = {
+            str(name): (int(size), str(digest)) for name, (size, digest) in note["files"].items()
+        }
+        for name in (note["part"], *files):
+            # A note that somebody else wrote leads nowhere but into its own folder.
+            if Path(name).name != name or name in (".", ".."):
+                raise ValueError(name)
+        corpus = note["corpus"]
+        return IndexInfo(
+            corpus=str(corpus["name"]),
+            digest=str(corpus["sha256"]),
+            size=int(corpus["bytes"]),
+            passages=int(note["passages"]),
+            part=str(note["part"]),
+            engine=str(note["engine"]),
+            files=files,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(path, f"{_NOTE} lacks what it should say") from None
+
+
+# --- searching it ---
 
 _SPARE = 16
 """Passages looked at beyond those asked for, as equal ones stand by their ids."""
@@ -99,12 +223,12 @@ class CorpusRetriever:
                 id, title, text = json.loads(bytes(stored).decode("utf-8", "surrogatepass"))
                 passages.append(Passage(id, title, text, score))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise damaged(self.path, " ".join(str(error).split())) from None
+            raise _damaged(self.path, " ".join(str(error).split())) from None
         except BaseException as error:
             # What the engine did not expect reaches Python as a panic, which is no Exception.
             if type(error).__name__ != "PanicException":
                 raise
-            raise damaged(self.path, "the engine cannot read it") from None
+            raise _damaged(self.path, "the engine cannot read it") from None
         return in_order(passages)[:k]
 
     @cached_property
@@ -149,19 +273,12 @@ class CorpusRetriever:
             limit = min(limit * 8, searcher.num_docs)
 
 
+# --- building it ---
+
 _HEAP = 64_000_000
 """Bytes of terms that each of the engine's threads gathers before it writes them out."""
 
 _THREADS = 2
-
-
-def _is_document(corpus: str) -> bool:
-    """Whether a file is a document, and no JSON lines, whatever it is called."""
-    path = Path(corpus)
-    if path.suffix.lower() not in ENDINGS or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return not file.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
 
 
 def build_index(
@@ -179,20 +296,23 @@ def build_index(
         InputError: a line cannot be used (the first is named, the others are
             counted), two have one id, or the index cannot be written.
     """
-    read = Folder(corpus) if Path(corpus).is_dir() or _is_document(corpus) else Corpus(corpus)
+    read = open_corpus(corpus)
     engine = load_engine()
-    check_place(target)
+    _check_place(target)
     with suppress(InputError, OSError):
         existing = read_info(target)
         if existing.size == read.size and read.digest() == existing.digest:
             return replace(existing, fresh=False)
     try:
-        with new_part(target) as part:
+        with _new_part(target) as part:
             passages = _fill(part, read, progress)
             size, digest = read.extent
-            name, files = Path(corpus).absolute().name, files_of(part)
+            written = [file for file in sorted(part.iterdir()) if file.is_file()]
+            sizes = [(file, file.stat().st_size) for file in written]
+            files = {file.name: (count, digest_of(str(file))) for file, count in sizes if count}
+            name = Path(corpus).absolute().name
             info = IndexInfo(name, digest, size, passages, part.name, engine, files)
-            publish(target, info)
+            _publish(target, info)
     except (OSError, ValueError, sqlite3.Error) as error:
         # The engine says ValueError for whatever the disk says to it.
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
@@ -200,6 +320,101 @@ def build_index(
             f"{target} cannot be written ({reason}): make room, or name a place of your own."
         ) from None
     return info
+
+
+def _check_place(path: str) -> None:
+    """See that an index can be put somewhere, before work is done for it; else an `InputError`."""
+    folder = Path(path)
+    if not folder.parent.is_dir():
+        raise InputError(f"The folder {folder.parent} does not exist: make it, or name another.")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{path} is a file: name a place for the index, which is a folder.")
+    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: name a place in a folder of your own.")
+    other = [file.name for file in folder.glob("*") if file.name != _NOTE and not _is_part(file)]
+    ours = True
+    if is_index(path):
+        # Of whatever version; a damaged one is replaced too.
+        with suppress(OSError, ValueError, RecursionError):
+            note = json.loads((folder / _NOTE).read_bytes())
+            ours = isinstance(note, dict) and "pearl_index" in note
+    if other or not ours:
+        raise InputError(f"{path} is a folder with other things in it: name one of its own.")
+
+
+def _is_part(entry: Path) -> bool:
+    return entry.name.startswith(_PART) and entry.is_dir()
+
+
+@contextmanager
+def _new_part(path: str) -> Iterator[Path]:
+    """A part to fill, in a folder that is made where there is none, or an `OSError`.
+
+    Unless `_publish` names it by then, it goes at the end.
+    """
+    folder = Path(path)
+    is_new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    part = folder / f"{_PART}{secrets.token_hex(6)}"
+    part.mkdir()
+    with (part / _LOCK).open("wb") as lock:
+        _lock(lock)
+        try:
+            yield part
+        finally:
+            named = ""
+            with suppress(InputError):
+                named = _read_note(path).part
+            if named != part.name:
+                rmtree(part, ignore_errors=True)
+                with suppress(OSError):
+                    if is_new:
+                        folder.rmdir()
+
+
+def _publish(path: str, info: IndexInfo) -> None:
+    """Put a part in the place of the older one, in one step, or leave that with an `OSError`."""
+    folder = Path(path)
+    note = {
+        "pearl_index": FORMAT,
+        "corpus": {"name": info.corpus, "sha256": info.digest, "bytes": info.size},
+        "passages": info.passages,
+        "part": info.part,
+        "engine": info.engine,
+        "files": info.files,
+    }
+    mode = (folder / info.part / _LOCK).stat().st_mode & 0o777
+    for name in info.files:
+        # The engine keeps some to their owner; an index is for whoever may read its folder.
+        Path(folder, info.part, name).chmod(mode)
+    with replacing(folder / _NOTE, folder / info.part) as file:
+        file.write(json.dumps(note, indent=1).encode())
+    for other in folder.iterdir():
+        if _is_part(other) and other.name != info.part and not _under_way(other):
+            rmtree(other, ignore_errors=True)
+
+
+def _under_way(part: Path) -> bool:
+    """Whether a build that lives is filling a part."""
+    try:
+        with (part / _LOCK).open("rb") as lock:
+            return not _lock(lock)
+    except OSError:
+        # It was made a moment ago, or is not one of ours.
+        return True
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file for as long as it is open; False where another process has."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _fill(part: Path, corpus: Corpus | Folder, progress: Callable[[int, int], None]) -> int:
