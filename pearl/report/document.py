@@ -15,6 +15,9 @@ from typing import Any, Literal, TypeAlias
 Align: TypeAlias = Literal["left", "right"]
 Kind: TypeAlias = Literal["bars", "line", "scatter"]
 
+LABEL = 34
+"""Columns that a label in a chart may take."""
+
 
 @dataclass(frozen=True, slots=True)
 class Text:

@@ -16,8 +16,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import install_command
-from pearl.lang.text import printable
-from pearl.report.document import Chart, Point, Report, describe
+from pearl.lang.text import printable, shorten
+from pearl.report.document import LABEL, Chart, Point, Report, describe
 from pearl.report.terminal import text_chart
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ _PAINT = {
     **{fill: f"var(--c{number})" for number, fill in enumerate(_FILLS, 1)},
 }
 _MARKS = "osD^vP*X"
-_LABEL = 34
-"""Characters that a label in a chart may take."""
-
 _LOOK: dict[str, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
@@ -184,10 +181,9 @@ def _interval(
 
 def _label(text: str) -> str:
     """A label in one line; what is no character of XML is none of a label."""
-    label = " ".join(_text(text).split())
+    label = _text(text).strip()
     # Names that begin with an underscore are left out of legends.
-    label = f"\u200b{label}" if label.startswith("_") else label
-    return label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…"
+    return shorten(f"\u200b{label}" if label.startswith("_") else label, LABEL)
 
 
 def _plain(drawing: str, chart: Chart, name: str) -> str:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from pearl.lang.text import cells, printable
-from pearl.report.document import Chart, Point, Report, Table, Text, parts, wide
+from pearl.report.document import LABEL, Chart, Point, Report, Table, Text, parts, wide
 
 WIDTH = 100
 """Columns where nobody says how many there are."""
@@ -17,9 +17,6 @@ _HEAD = 8
 
 _CELL = 44
 """Columns that a cell may take."""
-
-_LABEL = 34
-"""Columns that a label of a chart may take."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = range(10, 45)
@@ -125,7 +122,7 @@ def _bars(chart: Chart, width: int) -> Iterator[str]:
     """A bar a point, under its series' name; over numbers, the numbers are the labels."""
 
     def label(point: Point) -> str:
-        return _fit(f"{point.x:g}" if chart.kind == "line" else point.label, _LABEL)
+        return _fit(f"{point.x:g}" if chart.kind == "line" else point.label, LABEL)
 
     margin = max((cells(label(point)) for point in chart.points), default=0)
     values = max((len(chart.shown(point.y)) for point in chart.points), default=0)
@@ -169,7 +166,7 @@ def _scatter(chart: Chart, width: int) -> Iterator[str]:
     end = _number(last)
     label = _fit(chart.x_label, room - len(end) - 3)
     yield f"{'':{margin}}  0{label:^{room - len(end) - 1}}{end}"
-    margin = min(_LABEL, max((cells(name) for name, _ in chart.plots), default=0))
+    margin = min(LABEL, max((cells(name) for name, _ in chart.plots), default=0))
     for mark, (name, [point]) in zip(marks, chart.plots, strict=False):
         shown = f"{_pad(_fit(name, margin), margin)}  {chart.shown(point.y)}"
         shown = f"{shown}  {_interval(chart, point)}".rstrip()

@@ -333,11 +333,10 @@ def _check_place(path: str) -> None:
         raise InputError(f"{path} cannot be written: name a place in a folder of your own.")
     other = [file.name for file in folder.glob("*") if file.name != _NOTE and not _is_part(file)]
     ours = True
-    if is_index(path):
-        # Of whatever version; a damaged one is replaced too.
-        with suppress(OSError, ValueError, RecursionError):
-            note = json.loads((folder / _NOTE).read_bytes())
-            ours = isinstance(note, dict) and "pearl_index" in note
+    # Of whatever version; a damaged one is replaced too.
+    with suppress(OSError, ValueError, RecursionError):
+        note = json.loads((folder / _NOTE).read_bytes())
+        ours = isinstance(note, dict) and "pearl_index" in note
     if other or not ours:
         raise InputError(f"{path} is a folder with other things in it: name one of its own.")
 

@@ -307,9 +307,8 @@ class Weights:
 
         total = np.zeros(self.count)
         for weight in sorted(set(query.values())):
-            indexed = [term for term, own in query.items() if own == weight]
-            indexed = [term for term in indexed if term in self.table.vocab_dict]
-            if indexed:
+            known = (term for term, own in query.items() if own == weight)
+            if indexed := [term for term in known if term in self.table.vocab_dict]:
                 total += weight * self.table.get_scores(indexed)
         return total
 

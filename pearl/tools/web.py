@@ -281,6 +281,8 @@ def carrier(
     """
     import httpx2
 
+    elsewhere = f"It is sent on elsewhere: only {origin} is declared."
+
     @dataclass
     class Body(httpx2.AsyncByteStream):
         response: aiohttp.ClientResponse
@@ -305,7 +307,7 @@ def carrier(
             url = URL(str(request.url), encoded=True)
             try:
                 if origin_of(url.scheme, url.raw_host or "", url.port or 0) != origin:
-                    raise ToolError("host", f"It is sent on elsewhere: only {origin} is declared.")
+                    raise ToolError("host", elsewhere)
                 response = await session.request(
                     request.method,
                     url,
@@ -313,12 +315,12 @@ def carrier(
                     headers=request.headers.multi_items(),
                     allow_redirects=False,
                 )
+                if response.headers.get("Content-Encoding", "identity") != "identity":
+                    response.close()
+                    packed = "Its answer is packed, which it was not asked for."
+                    raise ToolError("reply", packed)
             except (ToolError, aiohttp.ClientError, OSError, ValueError) as error:
                 note(unreached(error))
-                return httpx2.Response(502, request=request)
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                response.close()
-                note(ToolError("reply", "Its answer is packed, which it was not asked for."))
                 return httpx2.Response(502, request=request)
             if response.status >= 400:
                 # By GET it would tell of itself, which few servers do, and none has to.
@@ -326,7 +328,7 @@ def carrier(
                     note(refusal(response.status))
             elif response.status >= 300:
                 # It is followed where it stays with this host, port and scheme.
-                note(ToolError("host", f"It is sent on elsewhere: only {origin} is declared."))
+                note(ToolError("host", elsewhere))
             return httpx2.Response(
                 response.status,
                 headers=[*response.headers.items()],

@@ -56,9 +56,6 @@ AT_ONCE = 50
 LIFE = 30 * 24 * 3600.0
 """Seconds for which a browser keeps the cookie; the secret in it lives as long as the server."""
 
-_SHARE = ("least", "most")
-"""What a list is asked for, in percent of rows that are right."""
-
 STATIC = tuple(("pearl.viewer", name) for name in ("style.css", "view.js", "htmx.min.js"))
 
 
@@ -83,7 +80,8 @@ class ServedStore:
 
 def runs_page(shown: ServedStore, view: View) -> str:
     """The runs that are asked for, the last one first."""
-    least, most = (None if share is None else share / 100 for share in map(view.number, _SHARE))
+    percents = map(view.number, ("least", "most"))
+    least, most = (None if percent is None else percent / 100 for percent in percents)
     # Which run the page is to begin behind.
     started, _, name = view.get("before").partition(" ")
     began = replace(view, query={"before": started}).number("before")

@@ -304,14 +304,12 @@ def read_frames(entries: Sequence[Entry]) -> list[Frame]:
     Args:
         entries: since the run was begun last, in order.
     """
-    own: list[Entry] = []
-    tries: dict[str, list[Entry]] = {}
+    frames: dict[str, list[Entry]] = {"": []}
     for entry in entries:
-        if match := _TRY.fullmatch(entry.path):
-            tries.setdefault(match[1], []).append(replace(entry, path=match[2]))
-        else:
-            own.append(entry)
-    return [_read_frame("", own), *(_read_frame(name, some) for name, some in tries.items())]
+        match = _TRY.fullmatch(entry.path)
+        name, path = match.groups() if match else ("", entry.path)
+        frames.setdefault(name, []).append(replace(entry, path=path))
+    return [_read_frame(name, own) for name, own in frames.items()]
 
 
 def read_calls(entries: Iterable[Entry]) -> list[Call]:

@@ -175,9 +175,8 @@ def _check(library: Library | None, text: str, *, ran: bool) -> PlanCheck:
         remark = "Its library is not at hand, so the plan was not checked again."
         return PlanCheck(plan_lines(source), 0, remark)
     findings = check(parse(source), library)
-    remark = ""
-    if ran and has_errors(findings):
-        remark = "It passed the checker when it ran: the library, or a rule, has changed since."
+    changed = "It passed the checker when it ran: the library, or a rule, has changed since."
+    remark = changed if ran and has_errors(findings) else ""
     return PlanCheck(plan_lines(source, findings), len(findings), remark)
 
 

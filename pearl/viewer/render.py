@@ -11,6 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -85,14 +86,12 @@ class View:
         Raises:
             InputError: it is none.
         """
-        text = self.get(name)
-        try:
-            number = float(text) if text else None
-        except ValueError:
-            number = math.nan
-        if number is not None and not math.isfinite(number):
-            raise InputError(f"{text} is no number.")
-        return number
+        if not (text := self.get(name)):
+            return None
+        with suppress(ValueError):
+            if math.isfinite(number := float(text)):
+                return number
+        raise InputError(f"{text} is no number.")
 
     def some(self, items: Sequence[_T]) -> tuple[list[_T], dict[str, str]]:
         """Those on the page that was asked for, and links to the pages before and behind it."""

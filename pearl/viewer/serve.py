@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -201,13 +202,12 @@ def with_guard(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                ours = {name.encode(): value.encode() for name, value in HEADERS}
-                present = {name.lower(): value for name, value in message["headers"]}
-                added = [(name, value) for name, value in ours.items() if name not in present]
-                message["headers"] = [*message["headers"], *added]
+                headers = MutableHeaders(scope=message)
+                for header, value in HEADERS:
+                    headers.setdefault(header, value)
             await send(message)
 
-        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        hosts = Headers(scope=scope).getlist("host")
         name = ""
         with suppress(ValueError):
             name = (urlsplit(f"//{hosts[0]}").hostname or "").lower() if len(hosts) == 1 else ""
