@@ -28,6 +28,7 @@ from pearl.retrieval.terms import (
     query_terms,
     stripped,
     weigh,
+    with_neighbours,
     words,
 )
 
@@ -307,9 +308,6 @@ _PASSAGE, _SLACK = 800, 0.4
 """Characters of a passage, about two hundred tokens of English; and the share by which passages
 may differ in length to end where a paragraph does."""
 
-_NEAR = 0.25
-"""The share of its neighbours' worth that a passage has: a story goes on."""
-
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
@@ -345,11 +343,7 @@ def choose_passages(
         The passages, or None where there is not room for one.
     """
     passages, weights = _passage_index(text)
-    own = [0.0, *map(float, weights.scores(query)), 0.0]
-    scores = [
-        score + _NEAR * (before + after)
-        for before, score, after in zip(own, own[1:], own[2:], strict=False)
-    ]
+    scores = with_neighbours(weights.scores(query))
     order = sorted(range(len(passages)), key=lambda at: -scores[at])
     bearing = [at for at in order if scores[at] > 0]
     sizes = _sizes(text, count)

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pearl.lang.source import Span
 from pearl.lang.text import FUNCTION_WORDS, composed, stem
 
 if TYPE_CHECKING:
     import numpy as np
+
+    Scores: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -294,7 +296,7 @@ class Weights:
     count: int
     table: Any
 
-    def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def scores(self, query: Mapping[str, float]) -> Scores:
         """How well each text bears on a query.
 
         Args:
@@ -311,6 +313,15 @@ class Weights:
             if indexed := [term for term in known if term in self.table.vocab_dict]:
                 total += weight * self.table.get_scores(indexed)
         return total
+
+
+def with_neighbours(scores: Scores) -> Scores:
+    """Scores of texts in order, each with a share of its neighbours': a story goes on, and an
+    answer often stands beside the words asked for."""
+    near = scores * 0.0
+    near[1:] += scores[:-1]
+    near[:-1] += scores[1:]
+    return scores + 0.25 * near
 
 
 def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
@@ -419,16 +430,11 @@ class SentenceIndex:
     stems: tuple[frozenset[str], ...]
     weights: Weights
 
-    def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """How well each sentence bears on weighted stems (BM25), with a share of
-        its neighbours' scores, as an answer often stands beside the words asked for."""
-        total = self.weights.scores(query)
-        near = total * 0.0
-        near[1:] += total[:-1]
-        near[:-1] += total[1:]
-        return (total + 0.25 * near) * self._coverage(query)
+    def scores(self, query: Mapping[str, float]) -> Scores:
+        """How well each sentence bears on weighted stems (BM25), by itself and its neighbours."""
+        return with_neighbours(self.weights.scores(query)) * self._coverage(query)
 
-    def _coverage(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def _coverage(self, query: Mapping[str, float]) -> Scores:
         """The share of the query that each sentence holds, a rare word counting for more,
         so that neither one word in a short sentence nor a name on every page outweighs
         several of the words asked for."""

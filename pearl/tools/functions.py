@@ -41,14 +41,13 @@ def find_entry(name: str) -> Entry:
     """The function that a package offers under a name in the group ``pearl.tools``.
 
     Raises:
-        InputError: there is none, or no tool can be made of it.
+        InputError: there is none, or it is no action.
     """
     function = extension("tools", name)
     if function is None:
         raise InputError(f"no installed package offers {name or 'a tool without a name'}.")
     if not isinstance(function, OwnAction):
         raise InputError(f"{name} is to be a function that pearl.action made an action.")
-    function_tool(function.action)
     return Entry(name, function.action)
 
 
