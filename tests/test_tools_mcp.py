@@ -331,6 +331,8 @@ def test_what_the_server_shows_to_be_a_mistake(text: str, message: str, url: str
 def test_references_of_a_schema_are_put_in_as_far_as_they_end():
     root = {"$defs": {"a": {"items": {"$ref": "#/$defs/b"}}, "b": {"type": "string", "x": 1}}}
     assert plain_schema({"$ref": "#/$defs/a"}, root) == {"items": {"type": "string"}}
+    parts = {"allOf": [{}], "oneOf": [{}], "anyOf": [{}], "additionalProperties": {}, "items": {}}
+    assert list(plain_schema(parts, root)) == list(parts)[::-1], "in every process the same"
     twice = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(15)}
     for wrong in (
         {"$ref": "#/$defs/self"},

@@ -435,10 +435,13 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
             except regex.error:
                 raise ValueError("a parameter's pattern is no regular expression") from None
             flat["pattern"] = node["pattern"]
-        for key in {"items", "additionalProperties"} & node.keys():
-            flat[key] = plain(node[key], path)
-        for key in {"anyOf", "oneOf", "allOf"} & node.keys():
-            flat[key] = [plain(each, path) for each in node[key]]
+        # In one order in every process: the schema's text is part of prompts, and of their keys.
+        for key in ("items", "additionalProperties"):
+            if key in node:
+                flat[key] = plain(node[key], path)
+        for key in ("anyOf", "oneOf", "allOf"):
+            if key in node:
+                flat[key] = [plain(each, path) for each in node[key]]
         if "properties" in node:
             flat["properties"] = {
                 key: plain(each, path) for key, each in node["properties"].items()
