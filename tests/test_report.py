@@ -21,13 +21,7 @@ from hypothesis import strategies as st
 
 from pearl.evaluate.accuracy import majority
 from pearl.evaluate.report import plan_statistics, summarise
-from pearl.evaluate.results import (
-    Evaluation,
-    Result,
-    from_row,
-    read_evaluation,
-    write_lines,
-)
+from pearl.evaluate.results import Evaluation, Result, from_row, read_evaluation, write_lines
 from pearl.lang.ast import Action
 from pearl.lang.printer import print_plan
 from pearl.lang.text import cells

@@ -374,16 +374,16 @@ def test_an_index_is_for_whoever_may_read_its_folder(corpus: str):
 def test_a_folder_with_other_things_in_it_is_left_alone(corpus: str):
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match="mine is a folder with other things in it"):
-        build_index(corpus, "mine")
     Path("theirs").mkdir()
     Path("theirs/index.json").write_text('{"pages": 3}')
-    with pytest.raises(InputError, match="theirs is a folder with other things in it"):
-        build_index(corpus, "theirs")
-    with pytest.raises(InputError, match="is a file"):
-        build_index(corpus, corpus)
-    with pytest.raises(InputError, match="does not exist"):
-        build_index(corpus, "no/where.index")
+    for place, said in (
+        ("mine", "mine is a folder with other things in it"),
+        ("theirs", "theirs is a folder with other things in it"),
+        (corpus, "is a file"),
+        ("no/where.index", "does not exist"),
+    ):
+        with pytest.raises(InputError, match=said):
+            build_index(corpus, place)
     assert Path("mine/thesis.txt").read_text() == "years of work"
 
 

@@ -266,10 +266,7 @@ def test_a_server_over_http_that_misbehaves():
     ("how", "message"),
     [
         ('command = ["no-such-program"]', "There is no program no-such-program."),
-        (
-            f'command = ["{sys.executable}", "-c", "pass"]',
-            "It ended with exit code 0.",
-        ),
+        (f'command = ["{sys.executable}", "-c", "pass"]', "It ended with exit code 0."),
         (
             "command = ['sh', '-c', 'tr 0 x </dev/zero']",
             "It ended before it answered, or its answer",

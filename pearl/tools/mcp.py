@@ -24,13 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pearl.lang.source import InputError, install_command
-from pearl.tools.endpoint import (
-    Table,
-    read_address,
-    read_authorities,
-    read_headers,
-    with_variables,
-)
+from pearl.tools.endpoint import Table, read_address, read_authorities, read_headers, with_variables
 from pearl.tools.safety import Resolve
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
 
@@ -346,10 +340,7 @@ class Connection:
             headers = {**self._headers, "Accept-Encoding": "identity"}
             async with (
                 httpx2.AsyncClient(
-                    transport=carried,
-                    headers=headers,
-                    timeout=None,
-                    trust_env=False,
+                    transport=carried, headers=headers, timeout=None, trust_env=False
                 ) as sent,
                 streamable_http_client(
                     server.url, http_client=sent, max_sse_event_size=most

@@ -266,10 +266,7 @@ def refusal(status: int) -> ToolError:
 
 
 def carrier(
-    session: aiohttp.ClientSession,
-    origin: str,
-    most: int,
-    note: Callable[[ToolError], None],
+    session: aiohttp.ClientSession, origin: str, most: int, note: Callable[[ToolError], None]
 ) -> Any:  # noqa: ANN401 - of a class of httpx2's
     """What carries the requests of httpx2, as a client of another library makes them.
 

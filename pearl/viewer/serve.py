@@ -216,8 +216,7 @@ def with_guard(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
             await app(scope, receive, with_headers)
         else:
             refusal = PlainTextResponse(
-                "This server is not reached under that name: pearl review has --name for it.\n",
-                421,
+                "This server is not reached under that name: pearl review has --name for it.\n", 421
             )
             await refusal(scope, receive, with_headers)
 
