@@ -395,12 +395,10 @@ def _publish(path: str, info: IndexInfo) -> None:
 
 def _under_way(part: Path) -> bool:
     """Whether a build that lives is filling a part."""
-    try:
-        with (part / _LOCK).open("rb") as lock:
-            return not _lock(lock)
-    except OSError:
-        # It was made a moment ago, or is not one of ours.
-        return True
+    # Without the file it was made a moment ago, or is not one of ours.
+    with suppress(OSError), (part / _LOCK).open("rb") as lock:
+        return not _lock(lock)
+    return True
 
 
 def _lock(file: IO[bytes]) -> bool:

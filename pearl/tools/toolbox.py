@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -441,10 +442,7 @@ def arguments_of(value: Value) -> Mapping[str, Any]:
         case list() if all(isinstance(item, list) and len(item) == 2 for item in value):
             return {as_text(item[0]): to_json(item[1]) for item in value if isinstance(item, list)}
         case str():
-            try:
-                data = json.loads(value)
-            except (ValueError, RecursionError):
-                data = None
-            if isinstance(data, dict):
-                return data
+            with suppress(ValueError, RecursionError):
+                if isinstance(data := json.loads(value), dict):
+                    return data
     raise ToolError("input", 'Give a call\'s arguments as pairs, or as {"name": value} in JSON.')

@@ -133,13 +133,11 @@ def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
         name: what the document is called.
         most: bytes.
     """
-    try:
+    with suppress(InputError, OSError, ValueError):
         files = [Path(file) for path in paths for file in files_of(str(path))]
-        if not all(file.is_file() and file.stat().st_size <= most for file in files):
-            return None
-        return Source(name, read_documents([*map(str, paths)]).text)
-    except (InputError, OSError, ValueError):
-        return None
+        if all(file.is_file() and file.stat().st_size <= most for file in files):
+            return Source(name, read_documents([*map(str, paths)]).text)
+    return None
 
 
 def documents_in(

@@ -143,12 +143,10 @@ def _find_library(head: Mapping[str, Any]) -> Library | None:
     text = head.get("library")
     names = text.split(", ") if isinstance(text, str) and text else []
     shipped = shipped_actions()
-    try:
-        if not names or not all(name in shipped or Path(name).is_file() for name in names):
-            return None
-        return load_library(*names)
-    except (InputError, OSError, ValueError):
-        return None
+    with suppress(InputError, OSError, ValueError):
+        if names and all(name in shipped or Path(name).is_file() for name in names):
+            return load_library(*names)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +220,14 @@ def read_prompts(
     own = library and any(isinstance(action.body, Function) for action in library.actions.values())
     if document is None or library is None or own:
         return {}
-    calls = [entry for entry in entries if entry.kind == "call" and entry.status == "done"]
-    replies = {call.call_key: call.value for call in calls if isinstance(call.value, str)}
+    done = (entry for entry in entries if entry.kind == "call" and entry.status == "done")
+    replies = {call.call_key: call.value for call in done if isinstance(call.value, str)}
     paths = {entry.path for entry in entries}
     mode: Mode = "auto" if any(path.endswith(f"/{CONSTRAINED}") for path in paths) else "never"
     if not options and "map" in paths:
         # There were some: what was asked before hangs on that, and not on which.
         options = ("", "")
+    question, context = str(head.get("question", "")), _context(entries)
     prompts: dict[str, Prompt] = {}
     for identity in identities:
         model = Recorded(replies, str(head.get("model", "")), identity)
@@ -240,25 +239,18 @@ def read_prompts(
                 prompts[request.plain] = _prompt(render_call(request.call), request.stable)
             return await model.answer(request)
 
-        context = _context(entries)
-        session = Session(
-            ModelEngine(ask, model, (), constrain=mode),
-            Journal(),
-            context,
-            planning=planning_context(model, context),
-        )
+        engine = ModelEngine(ask, model, (), constrain=mode)
+        planning = planning_context(model, context)
+        session = Session(engine, Journal(), context, planning=planning)
         # An event loop may run already in this thread, as in a notebook.
         with ThreadPoolExecutor(1) as pool:
             for prepared in _replays(entries, head, library):
                 if prompts.keys() >= replies.keys():
                     break
-                question = str(head.get("question", ""))
                 replayed = answer(prepared, question, document, options, session)
-                try:
+                # Where it goes another way than the run did, what was met until then is sound.
+                with suppress(RunError, ModelError, InputError):
                     pool.submit(asyncio.run, replayed).result()
-                except (RunError, ModelError, InputError):
-                    # It went another way than the run did: what was met until then is sound.
-                    continue
     return prompts
 
 
@@ -281,13 +273,10 @@ def _replays(
 
 def _context(entries: Sequence[Entry]) -> Context:
     """How much fitted the model's window, where the journal says that it mattered."""
-    context = next((entry.value for entry in entries if entry.path == "context"), None)
-    if not isinstance(context, dict):
-        return UNLIMITED
-    try:
+    context: Any = next((entry.value for entry in entries if entry.path == "context"), None)
+    with suppress(KeyError, TypeError, ValueError, InputError):
         return Context(context["policy"], int(context["window"]), int(context["reply"]))
-    except (KeyError, TypeError, ValueError, InputError):
-        return UNLIMITED
+    return UNLIMITED
 
 
 def _prompt(messages: Sequence[Message], stable: int) -> Prompt:
