@@ -11,7 +11,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from decimal import Context, Decimal, InvalidOperation, localcontext
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -139,7 +139,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
         with localcontext(_DECIMALS):
             number = _decimal(base)
             return Fraction(number.sqrt() if exponent == _HALF else number ** _decimal(exponent))
-    except (InvalidOperation, ArithmeticError, ValueError):
+    except (ArithmeticError, ValueError):
         _fail("A power in the expression has no value, or one too large.")
 
 

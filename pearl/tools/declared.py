@@ -214,13 +214,11 @@ def _parameter(name: str, table: Table) -> Parameter:
     schema = {"type": kind, **{key: table.data[key] for key in _KEYWORDS if key in table.data}}
     try:
         Draft202012Validator.check_schema(schema)
+        regex.compile(str(schema.get("pattern", "")))
     except SchemaError as error:
         table.wrong(f"{error.message[:200]}.", ".".join(map(str, error.path)))
-    else:
-        try:
-            regex.compile(str(schema.get("pattern", "")))
-        except regex.error as error:
-            table.wrong(f"that is no regular expression: {error}.", "pattern")
+    except regex.error as error:
+        table.wrong(f"that is no regular expression: {error}.", "pattern")
     schema_text = json.dumps(schema, ensure_ascii=False, default=str)
     return Parameter(name, table.text("about"), schema_text, table.flag("required", default=True))
 

@@ -173,12 +173,10 @@ def questions_in(file: Path, item: str) -> Iterator[Question]:
     except OSError:
         return
     for line in lines:
-        try:
+        with suppress(InputError, ValueError):
             rows = question_rows(line.decode("utf-8-sig"), file.name)
             questions = [parse_question(row, name) for name, row in rows]
-        except (InputError, ValueError):
-            continue
-        yield from (question for question in questions if question.id == item)
+            yield from (question for question in questions if question.id == item)
 
 
 @dataclass(frozen=True, slots=True)
