@@ -30,7 +30,7 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
-from pearl.viewer.job import COMPARED, STATES, Item, compare, job_page, price_of
+from pearl.viewer.job import COMPARED, STATES, Item, compare, cost_of, job_page
 from pearl.viewer.journal import head_of, read_frames
 from pearl.viewer.page import run_page
 from pearl.viewer.render import View, render
@@ -143,18 +143,17 @@ def diff_page(shown: ServedStore, view: View) -> str:
     if a.has_rows:
         compared = compare(*(dict(read_rows(engine, run.name)) for run in runs))
         pairs = sorted(compared.pairs, key=lambda pair: not pair.differs)
-        values["differing"] = sum(pair.differs for pair in pairs)
-        if view.get("which"):
-            pairs = [pair for pair in pairs if pair.differs]
+        differing = sum(pair.differs for pair in pairs)
+        pairs = pairs[:differing] if view.get("which") else pairs
         both = [(pair, Item(pair.first), Item(pair.second)) for pair in pairs]
         both = [three for three in both if any(item.is_asked_for(view) for item in three[1:])]
-        values["found"] = len(both)
         values["pairs"], values["links"] = view.some(both)
-        values["compared"] = compared
+        values |= {"compared": compared, "differing": differing, "found": len(both)}
     else:
         journals = [since_last_start(list(read_entries(engine, run))) for run in runs]
         values["frames"] = [(read_frames(some)[0], head_of(some)) for some in journals]
     sums = [totals(engine, run.name) for run in runs]
+    spent = [(run.head, total.spent_by("")) for run, total in zip(runs, sums, strict=True)]
     return render(
         "diff",
         view,
@@ -163,7 +162,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
         others=others,
         states=STATES,
         totals=sums,
-        costs=[price_of(shown.prices, run, total) for run, total in zip(runs, sums, strict=True)],
+        costs=[cost_of(shown.prices, *both) for both in spent],
         counts=count_rows(engine, [run.name for run in runs]),
         called=read_tags(engine, [run.name for run in runs]),
         **values,

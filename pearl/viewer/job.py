@@ -221,7 +221,7 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
         run=run,
         state=STATES[run.status],
         total=total,
-        cost=partial(cost_of, prices, str(run.head.get("model", ""))),
+        cost=partial(cost_of, prices, run.head),
         **tags_and_others(engine, run, view),
         **summary,
     )
@@ -291,15 +291,16 @@ def tags_and_others(engine: Engine, run: RunRow, view: View | None) -> dict[str,
     return {"called": tags, "others": others[:CHOICE]}
 
 
-def cost_of(prices: Prices, name: str, spent: Mapping[str, Usage]) -> int | None:
-    """What tokens cost; those under no name are of the run's one model."""
+def cost_of(prices: Prices, head: Mapping[str, Any], spent: Mapping[str, Usage]) -> int | None:
+    """What tokens cost, in millionths of a dollar; None where no price is known.
+
+    Args:
+        prices: what models cost.
+        head: what the run says of itself.
+        spent: the tokens by model; those under no name are of the run's one model.
+    """
+    name = str(head.get("model", ""))
     return prices.cost({model or name: usage for model, usage in spent.items()} or {name: Usage()})
-
-
-def price_of(prices: Prices, run: RunRow, total: Totals) -> int | None:
-    """What a run's calls cost, in millionths of a dollar; None where no price is known."""
-    name = str(run.head.get("model", ""))
-    return cost_of(prices, name, total.spent_by(name))
 
 
 def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:

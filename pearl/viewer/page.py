@@ -113,7 +113,7 @@ def run_page(
         span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
         begun=sum(entry.path == "run" for entry in every),
         total=totals(engine, run.name, item),
-        cost=partial(cost_of, prices, str(head.get("model", ""))),
+        cost=partial(cost_of, prices, head),
         frames=[pair for pair in zip(frames, quotes, strict=True) if not pair[0].empty],
         stages=[(stage.title, count_calls(stage.calls)) for stage in stages if stage.calls],
         sum=count_calls(call for _, call in calls),
