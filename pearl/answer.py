@@ -409,15 +409,13 @@ async def open_tools(tools: str | tuple[Action, ...]) -> AsyncIterator[Toolbox |
     if not tools:
         yield None
         return
-    if not isinstance(tools, str):
-        from pearl.tools.functions import function_tools
-
-        yield function_tools(tools)
-        return
     import asyncio
 
-    from pearl.tools.declared import load_tools
+    from pearl.tools.declared import function_tools, load_tools
 
+    if not isinstance(tools, str):
+        yield function_tools(tools)
+        return
     # A server of tools takes its time to start.
     toolbox = await asyncio.to_thread(load_tools, tools)
     try:

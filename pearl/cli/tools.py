@@ -146,9 +146,8 @@ def _show(declared: Declaration) -> None:
 
 
 def _place(declared: Declaration) -> str:
-    from pearl.tools.declared import Search
+    from pearl.tools.declared import Entry, Search
     from pearl.tools.endpoint import Http
-    from pearl.tools.functions import Entry
     from pearl.tools.mcp import Server
 
     match declared.how:

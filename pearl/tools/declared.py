@@ -1,6 +1,7 @@
-"""Reading ``tools.toml``: the tools that it declares, and every mistake in it, a line each.
+"""Tools as people declare them: in ``tools.toml``, or as functions that `pearl.action` makes.
 
-`read_tools` reads the file and looks at no variable; `load_tools` makes a toolbox of it.
+`read_tools` reads the file, finds every mistake in it, a line each, and looks at no variable;
+`load_tools` makes a toolbox of it, and `function_tools` one of functions.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import json
 import os
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,10 +18,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from pearl.lang.ast import DOCUMENT, Action, Function, Literal
+from pearl.lang.builtins import Given
+from pearl.lang.extensions import extension
+from pearl.lang.functions import OwnAction
 from pearl.lang.source import InputError, read_source
-from pearl.lang.values import canonical_json
+from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
+from pearl.runtime.binding import StepError
+from pearl.runtime.functions import carry_out
 from pearl.tools.endpoint import VARIABLE, Http, Table, read_http
-from pearl.tools.functions import Entry, find_entry, function_tool
 from pearl.tools.mcp import Connection, Server, read_server
 from pearl.tools.safety import Resolve, look_up, redaction
 from pearl.tools.toolbox import (
@@ -45,6 +51,14 @@ class Search:
 
     index: Path
     passages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A function that an installed package offers as a tool, by its entry point's name."""
+
+    name: str
+    action: Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,3 +341,75 @@ def expand_server(
         return [replace(declared, tool=tool) for tool, _ in connection.offered()]
     finally:
         connection.end()
+
+
+# --- functions of a person's own ---
+
+_SCHEMAS: Mapping[Type, dict[str, str]] = {
+    "any": {},
+    "text": {"type": "string"},
+    "number": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "list": {"type": "array"},
+    "pairs": {"type": "object"},
+}
+
+
+def find_entry(name: str) -> Entry:
+    """The function that a package offers under a name in the group ``pearl.tools``.
+
+    Raises:
+        InputError: there is none, or it is no action.
+    """
+    function = extension("tools", name)
+    if function is None:
+        raise InputError(f"no installed package offers {name or 'a tool without a name'}.")
+    if not isinstance(function, OwnAction):
+        raise InputError(f"{name} is to be a function that pearl.action made an action.")
+    return Entry(name, function.action)
+
+
+def function_tool(action: Action) -> tuple[Tool, Service]:
+    """A tool that a function carries out, with its name in small letters, and what calls it.
+
+    Args:
+        action: as `pearl.action` makes it.
+
+    Raises:
+        InputError: no tool can be made of it.
+    """
+    if not isinstance(action.body, Function):
+        raise InputError(f"{action.name} is no function: make one with pearl.action.")
+    if action.variadic or any(param.name == DOCUMENT for param in action.params):
+        raise InputError(f"{action.name} is no tool: a tool has named parameters, and no document.")
+    parameters = tuple(
+        Parameter(param.name.lower(), param.name.lower(), json.dumps(_SCHEMAS[param.type]))
+        for param in action.params
+    )
+    tool = Tool(action.name.lower(), action.doc, parameters)
+    return tool, partial(_carry_out, action)
+
+
+def function_tools(actions: Iterable[Action]) -> Toolbox:
+    """A toolbox of functions, as `function_tool` makes tools of them and raises `InputError`."""
+    pairs = [function_tool(action) for action in actions]
+    tools = MappingProxyType({tool.name: tool for tool, _ in pairs})
+    services = MappingProxyType({tool.name: service for tool, service in pairs})
+    return Toolbox(tools, services, lambda text: text)
+
+
+async def _carry_out(action: Action, arguments: Mapping[str, Any]) -> str:
+    args: list[Given] = []
+    for param in action.params:
+        data = arguments[param.name.lower()]
+        if isinstance(data, dict):
+            data = {"pairs": [[key, item] for key, item in data.items()]}
+        try:
+            value = from_json(data)
+        except DecodeError as error:
+            raise ToolError("input", f"{param.name.lower()}: {error}.") from None
+        args.append(Given(Literal(value), value))
+    try:
+        return as_text((await carry_out(action, args, None, None)).value)
+    except StepError as error:
+        raise ToolError("reply", str(error)) from None

@@ -47,8 +47,7 @@ from pearl.strategies.registry import (
     own_strategy,
     prepare,
 )
-from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
-from pearl.tools.functions import Entry
+from pearl.tools.declared import NO_TOOLS, Entry, Search, load_tools, read_tools
 from pearl.tools.toolbox import Toolbox, Tools
 
 LIBRARY = "library"
