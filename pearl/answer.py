@@ -306,6 +306,12 @@ def reads_by_words(model: Model) -> bool:
     return any(reader.name == "offline" for reader in readers_of(model))
 
 
+def quotes_behind(finished: Finished, entries: Sequence[Entry], document: Source) -> list[Quote]:
+    """The passages behind a run's answer: what its steps quote, or else what it was made from."""
+    quotes = evidence(finished.plan, finished.values, finished.outputs, document)
+    return quotes or passages_given(entries, finished.text, document)
+
+
 def find_lacks(question: str, text: str, quotes: Sequence[Quote], model: Model) -> tuple[str, ...]:
     """What `Answer.lacks` is for an answer's text and what it quotes."""
     if not (quotes and reads_by_words(model) and only_quotes(text, quotes)):
@@ -371,8 +377,7 @@ async def answer(
         raise
     calls = calls_made(journal.entries)
     guessed = is_guess(model, _values_read(finished, journal.entries), option)
-    quotes = evidence(finished.plan, finished.values, finished.outputs, document)
-    quotes = quotes or passages_given(journal.entries, finished.text, document)
+    quotes = quotes_behind(finished, journal.entries, document)
     lacks = find_lacks(question, finished.text, quotes, model)
     window = learned_window(model.identity).notice
     near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""

@@ -270,11 +270,11 @@ def test_one_reply_gives_the_answer(name: str):
     assert request.call.given == (("question", QUESTION),)
     if name.endswith("evidence"):
         assert outcome.measures == {
-            "sp_em": 0, "sp_f1": 1 / 2, "sp_precision": 1 / 2, "sp_recall": 1 / 2,
+            "grounded": 1, "sp_em": 0, "sp_f1": 1 / 2, "sp_precision": 1 / 2, "sp_recall": 1 / 2,
             "joint_em": 0, "joint_f1": pytest.approx(1 / 3),
         }  # fmt: skip
     else:
-        assert outcome.measures == {}
+        assert outcome.measures == {"grounded": 0}
     _, model, _ = answered(name, BARE, json.dumps(REPLIES[name]))
     # Where there is no document, none is shown.
     assert model.asked[0].call.document is None  # type: ignore[union-attr]
@@ -295,7 +295,7 @@ def test_react_gives_its_evidence_with_the_answer():
         )
     )
     assert {**outcome.measures} == {
-        "sp_em": 0, "sp_f1": 1 / 2, "sp_precision": 1 / 2, "sp_recall": 1 / 2,
+        "grounded": 1, "sp_em": 0, "sp_f1": 1 / 2, "sp_precision": 1 / 2, "sp_recall": 1 / 2,
         "joint_em": 0, "joint_f1": pytest.approx(1 / 3),
     }  # fmt: skip
     assert model.schemas() == ["react_step_with_evidence"] * 2

@@ -87,6 +87,7 @@ def test_it_answers_from_the_questions_own_document_and_is_drawn():
     row = result()
     assert row.answer == "Quistholm"
     assert row.measures["tool_calls"] == 2
+    assert row.measures["grounded"] == 1
     assert row.measures["seconds"] > 0
     assert "SOLVE" in row.plan
     drawn = call("graph", "last/rebel/one")

@@ -11,8 +11,8 @@ import pytest
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Report, Safety, Severity
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, Span
-from pearl.lint.checker import check
+from pearl.lang.source import Source, Span, TextKind
+from pearl.lint.checker import check, check_library
 from pearl.lint.render import RENDERERS, prompt
 from tests.conftest import library_of
 from tests.shell import BAD
@@ -42,6 +42,16 @@ def test_every_form_takes_every_finding(form: str):
     shown = RENDERERS[form]([report(text, f"{at}.plan") for at, text in enumerate(texts)])
     assert shown
     assert shown == RENDERERS[form]([report(text, f"{at}.plan") for at, text in enumerate(texts)])
+
+
+def test_a_library_s_author_is_told_of_a_library():
+    text = "FIND_A(CTX, X, X) : Find X.\nFIND_B(CTX : Find it.\n"
+    one = Report(
+        Source("a.actions", text), check_library(Source("a.actions", text)), TextKind.LIBRARY
+    )
+    told = rendered("prompt", one, one, report("a = NOPE(CTX)\n"))
+    assert told.startswith(prompt.LIBRARY_HEADING + "\n[PRL505] `FIND_A(CTX, X, X) : Find X.`: ")
+    assert (told.count(prompt.LIBRARY_HEADING), told.count(prompt.HEADING)) == (1, 1)
 
 
 def test_nothing_found_is_nothing_said():

@@ -178,9 +178,6 @@ def _read(paths: tuple[str, ...]) -> Source:
     return source
 
 
-NEAREST = "come nearest; they may not answer the question"
-
-
 def show(answer: Answer, *, as_json: bool) -> None:
     """Print an answer for a person, or as JSON."""
     if as_json:
@@ -189,7 +186,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         emit_json(as_object(answer))
         return
 
-    from pearl.runtime.evidence import SHARING, only_quotes
+    from pearl.runtime.evidence import NEAREST, SHARING, only_quotes
 
     if answer.notice:
         click.echo(answer.notice, err=True)

@@ -407,7 +407,8 @@ class _Checker:
                 if key:
                     fresh[key] = findings
             form = self._checks.form
-            text = RENDERERS[form].part(Report(item.source, findings)) if form and findings else ""
+            report = Report(item.source, findings, item.kind)
+            text = RENDERERS[form].part(report) if form and findings else ""
             errors = sum(finding.severity is Severity.ERROR for finding in findings)
             checked.append(TextFindings(tuple(finding.code for finding in findings), errors, text))
         if self._cache and fresh:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source, Span, TextKind
 
 
 class Severity(StrEnum):
@@ -84,10 +84,11 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A source and what was found in it."""
+    """A source, what was found in it, and what it holds."""
 
     source: Source
     diagnostics: Sequence[Diagnostic]
+    kind: TextKind = TextKind.PLAN
 
 
 @dataclass(frozen=True, slots=True)

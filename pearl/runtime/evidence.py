@@ -139,8 +139,10 @@ def evidence(
     return sorted(quotes.values(), key=lambda quote: quote.span or last)
 
 
+NEAREST = "come nearest; they may not answer the question"
 SHARING = "share the question's words, or stand beside one that does"
-"""What the passages do that the offline reader quotes."""
+"""What the passages do that the offline reader quotes: where they lack words of the question, and
+where they lack none."""
 
 
 def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:

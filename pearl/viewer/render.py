@@ -31,7 +31,8 @@ from pearl.lang.text import counted, printable_lines, shorten
 from pearl.lang.values import canonical_json
 from pearl.models.tokens import dollars
 from pearl.report.document import NONE, number, percent
-from pearl.runtime.evidence import SHARING, only_quotes, without_quotes
+from pearl.retrieval.terms import lacking
+from pearl.runtime.evidence import NEAREST, SHARING, only_quotes, without_quotes
 from pearl.store.history import RunRow
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def _environment() -> Environment:
         plain=lambda value: value if isinstance(value, str) else canonical_json(value),
         own_words=_own_words,
         only_quotes=only_quotes,
+        lacks=lambda question, passages: lacking(question, (one.text for one in passages)),
         blocks=_blocks,
         call=print_call,
         read_plan=lambda text: parse(text, "plan").plan,
@@ -170,7 +172,7 @@ def _environment() -> Environment:
         dependencies=dependencies,
         outputs=outputs,
     )
-    environment.globals["sharing"] = SHARING
+    environment.globals.update(nearest=NEAREST, sharing=SHARING)
     return environment
 
 

@@ -15,7 +15,15 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from pearl.answer import Option, answer, answer_parts, is_guess, map_answer, start
+from pearl.answer import (
+    Option,
+    answer,
+    answer_parts,
+    is_guess,
+    map_answer,
+    quotes_behind,
+    start,
+)
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.model import Model, write_model
@@ -418,7 +426,10 @@ async def conclude_text(
 
     ``measures`` is what the run took, by name.
     """
-    text = finished.text
+    text, document = finished.text, example.document
+    if document != NO_DOCUMENT:
+        quotes = quotes_behind(finished, session.journal.entries, document)
+        measures = {**measures, "grounded": float(any(quote.span for quote in quotes))}
     outcome = Outcome(text, text, measures=measures)
     return await conclude(outcome, text, example, session, answer_parts(finished))
 

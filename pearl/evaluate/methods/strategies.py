@@ -354,10 +354,10 @@ async def in_form(
     )
     reply = baselines.fields_of(finished.values[baselines.OUTPUT])
     answer = reply["answer"]
-    measures: Mapping[str, float] = {}
+    facts = reply.get("supporting_facts", [])
+    measures = {"grounded": float(any(map(document.find, facts)))} if document else {}
     if "supporting_facts" in reply:
-        facts, triples = reply["supporting_facts"], reply["triples"]
-        measures = support_measures(example, answer, facts, triples)
+        measures |= support_measures(example, answer, facts, reply["triples"])
     outcome = Outcome(None, finished.text, measures=measures)
     return await conclude(outcome, answer, example, session)
 

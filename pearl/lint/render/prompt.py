@@ -12,12 +12,13 @@ from pearl.lang.ast import DOCUMENT, Param
 from pearl.lang.diagnostics import Diagnostic, Renderer, Report, Severity
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source, Span, TextKind
 from pearl.lang.text import shorten
 from pearl.lint.checker import check
 from pearl.lint.rules import RULES, Rule, unknown_action
 
 HEADING = "The checker rejected your plan. Return the whole corrected plan only."
+LIBRARY_HEADING = "The checker rejected your library. Return the whole corrected library only."
 STEP_HEADING = (
     "The checker rejected your step. Reply with the corrected step only, on one line, or with "
     "return and a name."
@@ -65,21 +66,26 @@ def _part(report: Report) -> str:
     errors, source = _errors(report), report.source
     if not errors:
         return ""
-    parsed = parse(source)
-    broken = {line.span for line in parsed.broken if line.kind == "step"}
-    steps = sorted(broken.union(step.span for step in parsed.plan.steps))
-    lines: list[str] = []
+    if report.kind is TextKind.LIBRARY:
+        broken, steps, lines = set[Span](), list[Span](), [LIBRARY_HEADING]
+    else:
+        parsed = parse(source)
+        broken = {line.span for line in parsed.broken if line.kind == "step"}
+        steps = sorted(broken.union(step.span for step in parsed.plan.steps))
+        lines = [HEADING]
     for error in sorted(errors, key=lambda error: (error.span, error.code)):
         place = _place(error.span.start, source, steps, broken)
         lines += [f"[{error.code}] {place}: {error.message}", *_indent(error.help)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _whole(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
-    heading = f"{HEADING}\n"
+def _whole(parts: Iterable[str], codes: Collection[str]) -> Iterator[str]:
+    del codes
+    told = ""
     for part in parts:
-        yield heading + part
-        heading = ""
+        heading, _, rest = part.partition("\n")
+        yield rest if heading == told else part
+        told = heading
 
 
 RENDERER = Renderer(_part, _whole)
