@@ -403,12 +403,12 @@ def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
 ):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     count = itertools.count()
-    server = serve(lambda _: "Yes." if next(count) < 30 else no)
-    write(*(question(f"q{at}") for at in range(200)))
+    server = serve(lambda _: "Yes." if next(count) < 12 else no)
+    write(*(question(f"q{at}") for at in range(60)))
     line = one_line(batch("--concurrency", "4"), 1)
     assert "Every call comes to the same. What was done is kept. To go on" in line
     # The first to fail, those under way by then, a word, and the few that began before it came.
-    assert len(server.asked) <= 30 + tries * (5 + 3 + 1 + 8)
+    assert len(server.asked) <= 12 + tries * (5 + 3 + 1 + 8)
     server.script = saying("Yes.")
     assert batch().code == 0
     assert {row["status"] for row in answers().values()} == {"answered"}
@@ -1126,7 +1126,7 @@ def test_a_model_whose_every_reply_is_cut_stops_a_batch_that_goes_on_with_longer
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ):
     server = serve(lambda _: completion("It is", finish="length"))
-    write(*(question(f"q{at}") for at in range(60)))
+    write(*(question(f"q{at}") for at in range(30)))
     line = one_line(batch("--concurrency", "2"), 1)
     assert "raise PEARL_MAX_TOKENS. Every call comes to the same." in line
     assert len(server.asked) <= 3 * (CUT + 2)
