@@ -13,7 +13,6 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
-from pearl.lang.documents import read_documents
 from pearl.lang.formatter import format_plan
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library
@@ -29,6 +28,7 @@ from pearl.models.base import Model
 from pearl.models.constraints import Mode
 from pearl.models.routing import check_model, choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
+from pearl.retrieval.converters import read_documents
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError

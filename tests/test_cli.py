@@ -490,6 +490,13 @@ class TestFmt:
             assert words in result.out
         assert call("fmt", "-", stdin=result.out).out == result.out
 
+    def test_no_line_that_lint_finds_is_put_into_a_definition(self) -> None:
+        text = "FIND_Q(CTX, X) :  Find X in CTX.\n  alias: FIND_R\n"
+        Path("a.actions").write_text(text, encoding="utf-8")
+        said = one_line(call("fmt", "a.actions"), 1)
+        assert "a.actions:2: FIND_Q: there is no alias. Closest: aliases." in said
+        assert Path("a.actions").read_text(encoding="utf-8") == text
+
 
 class TestRules:
     def test_one(self) -> None:

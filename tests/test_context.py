@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import pearl
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
 from pearl.lang.builtins import MOST, BuiltinError, Given, groups, parts
-from pearl.lang.documents import read_documents
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -27,6 +26,7 @@ from pearl.models.base import Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
+from pearl.retrieval.converters import read_documents
 from pearl.retrieval.retriever import LabelError, choose_passages, enough_parts, part, spans
 from pearl.runtime.calls import Journal
 from pearl.runtime.context import POLICIES, Context

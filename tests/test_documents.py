@@ -14,12 +14,12 @@ import pytest
 from aiohttp import web
 
 import pearl
-from pearl.lang import documents
-from pearl.lang.documents import read_document, read_documents
 from pearl.lang.library import load_library
 from pearl.lang.source import START, InputError
 from pearl.prompts.calls import DOCUMENTS, WritePlan
 from pearl.prompts.render import document_block, render
+from pearl.retrieval import converters as documents
+from pearl.retrieval.converters import read_document, read_documents
 from tests.server import Loopback, Serve
 from tests.shell import call, one_line
 

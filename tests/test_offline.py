@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import pearl
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
-from pearl.lang.documents import read_document
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs, decode
@@ -28,6 +27,7 @@ from pearl.models.base import ModelError
 from pearl.models.offline import NOTHING, Offline, carry_out
 from pearl.models.offline_planning import names, read_question
 from pearl.prompts.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
+from pearl.retrieval.converters import read_document
 from pearl.retrieval.terms import sentences
 from tests.conftest import ROOT
 from tests.shell import call
@@ -705,7 +705,7 @@ def test_that_nothing_bears_is_no_answer_whatever_the_gold_answer_is():
     assert (done["right"], done["answered"]) == (0, 2)
     blocks = call("report", done["run"], "--json").json["blocks"]
     table = next(block for block in blocks if "rows" in block)
-    assert [row["answered"] for row in table["rows"]] == [0, 0]
+    assert [row["ungrounded"] for row in table["rows"]] == [1, 1]
     assert "no-context needs a language model" in call(*asked, "--methods", "no-context").err
 
 

@@ -23,7 +23,6 @@ from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.recorded import load_recording
 from pearl.runtime.calls import Entry
 from pearl.store import cache, history
-from pearl.store import writer as changes
 from pearl.store.database import new_owner, open_database
 from pearl.store.history import (
     RowCounts,
@@ -39,6 +38,7 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
+from pearl.store.leases import renew
 from pearl.store.store import Store, open_store
 from pearl.store.tables import entries, leases, replies, rows, runs
 from tests.forks import Fork
@@ -185,7 +185,7 @@ class TestClaims:
             with one.engine.begin() as connection:
                 connection.execute(update(leases).values(expires=5.0))
                 connection.execute(update(runs).values(seen=5.0))
-                changes.renew(connection, [one.owner, one.owner])
+                renew(connection, [one.owner, one.owner])
             with one.engine.connect() as connection:
                 assert connection.execute(select(leases.c.expires)).scalar_one() > time.time()
                 assert connection.execute(select(runs.c.seen)).scalar_one() > time.time() - 60

@@ -11,9 +11,9 @@ from pearl.cli import NoAnswer, warn
 from pearl.cli.inputs import folder_of, library_for, load_sound, own_libraries, warn_of_library
 from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import check_kind, check_output, deliver, emit_json, on_screen, settle
-from pearl.lang.documents import passed_over, read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
+from pearl.retrieval.converters import passed_over, read_documents
 
 if TYPE_CHECKING:
     from pearl.answer import Answer
@@ -197,11 +197,15 @@ def show(answer: Answer, *, as_json: bool) -> None:
     hint = f" or pearl runs show {answer.run} --json" if answer.run else ""
     whole = f"--json{hint} has the whole."
     _title("Answer")
-    passages_only = only_quotes(answer.text, answer.evidence)
-    if passages_only:
+    if only_quotes(answer.text, answer.evidence):
         verdict = SHARING if answer.model == "offline" else "are the answer"
         verdict = NEAREST if answer.lacks else verdict
-        click.echo(f"The passages below {verdict}." if answer.evidence else "None: it is empty.")
+        if answer.evidence and not answer.grounded:
+            click.echo("What the model quotes below, which is not in the document.")
+        else:
+            click.echo(
+                f"The passages below {verdict}." if answer.evidence else "None: it is empty."
+            )
     else:
         click.echo(on_screen(printable_lines(answer.words), whole))
     if answer.option:
@@ -211,17 +215,17 @@ def show(answer: Answer, *, as_json: bool) -> None:
             click.echo(f"What was found bears out none.{nearest}")
         if answer.option.named:
             click.echo(printable(str(answer.option)))
-    located, missing = [], []
+    places, missing = [], []
     for quote in answer.evidence:
         if quote.span:
             place = click.style(f"{quote.place}:", dim=True)
             speaker = f"{printable(quote.speaker)} … " if quote.speaker else ""
-            located.append(f"{place} {speaker}{printable(passage_line(quote.text))}")
+            places.append(f"{place} {speaker}{printable(passage_line(quote.text))}")
         else:
             missing.append(f"the model quotes: {printable(quote.text)}")
     _title("Evidence")
     none = "None: no passage of the document is quoted for this answer."
-    click.echo(on_screen("\n".join(located) or none, whole))
+    click.echo(on_screen("\n".join(places) or none, whole))
     if missing:
         _title("Not in the document")
         click.echo(on_screen("\n".join(missing), whole))

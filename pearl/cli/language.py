@@ -26,7 +26,7 @@ from pearl.cli.output import (
     show_diff,
     tell,
 )
-from pearl.lang.source import InputError, TextKind, read_source, write
+from pearl.lang.source import InputError, Source, TextKind, read_source, write
 from pearl.lang.text import printable
 
 if TYPE_CHECKING:
@@ -40,6 +40,18 @@ _FORMS = {
     ".mmd": "mermaid", ".mermaid": "mermaid", ".md": "mermaid", ".txt": "mermaid", ".svg": "svg",
 }  # fmt: skip
 """How a graph is drawn in a file, by the ending of its name."""
+
+
+def _refuse_to_hide(source: Source, formatted: str) -> None:
+    """See that a library's canonical form hides no line that lint finds: it would stand within the
+    definition above it."""
+    from pearl.lint.checker import Selection, check_library
+
+    lines = Selection(select=("PRL505",))
+    before, after = (check_library(each, lines) for each in (source, Source("", formatted)))
+    if len(after) < len(before):
+        line, _ = source.position(before[0].span.start)
+        raise InputError(f"{source.name}:{line}: {before[0].message} {before[0].help}")
 
 
 @click.command("fmt", epilog="Example:  pearl fmt my.plan --diff")
@@ -72,6 +84,8 @@ def fmt_command(
         try:
             form = format_library if item.kind is TextKind.LIBRARY else format_plan
             formatted = form(item.source)
+            if item.kind is TextKind.LIBRARY and formatted != text:
+                _refuse_to_hide(item.source, formatted)
         except InputError as error:
             unreadable.append(error)
             continue

@@ -171,7 +171,7 @@ class Tools:
             options: answers to choose from, two at least, or none.
         """
         from pearl.answer import as_object
-        from pearl.lang.documents import read_documents
+        from pearl.retrieval.converters import read_documents
 
         with self._refusing():
             if not documents:

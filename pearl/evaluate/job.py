@@ -193,8 +193,6 @@ class Trials:
         """
         dataset = find_dataset(self.dataset)
         outcome = await method.answer(example, self.shared, session)
-        if not example.options and says_nothing(outcome.words, session.engine.model):
-            outcome = replace(outcome, answer=None)
         text = outcome.answer if dataset.short and method.prose else None
         if text is not None and not re.fullmatch(SHORT, text.strip()):
             inputs = (("question", example.question), ("answer", text))
@@ -205,7 +203,8 @@ class Trials:
                 raise RunError(str(error)) from None
             session.journal.decide("short", reply["answer"])
             outcome = replace(outcome, answer=reply["answer"])
-        if outcome.answer is None:
+        nothing = not example.options and says_nothing(outcome.words, session.engine.model)
+        if outcome.answer is None or nothing:
             return outcome, 0.0, {**outcome.measures}
         measures = dataset.measures(example, outcome.answer)
         if metric := self.shared.metric:

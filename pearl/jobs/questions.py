@@ -18,7 +18,6 @@ from typing import Any
 
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
-from pearl.lang.documents import SEVERAL, read_documents
 from pearl.lang.source import (
     LONGEST_PATH,
     InputError,
@@ -32,6 +31,7 @@ from pearl.lang.source import (
 from pearl.lang.text import composed
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of
+from pearl.retrieval.converters import SEVERAL, read_documents
 
 INLINE = "inline:"
 """What a document that a row holds is filed under, with the row's number."""

@@ -10,9 +10,9 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import IO
 
-from pearl.lang.documents import ENDINGS, files_of, read_document
 from pearl.lang.source import InputError, decode, row_id
 from pearl.lang.text import printable
+from pearl.retrieval.converters import ENDINGS, files_of, read_document
 from pearl.retrieval.retriever import DocumentRetriever
 
 _LONGEST = 1 << 24

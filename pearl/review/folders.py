@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pearl.lang.documents import SEVERAL
 from pearl.lang.source import InputError, Source
+from pearl.retrieval.converters import SEVERAL
 from pearl.viewer.documents import read_limited
 
 LARGEST = 64 * 1024 * 1024

@@ -16,9 +16,9 @@ from pearl.lang.source import InputError
 from pearl.models.base import Reply, Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
+from pearl.store.statements import insert_into
 from pearl.store.store import storable
 from pearl.store.tables import PLAIN, TOKENS, entries, replies, rows, runs, tags
-from pearl.store.writer import insert_into
 
 if TYPE_CHECKING:
     from sqlalchemy import Column, ColumnElement, Connection, Engine, Row

@@ -13,10 +13,11 @@ from sqlalchemy import delete, select, text
 from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.runtime.calls import Entry, Journal
-from pearl.store import writer as changes
+from pearl.store import leases, statements
 from pearl.store.database import is_dead, new_owner, open_database
+from pearl.store.statements import insert_into
 from pearl.store.tables import PLAIN, TOKENS, ledger
-from pearl.store.writer import LoopWriter, ThreadWriter, Writer, insert_into
+from pearl.store.writer import LoopWriter, ThreadWriter, Writer
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Row
@@ -37,7 +38,7 @@ class Store:
         self.place = place
         self.owner = new_owner()
         make = LoopWriter if engine.dialect.name == "sqlite" else ThreadWriter
-        self.writer: Writer = make(engine, (changes.renew, self.owner))
+        self.writer: Writer = make(engine, (leases.renew, self.owner))
 
     def start(
         self, kind: str, head: dict[str, Any], fingerprint: str = "", *, own: bool = False
@@ -63,17 +64,17 @@ class Store:
             "ended": None,
             "head": storable(_write(head)),
         }
-        self.writer.post(changes.put_runs, row)
+        self.writer.post(statements.put_runs, row)
         return name
 
     def resume(self, run: str, head: dict[str, Any]) -> None:
         """Go on with a run that stopped; what is run on what is said anew."""
         row = {"id": run, "owner": self.owner, "seen": time.time(), "ended": None}
-        self.writer.post(changes.put_runs, row | {"head": storable(_write(head))})
+        self.writer.post(statements.put_runs, row | {"head": storable(_write(head))})
 
     def end(self, run: str) -> None:
         """Write down that a run has ended."""
-        self.writer.post(changes.end_runs, run)
+        self.writer.post(statements.end_runs, run)
 
     def journal(self, run: str, item: str = "") -> Journal:
         """The journal of a run, or of one question of a batch."""
@@ -84,7 +85,7 @@ class Store:
             value = _write(entry.value) if entry.kind == "decision" else None
             texts = {"path": entry.path, "cause": entry.cause, "value": value}
             row |= {name: text and storable(text) for name, text in texts.items()}
-            self.writer.post(changes.add_entries, row | {"run": run, "item": item})
+            self.writer.post(statements.add_entries, row | {"run": run, "item": item})
 
         return Journal(run, write, self.flush)
 
@@ -96,7 +97,7 @@ class Store:
             or `release`s it; or False: another process is making it.
         """
         reply: Reply | bool = await self.writer.ask(
-            changes.claim, changes.Claim(scope, key, self.owner)
+            leases.claim, leases.Claim(scope, key, self.owner)
         )
         return reply
 
@@ -113,24 +114,24 @@ class Store:
             "identity": storable(identity),
             "created": time.time(),
         }
-        self.writer.post(changes.add_replies, row)
+        self.writer.post(statements.add_replies, row)
         return reply if text is reply.text else replace(reply, text=text)
 
     def release(self, scope: str, key: str) -> None:
         """Give up a call that was claimed and got no reply."""
-        self.writer.post(changes.give_up, changes.Claim(scope, key, self.owner))
+        self.writer.post(leases.give_up, leases.Claim(scope, key, self.owner))
 
     def put_row(self, row: dict[str, Any]) -> None:
         """Put the result of a batch's question."""
-        self.writer.post(changes.put_rows, row)
+        self.writer.post(statements.put_rows, row)
 
     def move_row(self, run: str, id: str, position: int) -> None:
         """A question's place in its file has changed."""
-        self.writer.post(changes.move_rows, {"r": run, "i": id, "p": position})
+        self.writer.post(statements.move_rows, {"r": run, "i": id, "p": position})
 
     def drop_row(self, run: str, id: str) -> None:
         """Forget the result of a question that is no longer asked, or not as it was."""
-        self.writer.post(changes.drop_rows, {"r": run, "i": id})
+        self.writer.post(statements.drop_rows, {"r": run, "i": id})
 
     async def flush(self) -> None:
         """Wait until everything so far is safe."""
@@ -138,7 +139,7 @@ class Store:
 
     def close(self) -> None:
         """Commit everything and let go of the database."""
-        self.writer.post(changes.forget_owner, self.owner)
+        self.writer.post(leases.forget_owner, self.owner)
         self.writer.close()
         self.engine.dispose()
 
