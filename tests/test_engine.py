@@ -354,6 +354,42 @@ async def test_a_final_error_stops_every_further_call(reason: str, stopped: bool
     assert (first.reason, isinstance(second, HaltError)) == (reason, stopped)
 
 
+@pytest.mark.parametrize("reason", ["timeout", "connection"])
+@clocked
+async def test_an_endpoint_that_answers_no_more_stops_every_further_call(reason: str):
+    loop, model, asked = asyncio.get_running_loop(), Named(), 0
+
+    async def answer(_: Request) -> Reply:
+        nonlocal asked
+        asked += 1
+        if asked <= 100:
+            return Reply("fine")
+        await asyncio.sleep(2)
+        raise ModelError(reason, "Nothing came.")
+
+    model.answer = answer  # type: ignore[method-assign]
+    engine = start_engine(model)
+    for _ in range(20):
+        await asyncio.gather(*(engine.ask(request()) for _ in range(5)))
+    began = loop.time()
+    told = await asyncio.gather(*(engine.ask(request()) for _ in range(64)), return_exceptions=True)
+    assert all(isinstance(error, ModelError) for error in told)
+    assert engine.stopped
+    assert engine.stopped.reason == reason
+    # Fifteen tries one after another, of two seconds each, and the pauses between some.
+    assert loop.time() - began < 90
+
+
+@clocked
+async def test_tries_that_fail_at_once_are_one_sign():
+    limiter = ConcurrencyLimiter(64, 64)
+    entered = [await limiter.enter() for _ in range(64)]
+    await asyncio.sleep(1)
+    for moment in entered:
+        limiter.leave(moment, ModelError("connection", "Broken off."))
+    assert (limiter.unanswered, limiter.dead) == (1, False)
+
+
 @pytest.mark.parametrize(("rpm", "tpm", "seconds"), [(60, None, 3), (None, 600, 6), (60, 600, 6)])
 @clocked
 async def test_requests_and_tokens_a_minute_are_held(

@@ -70,6 +70,10 @@ SOUNDINGS = 5
 FIRST_PAUSE = 1.0
 """Seconds after the first sounding, in which nobody asks; after each further one twice as long."""
 
+UNANSWERED = 15
+"""Tries one after another that got no answer, from which on an endpoint counts as dead; those that
+were under way at a time are one."""
+
 SLOW = 2.5
 """A round that takes this many times the fastest one's time is a sign of a crowd."""
 
@@ -101,6 +105,9 @@ class ConcurrencyLimiter:
         self._timer: asyncio.TimerHandle | None = None
         self._sleepers: set[asyncio.Future[None]] = set()
         self._soundings = 0
+        self._unanswered_at = -1.0
+        self.unanswered = 0
+        """Tries one after another that got no answer."""
         self.in_flight = 0
         self.failed = 0
         """Tries in a row that the endpoint's own failure ended."""
@@ -114,8 +121,9 @@ class ConcurrencyLimiter:
 
     @property
     def dead(self) -> bool:
-        """Whether the endpoint has answered with nothing but failures of its own for long."""
-        return self._soundings >= SOUNDINGS
+        """Whether the endpoint has answered with nothing but failures of its own for long, or not
+        at all."""
+        return self._soundings >= SOUNDINGS or self.unanswered >= UNANSWERED
 
     async def enter(self, *, ahead: bool = False) -> float:
         """Wait for a slot in the order of asking, or ahead of all; its time for `leave`, or a
@@ -168,8 +176,13 @@ class ConcurrencyLimiter:
     def _sound(self, entered: float, now: float, reason: str) -> None:
         """Count a try as a sign of an endpoint that fails at everything, or of one that does not.
 
-        One that gets no answer is neither.
+        One that gets no answer is neither, but for that many of them are a sign of their own.
         """
+        if reason not in ("connection", "timeout"):
+            self.unanswered = 0
+        elif entered > self._unanswered_at:
+            self.unanswered += 1
+            self._unanswered_at = now
         if reason == "server":
             self.failed += 1
             # Calls that set out before the pause say nothing of what is after it.

@@ -188,7 +188,8 @@ class CircuitBreaker:
             if error.reason in FINAL or missing or self._given_up[at] >= DEAD:
                 self._stop(error)
             elif self.limiters[at].dead:
-                tries = self.limiters[at].failed
+                limiter = self.limiters[at]
+                tries = max(limiter.failed, limiter.unanswered)
                 message = f"{error.message} It has said nothing else for {tries} tries."
                 self._stop(ModelError(error.reason, message, status=error.status))
             elif await self._fails_at_any(request, error, model):
