@@ -101,7 +101,10 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
         try:
             answer = await _execute(parsed.plan, record, library)
         except (ModelError, InputError) as error:
-            result.failed[record.source.name] = str(error)
+            # What the checker finds is the cause; that an action is unknown is none, see below.
+            wrong = (each for each in findings if each.severity is Severity.ERROR)
+            cause = next((each.message for each in wrong if each.code != "PRL201"), str(error))
+            result.failed[record.source.name] = cause
             continue
         if answer.strip() == record.answer.strip():
             result.exact += 1
@@ -133,7 +136,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
     }
     values, failures = await execute(frame, plan.steps, start)
     if failures:
-        raise InputError(f"{record.source.name}: {failures[0].cause}")
+        raise InputError(failures[0].cause)
     return "\n\n".join(as_text(values[name]) for name in outputs(plan))
 
 
