@@ -268,9 +268,10 @@ QUOTA = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached
 
 TOO_LONG = (
     "context_length_exceeded", "exceed_context_size", "string_above_max_length", "context length",
-    "context window", "context size", "prompt is too long", "input is too long", "prompt too long", "input too long",
-    "model length", "prompt length", "configured limit", "number of tokens allowed", "too many tokens",
-    "too large for model", "tokens + `max_new_tokens`", "reduce the length of the",
+    "context window", "context size", "prompt is too long", "input is too long", "prompt too long",
+    "input too long", "model length", "prompt length", "configured limit",
+    "number of tokens allowed", "too many tokens", "too large for model",
+    "tokens + `max_new_tokens`", "reduce the length of the",
 )  # fmt: skip
 """How endpoints say that a prompt does not fit."""
 
