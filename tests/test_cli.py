@@ -490,6 +490,15 @@ class TestFmt:
             assert words in result.out
         assert call("fmt", "-", stdin=result.out).out == result.out
 
+    def test_a_fix_that_is_not_taken_is_not_promised(self) -> None:
+        text = '1. j = FIND_EVENT(aa, ctx) ; jj = CONCAT(j j\n2. k = FIND_EVENT(CTX, "z") : y\n'
+        Path("w.plan").write_text(text, encoding="utf-8")
+        said = call("lint", "w.plan").out
+        assert "PRL116" in said
+        call("lint", "w.plan", "--unsafe-fixes")
+        changed = Path("w.plan").read_text(encoding="utf-8") != text
+        assert ("fix:" in said) is changed
+
     def test_no_line_that_lint_finds_is_put_into_a_definition(self) -> None:
         text = "FIND_Q(CTX, X) :  Find X in CTX.\n  alias: FIND_R\n"
         Path("a.actions").write_text(text, encoding="utf-8")

@@ -6,6 +6,7 @@ from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
 from pearl.lang.library import builtins, load_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES
@@ -493,3 +494,32 @@ def test_what_is_a_slip_or_two_away_from_a_name_is_never_quoted(written: str, fi
     found = next(item for item in check(parse(text), LIBRARY) if item.code == "PRL202")
     assert found.help.startswith("Closest: bicycle.")
     assert (found.fix.edits[0].text if found.fix else "") == fixed
+
+
+def test_a_step_s_own_number_is_what_a_reference_by_number_means():
+    text = (
+        '1. a = FIND_EVENT(CTX, "x") : y\nc = FIND_EVENT(CTX, "r") : y\n'
+        '2. d = FIND_EVENT(CTX, "o") : y\n3. e = CONCAT(#2, #1) : z\n'
+    )
+    assert "CONCAT(d, a)" in print_plan(parse(text).plan)
+    split = (
+        '1. a = FIND_EVENT(CTX, "x") : y ; c = FIND_EVENT(CTX, "r") : y\n'
+        '2. d = FIND_EVENT(CTX, "o") : y\n3. e = CONCAT(#2, #1) : z\n'
+    )
+    assert "CONCAT(d, a)" in print_plan(parse(fix(Source("p", split), LIBRARY)).plan)
+
+
+def test_a_call_of_no_action_in_a_line_that_cannot_be_read_is_told():
+    for line in ('a = FIND_EVENT(CTX, FIND_FOO(CTX, "q")) : z', 'FIND_FOO(CTX, "q") : z'):
+        [found] = [item for item in check(parse(line), LIBRARY) if item.code.startswith("PRL1")]
+        assert "FIND_FOO does not exist" in found.help
+
+
+def test_a_number_means_the_step_that_a_reader_counts():
+    text = (
+        '1. b = FIND_EVENT(CTX, FIND_EVENT(CTX, "q"))\n2. c = FIND_EVENT(CTX, "r") : y\n'
+        "3. d = FIND_EVENT(CTX, 2) : z\n"
+    )
+    [found] = [item for item in check(parse(text), LIBRARY) if item.code == "PRL408"]
+    assert found.fix
+    assert found.fix.edits[0].text == "c"

@@ -90,6 +90,8 @@ def test_a_reply_that_was_cut_is_told_so():
     corrected = model.asked[1].call
     assert isinstance(corrected, CorrectFilled)
     assert corrected.complaint == "- It was cut at its token limit: write a shorter one."
+    with pytest.raises(SchemaError, match=r"cut at its token limit: raise PEARL_MAX_TOKENS\."):
+        filled(*[f'{{"who": "Bo, who {CUT}'] * 3)
 
 
 def fitted(journal: Journal) -> list[Any]:

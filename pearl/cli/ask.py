@@ -199,7 +199,8 @@ def show(answer: Answer, *, as_json: bool) -> None:
     _title("Answer")
     if only_quotes(answer.text, answer.evidence):
         verdict = SHARING if answer.model == "offline" else "are the answer"
-        verdict = NEAREST if answer.lacks else verdict
+        # Without a question nothing is known of what the passages lack.
+        verdict = NEAREST if answer.lacks or not answer.question else verdict
         if answer.evidence and not answer.grounded:
             click.echo("What the model quotes below, which is not in the document.")
         else:

@@ -81,7 +81,7 @@ def condense_command(
     seed_actions = load_sound(seeds or ("core",)).actions
     in_terminal = on_terminal() and sys.stdin.isatty() and not options.as_json
     review_file = _review_file(output) if review and not in_terminal else ""
-    unread = Report(source, check_library(source, Selection(select=("PRL1",))))
+    unread = Report(source, check_library(source, Selection(select=("PRL1", "PRL505"))))
     if unread.diagnostics and not options.as_json:
         click.echo(terminal.render([unread]), err=True)
     model = None if accept or rounds == 0 else choose_model(options.model)

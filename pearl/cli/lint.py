@@ -39,7 +39,7 @@ from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, TextKind, write
 from pearl.lang.text import counted, printable
-from pearl.lint.checker import Selection, check, check_library, fix
+from pearl.lint.checker import Selection, check, check_library, fix, with_taken_fixes
 from pearl.lint.render import RENDERERS
 
 if TYPE_CHECKING:
@@ -404,6 +404,7 @@ class _Checker:
                     findings = check_library(item.source, selection, library)
                 else:
                     findings = check(parse(item.source), library, selection)
+                    findings = with_taken_fixes(findings, item.source, library, selection)
                 if key:
                     fresh[key] = findings
             form = self._checks.form

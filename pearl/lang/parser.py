@@ -246,8 +246,8 @@ def _by_name(
 
     Args:
         plan: as written; a reference by number is named ``#2``. One to no step stays so.
-        lines: each step's number as written, which goes before the place where it stands, and the
-            name where its line could not be read.
+        lines: each step's number as written, if any, which goes before the place where it stands,
+            and the name where its line could not be read.
         before: the names of the steps before these.
     """
     read = iter(plan.steps)
@@ -257,9 +257,9 @@ def _by_name(
     ]
     written = [re.sub(r"\W", "", number) for number, _ in lines]
     names = {f"#{at}": name for at, name in enumerate([*before, *named], 1)}
-    if len(set(written)) == len(lines) and all(map(str.isdecimal, written)):
+    both = [(number, name) for number, name in zip(written, named, strict=True) if number]
+    if len(dict(both)) == len(both) and all(number.isdecimal() for number, _ in both):
         # A reference has four digits at most.
-        both = zip(written, named, strict=True)
         names |= {f"#{int(at)}": name for at, name in both if len(at) <= 4}
     names |= {f"#{at}": name for at, name in enumerate(before, 1)}
     return ast.renamed_plan(plan, names)

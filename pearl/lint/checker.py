@@ -13,7 +13,7 @@ from pearl.lang.library import Library, builtins, library_source, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, shipped_actions
 from pearl.lang.text import pattern
-from pearl.lint.rules import RULES
+from pearl.lint.rules import RULES, unknown_action
 from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
 
 _NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9][A-Z0-9, ]*+))?\s*$", re.IGNORECASE)
@@ -75,9 +75,14 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
         library: the actions it may call.
         selection: which rules speak.
     """
-    findings = _found(PlanView(parsed, library), parsed, selection.plan)
+    view = PlanView(parsed, library)
+    findings = _found(view, parsed, selection.plan)
     if parsed.broken:
-        findings.extend(_explained(parsed.broken, selection))
+        told = {finding.data.get("action", "") for finding in findings}
+        findings += [
+            unknown_action.with_absence(finding, view, told)
+            for finding in _explained(parsed.broken, selection)
+        ]
     if not parsed.has_plan:
         # `fix` leaves such a text as it is: none is promised.
         findings = [replace(finding, fix=None) for finding in findings]
@@ -196,6 +201,29 @@ def fix(
         if source.text == before.text:
             break
     return source
+
+
+def with_taken_fixes(
+    findings: list[Diagnostic], source: Source, library: Library, selection: Selection = DEFAULT
+) -> list[Diagnostic]:
+    """Findings in a plan's text without the fixes of a kind of which `fix` takes none."""
+    kinds = {finding.fix.safety for finding in findings if finding.fix}
+    if not kinds:
+        return findings
+    safe = fix(source, library, selection)
+    guessed = fix(source, library, selection, unsafe=True) if Safety.UNSAFE in kinds else safe
+    untaken = {
+        kind
+        for kind, before, after in (
+            (Safety.SAFE, source, safe),
+            (Safety.UNSAFE, safe, guessed),
+        )
+        if before.text == after.text
+    }
+    return [
+        replace(finding, fix=None) if finding.fix and finding.fix.safety in untaken else finding
+        for finding in findings
+    ]
 
 
 def _fixed(

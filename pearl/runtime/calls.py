@@ -437,8 +437,11 @@ async def fill(
         lines = "\n".join(f"- {problem}" for problem in problems)
         current = CorrectFilled(call, reply.text, lines)
     caller.journal.decide(f"{path}/{FITTED}", 0)
+    # The model was told to write less; who runs it can let it write more.
+    cut = "it was cut at its token limit: raise PEARL_MAX_TOKENS."
+    cause = problems[0] if reply.complete else cut
     raise SchemaError(
-        f"The reply to {call.schema.name} does not fit after {revisions + 1} tries: {problems[0]}",
+        f"The reply to {call.schema.name} does not fit after {revisions + 1} tries: {cause}",
         problems,
     )
 

@@ -322,6 +322,10 @@ async def _choice(reply: str, options: Sequence[str], question: str, caller: Cal
     return place
 
 
+_HEADING = 4
+"""Words of a line, at most, that may be a heading and no sentence."""
+
+
 async def retrieve_and_read(
     example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
@@ -334,6 +338,10 @@ async def retrieve_and_read(
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(GivenPlan(plan), example, library, session, handlers)
     outcome = await conclude_text(finished, example, session)
+    said = (line for line in finished.text.splitlines() if len(line.split()) > _HEADING)
+    if any(map(example.document.find, said)):
+        # Whoever reads nothing but passages, and says one of their sentences, quotes it.
+        outcome = replace(outcome, measures={**outcome.measures, "grounded": 1.0})
     if example.options:
         return outcome
     return replace(outcome, answer=conclusion(finished.text))

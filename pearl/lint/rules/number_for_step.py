@@ -33,7 +33,7 @@ def check(view: PlanView) -> Findings:
         if type(arg.value) is str and "#" not in arg.value:
             continue
         number, span = _number(view, arg)
-        if not 1 <= number <= index:
+        if not 1 <= number <= view.number(index):
             continue
         action = view.actions[index]
         if action and place < len(action.params):
@@ -43,7 +43,9 @@ def check(view: PlanView) -> Findings:
             exact = exact or any(type(value) is int for value in taught(action, place))
             if exact or action.params[place].type == "number":
                 continue
-        name = view.plan.steps[number - 1].name
+        before = {view.number(at): step.name for at, step in enumerate(view.plan.steps[:index])}
+        if (name := before.get(number, "")) == "":
+            continue
         ref = name if span == arg.span else f"{{{name}}}"
         yield RULE(
             arg.span,

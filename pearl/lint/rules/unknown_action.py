@@ -18,12 +18,27 @@ Fix
     Safe where only the case of letters differs from one action; otherwise none.
 """
 
+from collections.abc import Collection
+from dataclasses import replace
+
 from pearl.lang.library import Library, builtins, library_actions, library_source
 from pearl.lang.source import shipped_actions
-from pearl.lint.rules.base import ERROR, Action, Findings, PlanView, Rule, closest, mend
+from pearl.lint.rules.base import (
+    ERROR,
+    Action,
+    Diagnostic,
+    Findings,
+    PlanView,
+    Rule,
+    closest,
+    mend,
+)
 
 MOST = 100_000
 """Names that an unknown one is compared with, at most; with many unknown ones fewer."""
+
+_CALLS = ("PRL104", "PRL105")
+"""Rules of lines that cannot be read, which say what action is called in them."""
 
 _FEW = 8
 """Actions of a library, beside the builtins, of which all are named where none is close."""
@@ -72,6 +87,20 @@ def check(view: PlanView) -> Findings:
             data={"action": step.action, "candidates": close},
             fix=mend(step.action_span, same[0]) if len(same) == 1 else None,
         )
+
+
+def with_absence(finding: Diagnostic, view: PlanView, told: Collection[str]) -> Diagnostic:
+    """What is said of a line that cannot be read; and where the call in it is of no action there
+    is, that: who mends the line would call it again. ``told`` has the names that this is said of
+    already."""
+    name = str(finding.data.get("action", ""))
+    known = name in (*told, *view.broken_names) or view.library.get(name)
+    if known or finding.code not in _CALLS:
+        return finding
+    near = (view.library.get(each) for each in closest(name, view.library.every_name()))
+    close = "; ".join(dict.fromkeys(action.signature for action in near if action))
+    absence = f"{name} does not exist{f'; closest: {close}' if close else ''}."
+    return replace(finding, help=f"{finding.help} {absence}".lstrip())
 
 
 def _home(name: str) -> str:
