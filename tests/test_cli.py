@@ -709,6 +709,9 @@ def test_what_a_newcomer_mistypes_and_what_is_left_behind(tmp_path: Path):
     assert "b is used before its step" in drawn.err
     assert call("lint", plan).code == 1
     assert call("lint", plan, "--exit-zero").code == 0
+    Path("latin.plan").write_bytes(b"a = F(\xe9)")
+    assert call("lint", plan, "latin.plan", "--exit-zero").code == 0
+    assert "latin.plan" in call("lint", plan, "latin.plan", "--exit-zero").err
     (tmp_path / "d.txt").write_text(STORY, encoding="utf-8")
     assert call("ask", "d.txt", "Who left?", "--model", "offline").code == 0
     assert (tmp_path / ".pearl" / ".gitignore").read_text(encoding="utf-8") == "*\n"

@@ -72,7 +72,11 @@ _AHEAD = 3
 )  # fmt: skip
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
 @click.option("--no-cache", is_flag=True, help="Check every text anew, however many there are.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 even where there are findings.")
+@click.option(
+    "--exit-zero",
+    is_flag=True,
+    help="Exit with 0 even where there are findings, or files that cannot be read.",
+)
 @shared("library", "json")
 def lint_command(
     paths: tuple[str, ...],
@@ -110,7 +114,7 @@ def lint_command(
                 others = "" if unsafe else "; --unsafe-fixes also applies those that guess, if any"
                 click.echo(f"No{more} fix would change anything{others}.", err=True)
             warn(*map(str, problems))
-            raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
+            raise click.exceptions.Exit(1 if (problems or diff) and not exit_zero else 0)
         inputs = (_write_fixed(before, after) for before, after in fixed)
     checks = Checks(
         options.libraries, select, ignore, "" if statistics else form, not no_cache, paths
@@ -131,7 +135,7 @@ def lint_command(
     elif form == "terminal":
         _summary(counts, "plan" if any(path.endswith(".jsonl") for path in paths) else "file")
     warn(*map(str, problems))
-    raise click.exceptions.Exit(1 if problems or (counts.sources and not exit_zero) else 0)
+    raise click.exceptions.Exit(1 if (problems or counts.sources) and not exit_zero else 0)
 
 
 def _fix_all(
