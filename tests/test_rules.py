@@ -510,7 +510,12 @@ def test_a_step_s_own_number_is_what_a_reference_by_number_means():
 
 
 def test_a_call_of_no_action_in_a_line_that_cannot_be_read_is_told():
-    for line in ('a = FIND_EVENT(CTX, FIND_FOO(CTX, "q")) : z', 'FIND_FOO(CTX, "q") : z'):
+    lines = (
+        'FIND_EVENT(CTX, FIND_FOO(CTX, "q")) : z',
+        'FIND_FOO(CTX "q") : z',
+        'FIND_FOO(CTX, "q" : z',
+    )
+    for line in (*(f"a = {line}" for line in lines), 'FIND_FOO(CTX, "q") : z'):
         [found] = [item for item in check(parse(line), LIBRARY) if item.code.startswith("PRL1")]
         assert "FIND_FOO does not exist" in found.help
 
@@ -523,3 +528,9 @@ def test_a_number_means_the_step_that_a_reader_counts():
     [found] = [item for item in check(parse(text), LIBRARY) if item.code == "PRL408"]
     assert found.fix
     assert found.fix.edits[0].text == "c"
+
+
+def test_no_step_goes_that_a_line_which_cannot_be_read_may_use():
+    text = 'x = FIND_EVENT(CTX, "a") : y\nw = FIND_REASON(CTX, z "b") : y\nz = CONCAT(x) : y\n'
+    [found] = [item for item in check(parse(text), LIBRARY) if item.code == "PRL404"]
+    assert found.fix is None

@@ -80,8 +80,9 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     if parsed.broken:
         told = {finding.data.get("action", "") for finding in findings}
         findings += [
-            unknown_action.with_absence(finding, view, told)
-            for finding in _explained(parsed.broken, selection)
+            unknown_action.with_absence(finding, line, view, told)
+            for line in parsed.broken
+            for finding in _explained([line], selection)
         ]
     if not parsed.has_plan:
         # `fix` leaves such a text as it is: none is promised.

@@ -426,12 +426,17 @@ async def conclude_text(
 
     ``measures`` is what the run took, by name.
     """
-    text, document = finished.text, example.document
-    if document != NO_DOCUMENT:
-        quotes = quotes_behind(finished, session.journal.entries, document)
-        measures = {**measures, "grounded": float(any(quote.span for quote in quotes))}
-    outcome = Outcome(text, text, measures=measures)
+    text = finished.text
+    outcome = Outcome(text, text, measures={**measures, **grounding(finished, example, session)})
     return await conclude(outcome, text, example, session, answer_parts(finished))
+
+
+def grounding(finished: Finished, example: Example, session: Session) -> Mapping[str, float]:
+    """Whether a passage of the document stands behind a run's answer; nothing without one."""
+    if example.document == NO_DOCUMENT:
+        return {}
+    quotes = quotes_behind(finished, session.journal.entries, example.document)
+    return {"grounded": float(any(quote.span for quote in quotes))}
 
 
 async def answer_and_map(ready: Prepared, example: Example, session: Session) -> Outcome:

@@ -36,6 +36,7 @@ from pearl.evaluate.methods.base import (
     answer_and_map,
     conclude,
     conclude_text,
+    grounding,
     own_actions,
     prepare_method,
     run,
@@ -278,9 +279,11 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         caller = replace(caller, journal=caller.journal.under(step.name))
         place = await _choice(reply, options, example.question, caller)
         chosen.append(None if place is None else letter_of(example.options, order[place]))
+    # The answer is what the first step chose, under the order of the data set.
+    first = replace(finished, outputs=finished.outputs[:1])
     words = as_text(finished.values[plan.steps[0].name])
     picked = chosen[0] is not None and reads_by_words(session.engine.model)
-    measures = {"guessed": 1.0} if picked else {}
+    measures = {**grounding(first, example, session), **({"guessed": 1.0} if picked else {})}
     return Outcome(chosen[0], words, orders=tuple(chosen), measures=measures)
 
 

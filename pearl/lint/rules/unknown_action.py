@@ -23,22 +23,25 @@ from dataclasses import replace
 
 from pearl.lang.library import Library, builtins, library_actions, library_source
 from pearl.lang.source import shipped_actions
+from pearl.lint.rules import bad_name
 from pearl.lint.rules.base import (
     ERROR,
     Action,
+    Broken,
     Diagnostic,
     Findings,
     PlanView,
     Rule,
     closest,
     mend,
+    pattern,
 )
 
 MOST = 100_000
 """Names that an unknown one is compared with, at most; with many unknown ones fewer."""
 
-_CALLS = ("PRL104", "PRL105")
-"""Rules of lines that cannot be read, which say what action is called in them."""
+_CALL, _TEXT = pattern(r"(?<![\w-])([A-Z][A-Z0-9_]{2,})[ \t]*\("), pattern(r'"[^"\n]*"?')
+"""A call, and a text, in a line that cannot be read."""
 
 _FEW = 8
 """Actions of a library, beside the builtins, of which all are named where none is close."""
@@ -89,18 +92,30 @@ def check(view: PlanView) -> Findings:
         )
 
 
-def with_absence(finding: Diagnostic, view: PlanView, told: Collection[str]) -> Diagnostic:
-    """What is said of a line that cannot be read; and where the call in it is of no action there
-    is, that: who mends the line would call it again. ``told`` has the names that this is said of
-    already."""
-    name = str(finding.data.get("action", ""))
-    known = name in (*told, *view.broken_names) or view.library.get(name)
-    if known or finding.code not in _CALLS:
-        return finding
-    near = (view.library.get(each) for each in closest(name, view.library.every_name()))
-    close = "; ".join(dict.fromkeys(action.signature for action in near if action))
-    absence = f"{name} does not exist{f'; closest: {close}' if close else ''}."
-    return replace(finding, help=f"{finding.help} {absence}".lstrip())
+def with_absence(
+    finding: Diagnostic, line: Broken, view: PlanView, told: Collection[str]
+) -> Diagnostic:
+    """What is said of a line that cannot be read; and where a call in it is of no action there is,
+    that: who mends the line would call it again.
+
+    Args:
+        finding: about the line.
+        line: as it stands.
+        view: the plan.
+        told: the names that this is said of already.
+    """
+    if line.kind != "step" or finding.code == bad_name.RULE.code:
+        return finding  # What is called cannot be told from a name that is none.
+    called = dict.fromkeys(_CALL.findall(_TEXT.sub("", line.text)))
+    known = {*told, *view.broken_names}
+    for name in called:
+        if name in known or view.library.get(name):
+            continue
+        near = (view.library.get(each) for each in closest(name, view.library.every_name()))
+        close = "; ".join(dict.fromkeys(action.signature for action in near if action))
+        absence = f"{name} does not exist{f'; closest: {close}' if close else ''}."
+        finding = replace(finding, help=f"{finding.help} {absence}".lstrip())
+    return finding
 
 
 def _home(name: str) -> str:
