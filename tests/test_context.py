@@ -511,6 +511,31 @@ New actions:
     assert len(model.asked) == 4
 
 
+@pytest.mark.parametrize("given", ["a", "each a"])
+def test_long_items_of_a_list_are_read_beside_smaller_parts_where_reports_are_long_too(given: str):
+    plan = f"""\
+New actions:
+- LIST_OF(CTX, X) -> list : List all X in CTX.
+
+1. a = LIST_OF(CTX, "x") : all
+2. b = FIND_RELATION(CTX, {given}, "y") : two
+"""
+    context = window(count(story().text) + 700)
+
+    def reply(call: ExecuteStep) -> str:
+        assert context.holds(render(call))
+        long = "word " * 500
+        if call.action.returns == "list":
+            return f'["{long.strip()}"]'
+        return long if call.action.name == "CONDENSE_FINDINGS" else "word " * 5
+
+    finished, model, journal = run(plan, context, ask=Scripted(reply))
+    assert {"b_parts", "b_by_item"} & {*names(finished)}
+    paths = [request.path for request in model.asked]
+    assert (paths[0], len(paths)) == ("step/a", len(set(paths)))
+    replays(journal, finished.text)
+
+
 def test_a_step_whose_arguments_turn_out_longer_than_was_allowed_for_reads_parts():
     plan = """\
 1. a = FIND_CHARACTER(CTX, "x") : one

@@ -49,6 +49,7 @@ from pearl.retrieval.retriever import (
     enough_parts,
     passage_terms,
 )
+from pearl.runtime.binding import BindError, items_of
 from pearl.runtime.context import SHARE, Context, ContextError, Policy
 
 Decision: TypeAlias = dict[str, Any]
@@ -146,13 +147,23 @@ def _draft(
             arguments.append((name, "".join(_known_text(arg))))
             for ref in refs(arg):
                 if ref.name != DOCUMENT:
-                    known = not ref.maps and ref.name in values
-                    size = context.count(as_text(values[ref.name])) + _NAMED if known else 0
-                    extra += max(size, _allowed(context))
+                    extra += max(_known_size(ref, values, context), _allowed(context))
     reads = place is not None and action.params[place].name == DOCUMENT
     document = _NOTHING if reads else None
     call = ExecuteStep(document, action, step, tuple(arguments), omitted)
     return _Draft(call, extra)
+
+
+def _known_size(ref: Ref, values: Mapping[str, Value], context: Context) -> int:
+    """Tokens of an output, or of the longest of its items where the step goes over them; 0 where
+    it is not known, or is none that the step can take."""
+    if ref.name not in values:
+        return 0
+    try:
+        parts = [item.value for item in items_of(ref, values)] if ref.maps else [values[ref.name]]
+    except BindError:
+        return 0
+    return max((context.count(as_text(part)) for part in parts), default=0) + _NAMED
 
 
 def _allowed(context: Context) -> int:

@@ -228,12 +228,17 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
             plan, decision = condensed
             printed = _checked(plan, library)
             journal.decide("context", decision)
-        elif not failed or (known and failed == before):
+        elif not failed or (known and failed == before and _inputs(long, values) <= sizes.keys()):
             first = failures[0]
             raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
         # Else the endpoint has said meanwhile how much fits it, or outputs are longer than was
         # allowed for, which are counted as they are now.
         ran, sizes = fitted, values
+
+
+def _inputs(step: Step | None, values: Mapping[str, Value]) -> set[str]:
+    """The outputs that a step is given."""
+    return {ref.name for ref in step_refs(step) if ref.name in values} if step else set()
 
 
 def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> None:
