@@ -922,3 +922,13 @@ def test_what_cannot_fit_ends_a_state_machine_before_it_asks():
     with pytest.raises(RunError, match="No plan can run"):
         pearl.ask_sync(long, "Why?", model=reader, strategy="fsm1", context=window)
     assert not reader.asked
+
+
+def test_items_that_are_kept_part_by_part_are_a_list_for_later_steps():
+    plan = """\
+1. people = FIND_ALL(CTX, "keeps") : who
+2. kept = CHECK_TRUE(CTX, where people) : keeps the lamp
+3. acts = FIND_EVENT(CTX, each kept) : what
+"""
+    finished, _, _ = run(plan, window(count(story().text) - 500))
+    assert "KEEP_ITEMS" in actions(finished).values()

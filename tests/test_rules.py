@@ -231,7 +231,7 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
         ),
         (
             '1. a = FIND_CHARACTER(CTX, "Ross") : x 2. b = FIND_OPINION(CTX, a, "y") : z',
-            '1. a = FIND_CHARACTER(CTX, "Ross") : x\nb = FIND_OPINION(CTX, a, "y") : z',
+            '1. a = FIND_CHARACTER(CTX, "Ross") : x\n2. b = FIND_OPINION(CTX, a, "y") : z',
         ),
         # What is set aside keeps its words, on lines of their own; marks alone go.
         (
@@ -534,3 +534,10 @@ def test_no_step_goes_that_a_line_which_cannot_be_read_may_use():
     text = 'x = FIND_EVENT(CTX, "a") : y\nw = FIND_REASON(CTX, z "b") : y\nz = CONCAT(x) : y\n'
     [found] = [item for item in check(parse(text), LIBRARY) if item.code == "PRL404"]
     assert found.fix is None
+
+
+def test_a_second_step_on_a_line_keeps_its_number():
+    text = '0. x = FIND_EVENT(CTX, "k") 1. y = FIND_EVENT(CTX, "l")\n2. w = FIND_REASON(CTX, #1)\n'
+    assert "FIND_REASON(CTX, y)" in print_plan(parse(fix(Source("p", text), LIBRARY)).plan)
+    note = 'x = FIND_EVENT(CTX, "k")\nz = CONCAT(x)\ny FIND_EVENT(CTX, z)\n'
+    assert "FIND_EVENT(CTX, z)" in fix(Source("p", note), LIBRARY).text

@@ -43,8 +43,8 @@ def _fix(view: PlanView, index: int, step: Step) -> Fix | None:
     source = view.defined.get(arg.name)
     if view.plan.returns or source is None or len(view.uses[arg.name]) > 1 or step.comments:
         return None
-    if view.broken:
-        return None  # What a line that cannot be read uses is not known.
+    if view.broken or "\n" in view.source.at(step.span):
+        return None  # What a line that cannot be read uses is not known; it may stand in the note.
     # The answer keeps its order only if no other unused output stands between.
     between = view.plan.steps[source + 1 : index]
     if any(other.name not in view.uses for other in between):

@@ -20,6 +20,7 @@ Fix
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern
 
 _NUMBER = pattern(r"(?:\s|;|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
+_OWN = pattern(r"\d+[.)]\s*\Z")
 _NEXT = pattern(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
 
 
@@ -32,11 +33,13 @@ def explain(broken: Broken) -> Diagnostic | None:
         gap = _NUMBER.search(text, start, at)
     if not gap:
         return None
+    # The number that it has is what #2 means.
+    number = _OWN.search(gap[0])
     return RULE(
         Span(gap.end(), end),
         "A second step stands on this line.",
         help="Write one step a line.",
-        fix=mend(Span(*gap.span()), "\n", "start a new line"),
+        fix=mend(Span(*gap.span()), f"\n{number[0] if number else ''}", "start a new line"),
     )
 
 
