@@ -158,7 +158,7 @@ class Budget:
             reply = await self.ask(replace(request, limit=limit))
             usage = _usage_or(reply.usage, expected)
             self._longest = max(self._longest, usage.completion_tokens)
-            return reply
+            return replace(reply, usage=usage)
         except ModelError as error:
             unknown = error.reason in BILLED and error.sent and not error.status
             if unknown or error.usage != Usage():
