@@ -119,10 +119,12 @@ class JobProgress:
 
     def count_row(self, row: dict[str, Any]) -> None:
         """Add a task's row."""
-        if row["status"] == "answered":
+        reason = "" if row["status"] == "answered" else row["error"]["reason"]
+        self.cut_in_a_row = self.cut_in_a_row + 1 if reason == "length" else 0
+        if not reason:
             self.done += 1
         else:
-            self.failed[row["error"]["reason"]] += 1
+            self.failed[reason] += 1
             self.first_failure = self.first_failure or row["error"]["message"]
         # An evaluation has numbers for what a batch says in words.
         result = row.get("result", row)
@@ -134,13 +136,6 @@ class JobProgress:
         if row.get("correct") is not None:
             self.judged += 1
             self.right += row["correct"]
-
-    def all_cut(self, row: dict[str, Any]) -> bool:
-        """Whether this row, and so many before it that it is no accident, failed as a reply was
-        cut at its token limit."""
-        failed = row["status"] == "failed" and row["error"]["reason"] == "length"
-        self.cut_in_a_row = self.cut_in_a_row + 1 if failed else 0
-        return self.cut_in_a_row >= CUT
 
     def count_call(self, entry: Entry) -> None:
         """Add a line of a journal."""
@@ -441,8 +436,6 @@ class WorkerPool:
             if row["status"] == "failed" and engine.stopped:
                 # It did not fail: it was not let finish, and is tried again in the next go.
                 return
-            if progress.all_cut(row):
-                engine.stop(ModelError("length", f"{row['error']['message']} {SAME}"))
             self.store.put_row(
                 {
                     "run": self.run,
@@ -460,4 +453,6 @@ class WorkerPool:
             except InputError as error:
                 engine.stop(ModelError("input", str(error)))
             progress.count_row(row)
+            if progress.cut_in_a_row >= CUT:
+                engine.stop(ModelError("length", f"{row['error']['message']} {SAME}"))
             progress.tell()
