@@ -26,10 +26,10 @@ if not __package__:
 
 from pearl.evaluate.datasets.reading import read
 from pearl.lang.diagnostics import Severity
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError
 from pearl.lint.checker import check
 from pearl.models.base import Model, ModelError
 from pearl.models.constraints import Mode

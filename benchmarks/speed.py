@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import json
 import os
 import re
@@ -96,6 +97,8 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _processes() -> None:
     pearl = str(Path(sys.executable).parent / "pearl")
+    # As pip does: where PYTHONDONTWRITEBYTECODE is set, each start would compile what was changed.
+    compileall.compile_dir(ROOT / "pearl", quiet=1)
     story = ROOT / "plans" / "examples" / "lighthouse.txt"
     question = "Why does Mara leave the lighthouse?"
     with tempfile.TemporaryDirectory() as folder:

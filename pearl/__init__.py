@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from pearl.jobs.scoring import Graded
     from pearl.lang.ast import Action, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
+    from pearl.lang.errors import InputError
     from pearl.lang.functions import OwnAction, action
     from pearl.lang.library import Library
     from pearl.lang.parser import parse
-    from pearl.lang.source import InputError, Source
+    from pearl.lang.source import Source
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
     from pearl.models.base import Model, ModelError
@@ -53,10 +54,11 @@ _HOMES = {
     "jobs.scoring": "Graded",
     "lang.ast": "Action Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
+    "lang.errors": "InputError",
     "lang.functions": "OwnAction action",
     "lang.library": "Library",
     "lang.parser": "parse",
-    "lang.source": "InputError Source",
+    "lang.source": "Source",
     "mining.condense": "Condensed",
     "mining.mine": "Mined",
     "models.base": "Model ModelError",

@@ -13,9 +13,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
+from pearl.lang.errors import InputError
 from pearl.lang.graph import reads_document
 from pearl.lang.printer import print_call, print_plan
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.text import printable, shorten
 from pearl.lang.values import Pairs, Value, as_text, from_json
 from pearl.models.base import Model, ModelError, Usage

@@ -13,13 +13,14 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.errors import InputError, check_numbers, refuse
 from pearl.lang.formatter import format_plan
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library
 from pearl.lang.library import load_library as _load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import LONGEST_PATH, InputError, Source, check_numbers, refuse
+from pearl.lang.source import LONGEST_PATH, Source
 from pearl.lang.text import counted, shorten
 from pearl.lint.checker import DEFAULT, Selection, library_findings
 from pearl.lint.checker import check as _check

@@ -30,9 +30,10 @@ from pearl.jobs.progress import batch_progress, is_watched
 from pearl.jobs.questions import questions_in, read_index
 from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.ast import Plan
+from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source
-from pearl.lang.source import InputError, Source, check_numbers, check_writable, write
+from pearl.lang.source import Source, check_writable, write
 from pearl.models.base import Model
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import EngineLimits

@@ -11,8 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, TokenCounter, env_number
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine

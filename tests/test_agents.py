@@ -29,10 +29,10 @@ from pearl.commaqa.decomposition import (
 from pearl.commaqa.world import read_numbers, read_world, read_worlds
 from pearl.lang.ast import Mode, Plan, Ref
 from pearl.lang.diagnostics import has_errors
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.lint.checker import check
 from tests import worlds

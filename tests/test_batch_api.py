@@ -17,7 +17,8 @@ import pytest
 from aiohttp import web
 
 from pearl.lang.ast import Action, Param, Step
-from pearl.lang.source import InputError, Source
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.batch_api import Batches, Gathering, Options, open_batches
 from pearl.models.batch_client import LARGEST_LINE

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.errors import InputError
 from pearl.lang.formatter import format_plan
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lint.checker import check
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.md"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pearl
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
 from pearl.models.batch_api import Options, open_batches
 from pearl.models.openai_client import OpenAIModel

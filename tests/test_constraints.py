@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import pearl
-from pearl.lang.source import InputError, Source
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source
 from pearl.models import constraints
 from pearl.models.base import Constraint, Model, ModelError, Reply, Request, call_key
 from pearl.models.constraints import GRAMMARS, SCHEMAS, constraints_of, held

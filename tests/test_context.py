@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 import pearl
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
 from pearl.lang.builtins import MOST, BuiltinError, Given, groups, parts
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.values import Pairs
 from pearl.lint.checker import check
 from pearl.models.base import Reply, Request

@@ -14,8 +14,9 @@ import pytest
 from aiohttp import web
 
 import pearl
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
-from pearl.lang.source import START, InputError
+from pearl.lang.source import START
 from pearl.prompts.calls import DOCUMENTS, WritePlan
 from pearl.prompts.render import document_block, render
 from pearl.retrieval import converters as documents

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import OpenAIEmbedding, TfIdf, choose_embedding, cosine
 from pearl.runtime.calls import Entry, Journal

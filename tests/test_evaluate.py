@@ -42,9 +42,10 @@ from pearl.evaluate.preparation import (
 )
 from pearl.evaluate.results import read_evaluation
 from pearl.jobs.workers import Task
+from pearl.lang.errors import InputError
 from pearl.lang.library import library_source, load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.models.constraints import GRAMMARS
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.retrieval.index import build_index

@@ -15,7 +15,7 @@ import yaml
 
 from pearl.evaluate.exports import write_dataset, write_inspect
 from pearl.evaluate.results import Evaluation, Result
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import Usage
 from tests.shell import STORY, call, one_line
 

@@ -23,7 +23,7 @@ from pearl.commaqa.generator import PARTS, generate
 from pearl.commaqa.schema_reader import invent_words, read_schema, shipped_schemas, shipped_text
 from pearl.commaqa.theories import divide, theories_of
 from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from tests.conftest import ROOT
 from tests.shell import call
 from tests.worlds import told

@@ -17,11 +17,11 @@ from benchmarks.grammar import (
     takes,
 )
 from pearl.lang.context_free import Chars, Grammar, Repeated, Symbol
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.plan_grammar import plan_grammar, step_grammar
 from pearl.lang.printer import print_plan, print_value
-from pearl.lang.source import InputError
 from pearl.lang.values import Type
 from pearl.lint.checker import check
 from tests.conftest import library_of

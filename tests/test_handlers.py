@@ -12,10 +12,11 @@ import pytest
 import pearl
 from pearl.lang.ast import Prompt, SubPlan
 from pearl.lang.builtins import Given
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, builtins, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
 from pearl.prompts.calls import ExecuteStep

@@ -53,7 +53,7 @@ from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, greedy
 from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.lang.ast import Mode
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.values import Value
 from tests.shell import call
 from tests.worlds import world as small_world

@@ -25,9 +25,10 @@ import pytest
 
 from pearl.lang.ast import Step
 from pearl.lang.diagnostics import Severity
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.models import gguf, local
 from pearl.models.base import ModelError, Reply, Request

@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.stub import Stub
 from pearl.jobs.questions import read_index
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.printer import print_action
-from pearl.lang.source import InputError
 from pearl.mining.mine import gather, read_examples, read_proposals
 from pearl.prompts.calls import MineActions
 from pearl.prompts.render import render

@@ -15,7 +15,7 @@ from pearl.evaluate.datasets import choose_examples, find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose, golds
 from pearl.evaluate.supporting_facts import NOWHERE, facts_of
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.retrieval.retriever import DocumentRetriever
 
 ROW: dict[str, Any] = {

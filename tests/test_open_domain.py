@@ -16,9 +16,10 @@ from pearl.evaluate.methods import find_method
 from pearl.evaluate.preparation import Demonstrations, make_context
 from pearl.lang.ast import Literal
 from pearl.lang.builtins import Given
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request

@@ -23,10 +23,11 @@ from benchmarks.shared_calls import shared_calls
 from pearl.answer import answer_parts
 from pearl.lang.ast import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
 from pearl.lang.diagnostics import Safety, has_errors
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import Source, read_source
 from pearl.lang.values import as_text, canonical_json
 from pearl.lint.checker import check
 from pearl.models.base import Reply, Request

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.models.base import Request, Usage
 from pearl.models.middleware.stack import upper
 from pearl.models.tokens import Price, count_tokens, dollars, load_prices

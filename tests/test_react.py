@@ -18,9 +18,10 @@ from pearl.evaluate.preparation import Demonstrations, make_context
 from pearl.evaluate.supporting_facts import evidence_table
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.models.base import ModelError
 from pearl.models.middleware.stack import start_engine
 from pearl.models.tokens import NO_PRICES

@@ -19,8 +19,9 @@ from pearl.evaluate.job import trial_tasks
 from pearl.evaluate.methods.base import ToolFile, load_tool_file
 from pearl.evaluate.preparation import Demonstrations, make_context
 from pearl.evaluate.results import read_evaluation
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.models.embeddings import TfIdf
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Caller, Entry, Journal

@@ -13,9 +13,10 @@ import pytest
 
 import pearl
 from pearl.jobs.batch import Setup
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.models.offline import Offline
 from pearl.models.recorded import Recorded, load_recording
 from pearl.prompts.calls import Demonstration

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import Source, read_source
 from pearl.lint.checker import check, fix
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import Trace

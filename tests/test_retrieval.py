@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.lang.source import InputError, Source
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source
 from pearl.retrieval.corpus import Corpus
 from pearl.retrieval.index import build_index, check_index, open_index
 from pearl.retrieval.retriever import DocumentRetriever, Passage, Retriever, in_order

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
-from pearl.lang.source import InputError
 from pearl.review.agreement import agreement, labels_of, review_report
 from pearl.review.folders import Folders, create, demo_name, is_version, read_folders
 from pearl.review.pages import check_plan

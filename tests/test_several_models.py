@@ -14,9 +14,10 @@ import pytest
 
 import pearl
 from pearl.evaluate.results import Evaluation, Result, read_evaluation, side_by_side, write_lines
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_library
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, MemoryLedger
 from pearl.models.middleware.stack import EngineLimits, start_engine

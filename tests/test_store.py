@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, inspect, select, update
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.recorded import load_recording
 from pearl.runtime.calls import Entry
@@ -799,7 +799,7 @@ FILL = """
 import os, resource, sys
 from pathlib import Path
 from pearl.jobs.workers import Output
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
 folder, _, name = sys.argv[1].rpartition("/")
 os.chdir(folder)

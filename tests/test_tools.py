@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from pearl.lang.ast import Literal
 from pearl.lang.builtins import Given
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.retrieval.index import build_index
 from pearl.runtime.binding import SolverError

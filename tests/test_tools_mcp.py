@@ -16,7 +16,8 @@ import pytest
 from aiohttp import web
 
 import pearl
-from pearl.lang.source import InputError, Source
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source
 from pearl.tools import mcp
 from pearl.tools.declared import load_tools
 from pearl.tools.mcp import plain_schema

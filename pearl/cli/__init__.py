@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pearl.lang.source import InputError, LinesError
+from pearl.lang.errors import InputError, LinesError
 from pearl.lang.text import json_text, printable
 
 

@@ -20,7 +20,7 @@ from pearl.cli import NoAnswer, Stopped, warn
 from pearl.cli.inputs import library_for, load_sound, open_existing
 from pearl.cli.options import Options, choose, concurrency, shared
 from pearl.cli.output import check_kind, check_output, emit_json
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from pearl.cli import Stopped
 from pearl.cli.inputs import Input, load, load_sound, read_inputs
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_kind, check_output, emit, emit_json, on_terminal, settle
-from pearl.lang.source import InputError, Source, TextKind, read_source, write
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source, TextKind, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

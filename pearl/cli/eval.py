@@ -16,7 +16,8 @@ from pearl.cli.batch import complain, do, fit_of, job_settings, prices_of
 from pearl.cli.inputs import load
 from pearl.cli.options import GROUPS, Options, choose_metric, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, on_terminal
-from pearl.lang.source import InputError, write
+from pearl.lang.errors import InputError
+from pearl.lang.source import write
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pearl.cli import warn
+from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import (
-    InputError,
     Source,
     TextKind,
     decode,
     plan_row,
     read_lines,
     read_source,
-    refuse,
     refuse_same,
     shipped_actions,
 )

@@ -26,7 +26,8 @@ from pearl.cli.output import (
     show_diff,
     tell,
 )
-from pearl.lang.source import InputError, Source, TextKind, read_source, write
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source, TextKind, read_source, write
 from pearl.lang.text import printable
 
 if TYPE_CHECKING:

@@ -35,9 +35,10 @@ from pearl.cli.inputs import (
 from pearl.cli.options import Options, shared
 from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
 from pearl.lang.diagnostics import Diagnostic, Report, Severity
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, TextKind, write
+from pearl.lang.source import TextKind, write
 from pearl.lang.text import counted, printable
 from pearl.lint.checker import Selection, check, check_library, fix, with_taken_fixes
 from pearl.lint.render import RENDERERS
@@ -363,9 +364,11 @@ class _Checker:
 
     @cached_property
     def _cache(self) -> Cache | None:
+        if not self._checks.cache:
+            return None
         from pearl.lint.cache import Cache, cache_file
 
-        return Cache(cache_file()) if self._checks.cache else None
+        return Cache(cache_file())
 
     def _project(self, item: Input) -> _Project:
         """What a text is checked against, which is read once.

@@ -14,7 +14,8 @@ from pearl.cli.batch import complain, do, fit_of, job_settings, report
 from pearl.cli.inputs import load, load_sound
 from pearl.cli.options import Options, choose_metric, shared
 from pearl.cli.output import check_kind, check_output, emit_json
-from pearl.lang.source import InputError, refuse_same, write
+from pearl.lang.errors import InputError
+from pearl.lang.source import refuse_same, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

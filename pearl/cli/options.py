@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode

@@ -15,14 +15,8 @@ import click
 from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import read_config
 from pearl.jobs.progress import bar, is_watched
-from pearl.lang.source import (
-    InputError,
-    Source,
-    check_writable,
-    install_command,
-    read_source,
-    write,
-)
+from pearl.lang.errors import InputError, install_command
+from pearl.lang.source import Source, check_writable, read_source, write
 from pearl.lang.text import json_text, printable, printable_lines
 
 if TYPE_CHECKING:

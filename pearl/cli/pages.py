@@ -16,7 +16,7 @@ from pearl.cli.eval import show
 from pearl.cli.inputs import load, open_existing
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_output, deliver, require, tell
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import click
 from pearl.cli.inputs import folder_of, load, open_existing, open_run, own_libraries
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_kind, check_output, deliver, emit, emit_json, tell
-from pearl.lang.source import InputError, Source, read_source, write
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source, read_source, write
 from pearl.lang.text import counted, printable, shorten
 
 if TYPE_CHECKING:

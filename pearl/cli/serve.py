@@ -16,7 +16,8 @@ import click
 from pearl.cli.inputs import load_sound
 from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import await_program, emit_json
-from pearl.lang.source import InputError, Source, install_command
+from pearl.lang.errors import InputError, install_command
+from pearl.lang.source import Source
 
 if TYPE_CHECKING:
     from pearl.models.base import Model

@@ -17,7 +17,7 @@ from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
 from pearl.cli.output import emit, emit_json, tell
 from pearl.jobs.progress import bar, is_watched
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.text import counted, printable, printable_lines
 
 if TYPE_CHECKING:

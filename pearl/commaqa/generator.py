@@ -31,7 +31,7 @@ from pearl.commaqa.theories import (
 )
 from pearl.commaqa.world import Fact, World, calculate, read_world
 from pearl.lang.ast import Mode
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
 from pearl.runtime.binding import Item
 

@@ -29,7 +29,8 @@ from pearl.commaqa.decomposition import (
 )
 from pearl.commaqa.world import Language, Template
 from pearl.lang.ast import Mode
-from pearl.lang.source import InputError, read_source
+from pearl.lang.errors import InputError
+from pearl.lang.source import read_source
 from pearl.lang.values import Pairs, Value
 
 BLANK = "{}"

@@ -38,7 +38,8 @@ from pearl.commaqa.schema import (
 )
 from pearl.commaqa.world import OF_LIST, OF_TWO
 from pearl.lang.ast import Mode
-from pearl.lang.source import InputError, read_source
+from pearl.lang.errors import InputError
+from pearl.lang.source import read_source
 
 _MOST_NAMES = 5000
 _MOST_STEPS = 20

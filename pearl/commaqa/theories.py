@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pearl.commaqa.decomposition import Operation
 from pearl.commaqa.schema import IID, QUESTION, SLOT, Ask, Pair, Piece, Relation, Schema
 from pearl.lang.ast import Mode
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 
 _MOST = 5000
 _ONCE = Operation(Mode.PLAIN)

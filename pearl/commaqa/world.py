@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from pearl.commaqa.decomposition import Hop, Operation, read_operation
 from pearl.lang.ast import Mode
-from pearl.lang.source import InputError, read_source
+from pearl.lang.errors import InputError
+from pearl.lang.source import read_source
 from pearl.lang.values import DecodeError, Pairs, Value, canonical_json, from_json
 
 _NUMBER = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,12})?")

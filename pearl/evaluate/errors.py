@@ -12,7 +12,8 @@ from typing import Any
 from pearl.evaluate.accuracy import shares
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import interval
-from pearl.lang.source import InputError, read_rows
+from pearl.lang.errors import InputError
+from pearl.lang.source import read_rows
 from pearl.prompts.calls import letter
 from pearl.report.document import Table, build, figure, number, pair, percent, span, words
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from pearl.evaluate.report import summarise
 from pearl.evaluate.results import UNFINISHED, Evaluation, Result
-from pearl.lang.source import InputError, install_command, write
+from pearl.lang.errors import InputError, install_command
+from pearl.lang.source import write
 from pearl.lang.text import counted
 from pearl.report import markdown
 from pearl.report.document import Report, Text

@@ -29,7 +29,7 @@ from pearl.evaluate.results import (
 from pearl.evaluate.supporting_facts import form, machine_measures
 from pearl.jobs.scoring import GRADING, best_score
 from pearl.jobs.workers import Task, failure_of
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.models.base import Model, Usage

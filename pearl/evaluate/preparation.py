@@ -35,9 +35,10 @@ from pearl.jobs.job import Job
 from pearl.jobs.questions import comparable
 from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.jobs.workers import TaskList
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse, parse_known
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.mining import refine

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from pearl.lang.source import InputError, as_frame, read_rows
+from pearl.lang.errors import InputError
+from pearl.lang.source import as_frame, read_rows
 from pearl.models.base import Usage
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed
 
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_lines
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
 from pearl.models.constraints import Mode
 from pearl.models.middleware.budget import Ceiling

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
-from pearl.lang.source import InputError, as_frame, install_command
+from pearl.lang.errors import InputError, install_command
+from pearl.lang.source import as_frame
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode

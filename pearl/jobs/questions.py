@@ -18,16 +18,8 @@ from typing import Any
 
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
-from pearl.lang.source import (
-    LONGEST_PATH,
-    InputError,
-    Source,
-    decode,
-    read_row,
-    read_rows,
-    refuse,
-    row_id,
-)
+from pearl.lang.errors import InputError, refuse
+from pearl.lang.source import LONGEST_PATH, Source, decode, read_row, read_rows, row_id
 from pearl.lang.text import composed
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of

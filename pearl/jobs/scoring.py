@@ -10,9 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, SupportsFloat, TypeAlias
 
+from pearl.lang.errors import InputError
 from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.numbers import in_digits
-from pearl.lang.source import InputError, read_source
+from pearl.lang.source import read_source
 from pearl.lang.text import composed
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from pearl.lang.source import InputError, replacing
+from pearl.lang.errors import InputError
+from pearl.lang.source import replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import SAME, Engine
 from pearl.models.tokens import FREE, NO_PRICES, Prices, dollars

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.text import pattern
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ What is no part of a plan becomes comments, and only marks that say nothing (cod
 from collections.abc import Sequence
 
 from pearl.lang import ast
+from pearl.lang.errors import InputError
 from pearl.lang.library import parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
-from pearl.lang.source import InputError, Source, Span
+from pearl.lang.source import Source, Span
 from pearl.lang.text import pattern
 
 _BREAK = pattern(r"[\n\r\x0b\x0c\x85\u2028\u2029]")

@@ -23,9 +23,9 @@ from typing import (
 )
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
+from pearl.lang.errors import InputError
 from pearl.lang.extensions import source_digest
 from pearl.lang.library import TRAITS, builtins
-from pearl.lang.source import InputError
 from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, from_json
 
 _P = ParamSpec("_P")

@@ -7,7 +7,6 @@ without a request to anybody, which is worth the layout below.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -175,6 +174,8 @@ def image(plan: Plan) -> str:
     """
     if not plan.steps:
         return ""
+    import base64
+
     data = base64.b64encode(svg(plan).encode("utf-8", "replace")).decode()
     return f"data:image/svg+xml;base64,{data}"
 

@@ -16,11 +16,12 @@ from types import MappingProxyType
 from typing import Any
 
 from pearl.lang import ast
+from pearl.lang.errors import InputError
 from pearl.lang.extensions import extension
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.printer import print_library
-from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
+from pearl.lang.source import Source, Span, read_source, shipped_actions
 from pearl.lang.text import close_name, pattern
 from pearl.lang.values import digest
 

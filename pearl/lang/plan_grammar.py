@@ -17,9 +17,9 @@ from typing import NamedTuple
 from pearl.lang.ast import DOCUMENT, RESERVED, Action, Builtin, Mode, Param, Prompt
 from pearl.lang.builtins import KINDS, MOST, Kind, kinds_taken
 from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Repeated, Symbol
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.printer import print_value
-from pearl.lang.source import InputError
 from pearl.lang.values import Type
 
 STEPS = 8

@@ -16,9 +16,10 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.json_rpc import RPCMessage, RPCRequest
 
+from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, TextKind
+from pearl.lang.source import TextKind
 from pearl.lsp import completion, findings, names
 from pearl.lsp.findings import Checks
 from pearl.lsp.workspace import (

@@ -24,10 +24,11 @@ from pygls.exceptions import JsonRpcException
 
 from pearl.lang import splitter
 from pearl.lang.ast import Action, Mode, Parsed, ParsedLibrary, Ref, step_refs
+from pearl.lang.errors import InputError
 from pearl.lang.library import DEFAULT as SHIPPED
 from pearl.lang.library import Library, builtins, library_source, parse_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source, Span, TextKind, shipped_actions
+from pearl.lang.source import Source, Span, TextKind, shipped_actions
 from pearl.lang.text import printable
 from pearl.lint.checker import DEFAULT, Selection
 

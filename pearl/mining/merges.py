@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from pearl.lang.ast import Action
 from pearl.lang.definitions import widen
+from pearl.lang.errors import InputError
 from pearl.lang.library import builtins, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_action, print_arg
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.text import free_name
 from pearl.mining.condense import (
     Condensed,

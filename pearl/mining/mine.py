@@ -17,10 +17,11 @@ from pearl.jobs.job import Job
 from pearl.jobs.questions import comparable, question_rows
 from pearl.jobs.workers import Task, TaskList, failure_of
 from pearl.lang.ast import Action
+from pearl.lang.errors import InputError, refuse
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import InputError, Source, as_frame, read_source, refuse
+from pearl.lang.source import Source, as_frame, read_source
 from pearl.lang.text import free_name
 from pearl.lang.values import digest
 from pearl.lint.checker import check_library

@@ -22,8 +22,8 @@ from pearl.jobs.questions import QuestionIndex, QuestionTask
 from pearl.jobs.scoring import Scorer, best_score, holds
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Plan
+from pearl.lang.errors import InputError
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError
 from pearl.lang.values import as_text, digest, from_json
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan

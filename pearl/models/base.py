@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from pearl.lang.context_free import Grammar
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.text import text_digest
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.answers import check_read
 from pearl.models.base import FINAL, ModelError, Reply, Request
 from pearl.models.batch_client import BatchClient, Outcome, read_outcomes, reread

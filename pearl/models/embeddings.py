@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.values import canonical_json
 from pearl.models.answers import usage_of
 from pearl.models.base import ModelError, Usage

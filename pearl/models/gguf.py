@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from pearl.lang.source import InputError, replacing
+from pearl.lang.errors import InputError
+from pearl.lang.source import replacing
 from pearl.models.tokens import cache_folder
 
 

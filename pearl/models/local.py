@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pearl.lang.source import InputError, install_command
+from pearl.lang.errors import InputError, install_command
 from pearl.lang.values import canonical_json
 from pearl.models.answers import error_of, reply_of
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
 from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
 from pearl.models.settings import SECRET_LENGTH, Settings, make_settings

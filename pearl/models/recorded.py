@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from pearl.lang.source import InputError, read_source
+from pearl.lang.errors import InputError
+from pearl.lang.source import read_source
 from pearl.lang.values import digest
 from pearl.models.base import Kind, ModelError, Reply, Request
 from pearl.models.constraints import Forms

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pearl.lang.ast import Prompt
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library
-from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
 from pearl.models.base import Model, Reply, Request
 from pearl.prompts.calls import (

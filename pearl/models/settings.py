@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 
 OPENAI = "https://api.openai.com/v1"
 """The endpoint where none is named."""

@@ -17,7 +17,7 @@ from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import Model, TokenCounter, Usage, env_number
 from pearl.prompts.calls import Message
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Safety
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library
-from pearl.lang.source import InputError
 from pearl.passes import drop_unreachable, fold_concat, hoist_literals, share_calls
 from pearl.passes.base import Applied, Pass
 

@@ -15,7 +15,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.source import install_command
+from pearl.lang.errors import install_command
 from pearl.lang.text import printable, shorten
 from pearl.report.document import LABEL, Chart, Point, Report, describe
 from pearl.report.terminal import text_chart

@@ -18,16 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import (
-    START,
-    UTF_16,
-    InputError,
-    LinesError,
-    Source,
-    decode,
-    install_command,
-    read_bytes,
-)
+from pearl.lang.errors import InputError, LinesError, install_command
+from pearl.lang.source import START, UTF_16, Source, decode, read_bytes
 from pearl.lang.text import composed, printable
 
 if TYPE_CHECKING:

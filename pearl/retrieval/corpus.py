@@ -10,7 +10,8 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import IO
 
-from pearl.lang.source import InputError, decode, row_id
+from pearl.lang.errors import InputError
+from pearl.lang.source import decode, row_id
 from pearl.lang.text import printable
 from pearl.retrieval.converters import ENDINGS, files_of, read_document
 from pearl.retrieval.retriever import DocumentRetriever

@@ -31,7 +31,8 @@ from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING, Any
 from weakref import finalize
 
-from pearl.lang.source import NAMED, InputError, LinesError, install_command, replacing
+from pearl.lang.errors import NAMED, InputError, LinesError, install_command
+from pearl.lang.source import replacing
 from pearl.retrieval.corpus import Corpus, Folder, Row, digest_of, open_corpus
 from pearl.retrieval.retriever import Passage, in_order, near
 from pearl.retrieval.terms import field_terms, query_terms

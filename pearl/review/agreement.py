@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pearl.evaluate.errors import evenly
 from pearl.evaluate.results import Evaluation
 from pearl.jobs.scoring import GRADES, option_words
-from pearl.lang.source import InputError, install_command, read_rows
+from pearl.lang.errors import InputError, install_command
+from pearl.lang.source import read_rows
 from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
 from pearl.review.people import Person
 from pearl.review.verdicts import CATEGORIES, MappedAnswer, RecordedVerdict, Verdict, last, unswayed

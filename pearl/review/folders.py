@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pearl.lang.source import InputError, Source
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source
 from pearl.retrieval.converters import SEVERAL
 from pearl.viewer.documents import read_limited
 

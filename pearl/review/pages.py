@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import Action, Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.errors import InputError
 from pearl.lang.graph import dependencies, image, outputs, reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.text import counted
 from pearl.lint.checker import check
 from pearl.review import people, verdicts

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Table, bindparam, delete, insert, select, text, update
 
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library
-from pearl.lang.source import InputError
 from pearl.review.folders import Folders
 from pearl.review.queue import Item, Queue
 from pearl.store.database import reading

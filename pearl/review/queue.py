@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pearl.evaluate.results import read_evaluation
+from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source, read_rows, read_source, refuse
+from pearl.lang.source import Source, read_rows, read_source
 from pearl.lang.values import digest
 from pearl.review.folders import Folders, is_version
 from pearl.runtime.calls import Entry

@@ -13,9 +13,10 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from pearl.lang.diagnostics import has_errors
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.prompts.calls import letter
 from pearl.review.folders import Folders, create, demo_name, version_file

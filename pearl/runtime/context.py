@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, get_args
 from typing import Literal as OneOf
 
-from pearl.lang.source import InputError, check_numbers
+from pearl.lang.errors import InputError, check_numbers
 from pearl.models.base import Ask, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import LabelQuestion, MapAnswer, Message, ProveForm

@@ -17,10 +17,11 @@ from typing import Any
 from pearl.lang.ast import DOCUMENT, Action, Builtin, Param, Plan, Prompt, Ref, Solver
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
+from pearl.lang.errors import InputError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source, plan_rows
+from pearl.lang.source import Source, plan_rows
 from pearl.lang.values import Value, as_text, from_json
 from pearl.lint.checker import check
 from pearl.models.base import ModelError

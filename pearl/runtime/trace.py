@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Arg, Literal, Plan, Ref, Step, map_refs
+from pearl.lang.errors import InputError
 from pearl.lang.graph import outputs
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.values import canonical_json, one_line_json, split_evidence
 from pearl.runtime.calls import Entry
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.source import InputError, install_command
+from pearl.lang.errors import InputError, install_command
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

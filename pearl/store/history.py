@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import and_, case, delete, exists, func, or_, select, true, tuple_
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.models.base import Reply, Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable

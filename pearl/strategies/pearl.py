@@ -18,20 +18,13 @@ from pathlib import Path
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
 from pearl.lang.diagnostics import Diagnostic, Report, Severity, has_errors
+from pearl.lang.errors import InputError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
-from pearl.lang.source import (
-    InputError,
-    Source,
-    Span,
-    full_name,
-    plan_folders,
-    read_source,
-    shipped_plans,
-)
+from pearl.lang.source import Source, Span, full_name, plan_folders, read_source, shipped_plans
 from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.lint.checker import check

@@ -17,7 +17,8 @@ from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Literal, Plan, Ref, Step
 from pearl.lang.builtins import Given
-from pearl.lang.source import InputError, Source
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema

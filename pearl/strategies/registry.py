@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pearl.lang.ast import RETRIEVE, Parsed
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
+from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.library import Library, load_library
-from pearl.lang.source import InputError, Source, check_numbers
+from pearl.lang.source import Source
 from pearl.lang.text import close_name, counted
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check

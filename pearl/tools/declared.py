@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Literal
 from pearl.lang.builtins import Given
+from pearl.lang.errors import InputError
 from pearl.lang.extensions import extension
 from pearl.lang.functions import OwnAction
-from pearl.lang.source import InputError, read_source
+from pearl.lang.source import read_source
 from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
 from pearl.runtime.binding import StepError
 from pearl.runtime.functions import carry_out

@@ -23,7 +23,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pearl.lang.source import InputError, install_command
+from pearl.lang.errors import InputError, install_command
 from pearl.tools.endpoint import Table, read_address, read_authorities, read_headers, with_variables
 from pearl.tools.safety import Resolve
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError

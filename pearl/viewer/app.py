@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.store.history import (
     STATUSES,
     RunFilter,

@@ -16,7 +16,8 @@ from typing import Any
 from pearl.evaluate.datasets import DATASETS
 from pearl.jobs.questions import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
-from pearl.lang.source import START, InputError, Source, Span
+from pearl.lang.errors import InputError
+from pearl.lang.source import START, Source, Span
 from pearl.lang.values import Value
 from pearl.retrieval.converters import LARGEST, SEVERAL, files_of, read_documents
 from pearl.runtime.evidence import Quote, evidence

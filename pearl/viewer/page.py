@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from pearl.answer import answer
 from pearl.lang.ast import Function
 from pearl.lang.diagnostics import has_errors
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source, shipped_actions
+from pearl.lang.source import Source, shipped_actions
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.constraints import Mode

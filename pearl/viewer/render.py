@@ -23,10 +23,11 @@ from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
 
 from pearl.lang.ast import DOCUMENT
 from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.errors import InputError
 from pearl.lang.graph import dependencies, image, outputs
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.text import counted, printable_lines, shorten
 from pearl.lang.values import canonical_json
 from pearl.models.tokens import dollars

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 
 if TYPE_CHECKING:
     import uvicorn

@@ -5,7 +5,7 @@ from random import Random
 
 from pearl.evaluate.datasets import closed_book, decomp, multihop, reading
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 from pearl.lang.text import close_name, counted
 
 DATASETS = (

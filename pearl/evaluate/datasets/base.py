@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pearl.lang.source import InputError, Source, read_row, read_source
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source, read_row, read_source
 
 NO_DOCUMENT = Source("no document", "-")
 """What a question is asked of where nothing is read to answer it."""

@@ -24,7 +24,7 @@ from pearl.evaluate.datasets.base import (
     text_of,
 )
 from pearl.evaluate.datasets.multihop import MultiHop, contains, measures, normalise
-from pearl.lang.source import InputError
+from pearl.lang.errors import InputError
 
 LABELS = ("SUPPORTS", "REFUTES")
 UNKNOWN = "NOT ENOUGH INFO"

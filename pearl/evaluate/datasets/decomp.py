@@ -31,8 +31,9 @@ from pearl.evaluate.datasets.base import (
     read_objects,
     with_unique_ids,
 )
+from pearl.lang.errors import InputError
 from pearl.lang.numbers import find_last, last_number
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import Source, read_source
 from pearl.lang.values import Value, canonical_json, from_json, to_json
 
 _PUBLISHED = "give a file as DecomP publishes it."

@@ -32,7 +32,8 @@ from pearl.evaluate.datasets.base import (
     text_of,
     texts_of,
 )
-from pearl.lang.source import InputError, Source, Span
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source, Span
 from pearl.retrieval.terms import sentences as split_sentences
 
 METHODS = ("normal", "cot-answer", "sp-cot", "react", "fsm1", "fsm2", "rebel")

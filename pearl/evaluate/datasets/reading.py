@@ -13,7 +13,8 @@ from pearl.answer import check_options
 from pearl.evaluate.datasets.base import Dataset, Example, one_line, with_unique_ids
 from pearl.jobs.questions import read_index
 from pearl.jobs.scoring import holds
-from pearl.lang.source import InputError, Source, read_rows
+from pearl.lang.errors import InputError
+from pearl.lang.source import Source, read_rows
 from pearl.prompts.calls import letter_of
 
 CONTEXTS = ((3.5, "3.5 to 4"), (3.0, "3 to 3.5"), (0.0, "1 to 3"))

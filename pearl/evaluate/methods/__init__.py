@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 from pearl.evaluate.methods import strategies
 from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method
+from pearl.lang.errors import InputError
 from pearl.lang.extensions import extension
-from pearl.lang.source import InputError
 from pearl.lang.text import close_name
 from pearl.strategies.baselines import blind_plan, reasoning_plan
 from pearl.strategies.pearl import direct_plan

@@ -3,7 +3,6 @@ which annotate changed lines."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 from urllib.parse import quote
 
@@ -20,8 +19,9 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def _elements(data: Iterable[Any], depth: int) -> str:
     """JSON data as elements of an array, indented by so many spaces."""
-    texts = (json_text(item).rstrip("\n") for item in data)
-    return ",\n".join(indent(text, depth * " ", bool) for text in texts)
+    margin = depth * " "
+    texts = (json_text(item).rstrip("\n").replace("\n", f"\n{margin}") for item in data)
+    return ",\n".join(f"{margin}{text}" for text in texts)
 
 
 def _array(parts: Iterable[str], depth: int, head: str, tail: Callable[[], str]) -> Iterator[str]:

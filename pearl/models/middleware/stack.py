@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pearl.lang.source import check_numbers
+from pearl.lang.errors import check_numbers
 from pearl.models.base import (
     FINAL,
     Ask,
