@@ -70,9 +70,13 @@ def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
     assert row["correct"] is None
 
 
-def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(serve: Any):
-    before, during = gc.get_threshold(), list[tuple[int, int, int]]()
+def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(
+    serve: Any, request: pytest.FixtureRequest
+):
+    of_tests, before, during = gc.get_threshold(), (700, 10, 10), list[tuple[int, int, int]]()
+    request.addfinalizer(lambda: (gc.freeze(), gc.set_threshold(*of_tests)))
     gc.unfreeze()
+    gc.set_threshold(*before)
 
     def script(_: dict[str, Any]) -> str:
         during.append(gc.get_threshold())
