@@ -67,7 +67,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What there is now is looked through no more, and what tests make seldom: it dies with them."""
+    """What there is now is looked through no more, and seldom what tests make."""
     gc.freeze()
     gc.set_threshold(60_000, 20, 50)
     gc.enable()

@@ -7,7 +7,8 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -228,13 +229,33 @@ def _migrate(connection: Connection) -> None:
             f"The store was written by a later Pearl (its tables are at {revision}, this one knows "
             f"{HEAD}): upgrade Pearl, or name another store."
         )
-    # In a database that is no store yet, a table of such a name is somebody else's.
-    metadata.create_all(connection, checkfirst=revision is not None)
+    if revision is None:
+        with closing(connection.connection.cursor()) as cursor:
+            # In a database that is no store yet, a table of such a name is somebody else's.
+            for statement in _making(connection.dialect.name):
+                cursor.execute(statement)
+    else:
+        metadata.create_all(connection)
     for number, change in CHANGES.items():
         if revision is not None and revision < number and change:
             connection.execute(text(change))
     connection.execute(delete(version))
     connection.execute(insert(version), {"version_num": HEAD})
+
+
+@cache
+def _making(dialect: str) -> tuple[str, ...]:
+    """What makes the tables, put together once: that takes longer than it takes a database."""
+    from sqlalchemy.dialects import postgresql, sqlite
+    from sqlalchemy.schema import CreateIndex, CreateTable
+
+    from pearl.store.tables import metadata
+
+    tables = metadata.sorted_tables
+    indices = (index for table in tables for index in table.indexes)
+    made: list[CreateTable | CreateIndex] = [*map(CreateTable, tables), *map(CreateIndex, indices)]
+    kind = (postgresql if dialect == "postgresql" else sqlite).dialect()
+    return tuple(str(one.compile(dialect=kind)) for one in made)
 
 
 LIFE = 60.0

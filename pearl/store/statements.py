@@ -119,7 +119,7 @@ def write_many(connection: Connection, statement: Executable, rows: Sequence[Row
         statement: the same object each time, so that its SQL is kept.
         rows: values by the names of its parameters.
     """
-    sql, values = _compile(statement, connection.dialect)
+    sql, values = _compile(statement, _kind(connection.dialect))
     with closing(connection.connection.cursor()) as cursor:
         cursor.executemany(sql, [values(row) for row in rows])
         return int(cursor.rowcount)
@@ -127,10 +127,18 @@ def write_many(connection: Connection, statement: Executable, rows: Sequence[Row
 
 def read_all(connection: Connection, statement: Executable, row: Row) -> list[Any]:
     """The rows of a query, each a plain sequence; the arguments as of `write_many`."""
-    sql, values = _compile(statement, connection.dialect)
+    sql, values = _compile(statement, _kind(connection.dialect))
     with closing(connection.connection.cursor()) as cursor:
         cursor.execute(sql, values(row))
         return list(cursor.fetchall())
+
+
+_KINDS: dict[str, Dialect] = {}
+
+
+def _kind(dialect: Dialect) -> Dialect:
+    """The dialect of the first database of this kind: each connection to one has its own."""
+    return _KINDS.setdefault(dialect.driver, dialect)
 
 
 @lru_cache(maxsize=256)
