@@ -89,6 +89,8 @@ class Analogy:
         lacking: the known question's words that this one does not have.
         question: all of the question's words; nothing where its kind is known.
         options: what may be asked at each hop; nothing before they are looked for.
+        to_come: for each hop, and the end, the words that hops from there on may take up, and the
+            least that they cost.
     """
 
     moves: _Moves
@@ -99,6 +101,7 @@ class Analogy:
     lacking: tuple[str, ...] = ()
     question: tuple[str, ...] = ()
     options: tuple[tuple[_Option, ...], ...] = ()
+    to_come: tuple[tuple[frozenset[str], float], ...] = ()
 
 
 class AnalogyScorer:
@@ -141,12 +144,15 @@ class AnalogyScorer:
         return [Candidate(score, hop) for hop, score in ordered]
 
     def _align(self, question: str) -> tuple[Analogy, ...]:
-        return tuple(
-            replace(
-                each, options=tuple(tuple(self._options(each, at)) for at in range(len(each.moves)))
-            )
-            for each in self._kinds.analogies(question)
-        )
+        return tuple(map(self._with_options, self._kinds.analogies(question)))
+
+    def _with_options(self, analogy: Analogy) -> Analogy:
+        hops = tuple(tuple(self._options(analogy, at)) for at in range(len(analogy.moves)))
+        to_come = []
+        for at in range(len(hops) + 1):
+            takes = frozenset().union(*(each.takes for hop in hops[at:] for each in hop))
+            to_come.append((takes, sum(min(each.cost for each in hop) for hop in hops[at:])))
+        return replace(analogy, options=hops, to_come=tuple(to_come))
 
     def _cost(self, analogy: Analogy, chosen: Sequence[_Option]) -> float:
         """The least that a decomposition costs that begins with what was asked.
@@ -154,10 +160,9 @@ class AnalogyScorer:
         What is to come is taken at its best, each hop for itself, and a word that some hop may
         still take up is not missed yet.
         """
-        rest = analogy.options[len(chosen) :]
-        covered = frozenset().union(*(each.takes for each in (*chosen, *itertools.chain(*rest))))
+        later, to_come = analogy.to_come[len(chosen)]
+        covered = later.union(*(each.takes for each in chosen))
         missing = [word for word in analogy.words if word not in covered]
-        to_come = sum(min(option.cost for option in hop) for hop in rest)
         uncovered = _UNCOVERED * self._kinds.missing_information(missing)
         own = sum(option.cost for option in chosen) + _GUESSED * _twice(chosen)
         return analogy.cost + own + to_come + uncovered
@@ -241,6 +246,7 @@ class _KnownQuestions:
         self._frequency = Counter(
             word for pattern in model.patterns for word in set(words_of(pattern.question))
         )
+        self._information = lru_cache(maxsize=65536)(self._information_of)
         self._most_said = lru_cache(maxsize=256)(self._most_of_head)
         self._other_ends = lru_cache(maxsize=256)(self._with_other_ends)
 
@@ -286,8 +292,10 @@ class _KnownQuestions:
 
     def information(self, words: Iterable[str]) -> float:
         """How much words say together; one that most kinds of question have says little."""
-        kinds = len(self.model.patterns)
-        return sum(math.log(1 + kinds / (self._frequency[word] + 0.5)) for word in words)
+        return sum(map(self._information, words))
+
+    def _information_of(self, word: str) -> float:
+        return math.log(1 + len(self.model.patterns) / (self._frequency[word] + 0.5))
 
     def coverage(self, words: Iterable[str], move: Move) -> frozenset[str]:
         """The words that a hop says, or that come with it."""

@@ -155,6 +155,9 @@ def as_text(value: Value) -> str:
             return "\n".join(_pair(as_text(key), as_text(item)) for key, item in value)
         case list():
             return "\n".join(as_text(item) for item in value)
+        case int():
+            # As JSON has it, at once: numbers are asked about by the hundred thousand.
+            return str(value)
         case _:
             return json.dumps(value)
 
