@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -62,6 +63,10 @@ settings.register_profile("suite", max_examples=50, deadline=None)
 settings.load_profile("suite")
 
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Once a worker has told all, what it loaded is not taken apart: that takes a second each.
+    atexit.register(os._exit, 0)
+
 # Nothing that is imported or collected goes before the end: no collector need look through it.
 gc.disable()
 
@@ -71,6 +76,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(60_000, 20, 50)
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """pytest collects five times before a process ends, and Python once more: all goes anyway."""
+    gc.freeze()
 
 
 def pytest_collection(session: pytest.Session) -> None:
