@@ -335,7 +335,7 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ):
     server = serve(lambda _: failing(404, "no such model"))
-    write(*(question(f"q{at}") for at in range(40)))
+    write(*(question(f"q{at}") for at in range(12)))
     stopped = batch("--concurrency", "1")
     assert stopped.code == 1
     assert "What was done is kept. To go on" in stopped.err
@@ -381,7 +381,7 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     monkeypatch.setenv("PEARL_CONSTRAIN", "never")
     count = itertools.count()
     server = serve(lambda _: said(next(count)))
-    write(*({**question(f"q{at}"), **({} if planned else {"plan": None})} for at in range(40)))
+    write(*({**question(f"q{at}"), **({} if planned else {"plan": None})} for at in range(12)))
     line = one_line(batch("--concurrency", "1"), 1)
     assert "Every call comes to the same. What was done is kept. To go on" in line
     # Two steps of a plan wait side by side.
@@ -408,7 +408,7 @@ def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     count = itertools.count()
     server = serve(lambda _: "Yes." if next(count) < 12 else no)
-    write(*(question(f"q{at}") for at in range(60)))
+    write(*(question(f"q{at}") for at in range(30)))
     line = one_line(batch("--concurrency", "4"), 1)
     assert "Every call comes to the same. What was done is kept. To go on" in line
     # The first to fail, those under way by then, a word, and the few that began before it came.

@@ -115,7 +115,7 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
     ),
     "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
     "new and unknown": (checked, lambda size: unknown(size), 40),
-    "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 60),
+    "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 20),
     "harm": (fixed, each("@. a = FIND_EVENT(CTX, @,000, 'x\") : it\n"), 10),
     "examples": (as_library, lambda size: "F(X)\n" + '  example: ("a") = "b"\n' * size, 60),
     "steps of an action": (
