@@ -121,7 +121,7 @@ def asked(model: Any, work: Callable[[Caller], Awaitable[Any]]) -> tuple[Any, Jo
 
     async def told_less(request: Request) -> Reply:
         # A token of a prompt takes a hundredth of a second to read.
-        if request.constraint and request.constraint.grammar:
+        if request.constraint:
             last: Message = {"role": "user", "content": request.messages[-1]["content"][-300:]}
             request = replace(request, messages=(last,))
         return await model.answer(request)
