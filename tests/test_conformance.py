@@ -21,8 +21,7 @@ from pearl.prompts.calls import NextStep
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, Strategy, run_strategy
-from pearl.runtime.replay import read_records, replay
-from pearl.runtime.trace import export_trace
+from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies import pearl
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.decomp import Decomp, decompose

@@ -34,8 +34,7 @@ from pearl.runtime.context import POLICIES, Context
 from pearl.runtime.evidence import evidence
 from pearl.runtime.fitting import fit_call, most_without_document, size_without_document
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps
-from pearl.runtime.replay import read_records, replay
-from pearl.runtime.trace import export_trace
+from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan, Pearl
 from tests.mind import Scripted, carry_out
 

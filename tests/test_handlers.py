@@ -25,8 +25,7 @@ from pearl.runtime.binding import Output, SolverError
 from pearl.runtime.calls import Journal
 from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.loop import RunError
-from pearl.runtime.replay import read_records, replay
-from pearl.runtime.trace import export_trace
+from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
 from tests.mind import Scripted, carry_out
 from tests.shell import Result, call, one_line

@@ -39,8 +39,7 @@ from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
-from pearl.runtime.replay import read_records, replay
-from pearl.runtime.trace import Trace
+from pearl.runtime.trace import Trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
 from tests.conftest import ROOT, library_of
 

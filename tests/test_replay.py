@@ -14,8 +14,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source, read_source
 from pearl.lint.checker import check, fix
-from pearl.runtime.replay import read_records, replay
-from pearl.runtime.trace import Trace
+from pearl.runtime.trace import Trace, read_records, replay
 
 Recorded = tuple[list[Trace], Library]
 

@@ -26,8 +26,7 @@ from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence, evidence_key
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, Strategy, run_strategy
-from pearl.runtime.replay import read_records, replay
-from pearl.runtime.trace import export_trace, read_trace
+from pearl.runtime.trace import export_trace, read_records, read_trace, replay
 from pearl.store.store import open_store
 from pearl.strategies.pearl import GivenPlan, with_one_answer
 from tests.mind import Scripted

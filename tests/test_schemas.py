@@ -18,8 +18,7 @@ from pearl.prompts.render import load_schema, render
 from pearl.runtime.calls import Caller, Journal, SchemaError, fill, read_object
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Attempt, Return, Run, Steps, run_strategy
-from pearl.runtime.replay import read_records, replay
-from pearl.runtime.trace import export_trace
+from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.rebel_calls import input_schema
 from pearl.tools.toolbox import document_tools
 from tests.conftest import ROOT

@@ -457,7 +457,7 @@ def replay_command(recorded: str, options: Options) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; a trace; or a run of the store (RUN, RUN/ID or last). Exits 1 if an answer
     differs."""
-    from pearl.runtime.replay import as_object, read_records, replay
+    from pearl.runtime.trace import read_records, replay
 
     if _RUN.fullmatch(recorded) and not Path(recorded).exists():
         source = Source(*_trace(recorded, options.store))
@@ -476,5 +476,6 @@ def replay_command(recorded: str, options: Options) -> None:
         *(f"differs: {printable(name)}" for name in result.differ),
         *(f"failed: {printable(name)}: {printable(why)}" for name, why in result.failed.items()),
     )
-    tell({**as_object(result), "seconds": seconds}, options.as_json, lines)
+    data = asdict(result) | {"findings": dict(sorted(result.findings.items()))}
+    tell({**data, "seconds": seconds}, options.as_json, lines)
     raise click.exceptions.Exit(0 if result.exact == result.executed else 1)

@@ -21,8 +21,8 @@ from pearl.models.routing import Models, choose_model, members, planner_of, read
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.terms import UNSPACED
+from pearl.runtime.binding import call
 from pearl.runtime.calls import SchemaError, fill
-from pearl.runtime.functions import call
 from pearl.session import Session
 from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 

@@ -74,6 +74,7 @@ from pearl.runtime.binding import (
     StepError,
     as_written,
     brief,
+    carry_out,
     items_of,
     join_answers,
     value_of,
@@ -82,7 +83,6 @@ from pearl.runtime.calls import Caller, Entry, SchemaError
 from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.evidence import evidence_key, quoted
 from pearl.runtime.fitting import fit_call
-from pearl.runtime.functions import carry_out
 
 
 class Bound(NamedTuple):

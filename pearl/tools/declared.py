@@ -25,8 +25,7 @@ from pearl.lang.extensions import extension
 from pearl.lang.functions import OwnAction
 from pearl.lang.source import read_source
 from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
-from pearl.runtime.binding import StepError
-from pearl.runtime.functions import carry_out
+from pearl.runtime.binding import StepError, carry_out
 from pearl.tools.endpoint import VARIABLE, Http, Table, read_http
 from pearl.tools.mcp import Connection, Server, read_server
 from pearl.tools.safety import Resolve, look_up, redaction
