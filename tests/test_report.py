@@ -26,9 +26,9 @@ from pearl.lang.ast import Action
 from pearl.lang.printer import print_plan
 from pearl.lang.text import cells
 from pearl.models.base import Usage
-from pearl.report import FORMS, terminal
+from pearl.report import FORMS
 from pearl.report.document import Chart, Column, Point, Report, Series, Table, Text, parts, wide
-from pearl.report.terminal import text_chart
+from pearl.report.text import terminal, text_chart
 from pearl.strategies import baselines
 from pearl.strategies.pearl import direct_plan
 from tests.shell import call, on_terminal, one_line
@@ -323,7 +323,7 @@ class TestSummary:
             text = FORMS[form](Report("t", (), (table,)))
             for shown in ("0.0030", "1,100") if form != "json" else ("0.003", "1100.0"):
                 assert shown in text, form
-        shown = terminal.render(Report("t", (), (table,)))
+        shown = terminal(Report("t", (), (table,)))
         assert shown.count("pearl-execute-only") == 1
         assert all(cells(line) <= 100 for line in shown.splitlines())
         found = by_method(table)["normal-evidence"]
@@ -483,7 +483,7 @@ class TestHtml:
 class TestTerminal:
     @pytest.mark.parametrize("width", [60, 100, 180])
     def test_no_line_is_wider_than_the_screen(self, report: Report, width: int):
-        lines = terminal.render(report, width).splitlines()
+        lines = terminal(report, width).splitlines()
         assert max(map(cells, lines)) <= width
         assert all(line.isprintable() and line == line.rstrip() for line in lines)
 
@@ -494,7 +494,7 @@ class TestTerminal:
             (("漢字", "7.0 %", "1,000"), ("zero-shot", "68.8 %", "5")),
             note="A note.",
         )
-        assert terminal.render(Report("Title", (), (table,)), 60).splitlines() == [
+        assert terminal(Report("Title", (), (table,)), 60).splitlines() == [
             "Title",
             "",
             "Trial",
@@ -510,7 +510,7 @@ class TestTerminal:
     def test_a_wide_table_goes_on_below_with_its_first_column(self):
         columns = (Column("method", "left"), *(Column(f"figure {at}") for at in range(9)))
         table = Table("Wide", columns, (("zero-shot", *[f"{at:,}.5" for at in range(9)]),))
-        out = terminal.render(Report("Title", (), (table,)), 50)
+        out = terminal(Report("Title", (), (table,)), 50)
         assert out.count("zero-shot") == out.count("method") == 3
         assert all(f"figure {at}" in out and f"{at}.5" in out for at in range(9))
 

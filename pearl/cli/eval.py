@@ -339,7 +339,8 @@ def show(report: Report, options: Options) -> None:
     Raises:
         InputError: the file's ending says no form.
     """
-    from pearl.report import FORMS, terminal
+    from pearl.report import FORMS
+    from pearl.report.text import terminal
 
     output = options.output
     check_ending(output, " ".join(_ENDINGS), "a report")
@@ -350,7 +351,7 @@ def show(report: Report, options: Options) -> None:
         # The form has made every text harmless; `emit` would take its titles' weight away.
         bold, dim = partial(click.style, bold=True), partial(click.style, dim=True)
         width = shutil.get_terminal_size().columns
-        click.echo(terminal.render(report, width, bold, dim), nl=False)
+        click.echo(terminal(report, width, bold, dim), nl=False)
     else:
         emit(FORMS[chosen](report), output)
 

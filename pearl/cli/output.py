@@ -14,7 +14,7 @@ import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import read_config
-from pearl.jobs.progress import bar, is_watched
+from pearl.jobs.watching import bar, is_watched, run_until_stopped
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import Source, check_writable, read_source, write
 from pearl.lang.text import json_text, printable, printable_lines
@@ -249,7 +249,6 @@ def settle(
 
     from pearl.models.base import ModelError
     from pearl.runtime.loop import RunError
-    from pearl.runtime.signals import run_until_stopped
     from pearl.store.database import address
 
     data: dict[str, str] = {}

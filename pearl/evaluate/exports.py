@@ -20,8 +20,8 @@ from pearl.evaluate.results import UNFINISHED, Evaluation, Result
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import write
 from pearl.lang.text import counted
-from pearl.report import markdown
 from pearl.report.document import Report, Text
+from pearl.report.text import markdown
 
 ROWS, CARD = "test.jsonl", "README.md"
 """The files of a folder."""
@@ -249,4 +249,4 @@ def _card(evaluation: Evaluation, features: Sequence[tuple[str, str]]) -> str:
         f"Rows, one a method and question: {counts}.",
         "Where there is no gold answer, the score is null. Costs are in millionths of a dollar.",
     )
-    return "\n".join(head) + markdown.render(replace(report, blocks=(*report.blocks, Text(lines))))
+    return "\n".join(head) + markdown(replace(report, blocks=(*report.blocks, Text(lines))))

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pearl.jobs.watching import run_until_stopped
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import as_frame
@@ -26,7 +27,6 @@ from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.runtime.signals import run_until_stopped
 from pearl.session import model_head
 from pearl.store.history import (
     as_tags,

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from pearl.lang.text import json_text
-from pearl.report import html, latex, markdown, terminal
+from pearl.report import html, latex, text
 from pearl.report.document import Report, as_object
 
 FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
     {
-        "terminal": terminal.render,
-        "markdown": markdown.render,
+        "terminal": text.terminal,
+        "markdown": text.markdown,
         "latex": latex.render,
         "html": html.render,
         "json": lambda report: json_text(as_object(report)),

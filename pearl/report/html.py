@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.lang.errors import install_command
 from pearl.lang.text import printable, shorten
 from pearl.report.document import LABEL, Chart, Point, Report, describe
-from pearl.report.terminal import text_chart
+from pearl.report.text import text_chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,9 @@
-"""For a person at a terminal: aligned columns, and charts of characters, which Markdown has too."""
+"""Reports as text, with charts of characters: at a terminal in aligned columns, and for a README or
+an issue as Markdown, in pipe tables."""
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
@@ -30,8 +32,8 @@ _MARKS = "abcdefghijklmnopqrstuvwxyz"
 Style = Callable[[str], str]
 
 
-def render(report: Report, width: int = WIDTH, bold: Style = str, dim: Style = str) -> str:
-    """The report as text.
+def terminal(report: Report, width: int = WIDTH, bold: Style = str, dim: Style = str) -> str:
+    """The report for a terminal.
 
     Args:
         report: what to show.
@@ -177,3 +179,59 @@ def _scatter(chart: Chart, width: int) -> Iterator[str]:
 
 def _number(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+# --- Markdown ---
+
+_CODE = 92
+"""Columns of a chart in Markdown: as many as a page of code has."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&@])")
+_OPENS = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
+
+
+def markdown(report: Report) -> str:
+    """The report as Markdown."""
+    parts = [f"# {_words(report.title)}"]
+    if report.about:
+        # A list whose points have names; a table without a head is none.
+        parts.append(
+            "\n".join(f"- **{_words(name)}:** {_words(fact)}" for name, fact in report.about)
+        )
+    for block in report.blocks:
+        if isinstance(block, Table):
+            aligned = {"left": ":---", "right": "---:"}
+            marks = " | ".join(aligned[column.align] for column in block.columns)
+            head = _row([column.title for column in block.columns])
+            parts += [
+                f"## {_words(block.title)}",
+                "\n".join([head, f"| {marks} |", *map(_row, block.rows)]),
+                *([_paragraph(block.note)] if block.note else []),
+            ]
+        elif isinstance(block, Chart):
+            lines = "\n".join(text_chart(block, _CODE))
+            # A fence longer than any run of its mark within.
+            fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", lines)), default=0))
+            parts += [f"## {_words(block.heading)}", f"{fence}text\n{lines}\n{fence}"]
+        else:
+            parts += map(_paragraph, block.paragraphs)
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(map(_words, cells)) + " |"
+
+
+def _words(text: str) -> str:
+    """Words that stand for themselves: nothing in them marks up or links."""
+    shown = " ".join(printable(text).split())
+    shown = _SPECIAL.sub(r"\\\1", shown)
+    # An address would become a link by itself.
+    return re.sub(r"(?i)\b(https?|ftp|mailto)(:)|\b(www)(\.)", r"\1\3&#8203;\2\4", shown)
+
+
+def _paragraph(text: str) -> str:
+    """The same where a line begins, so that it opens no list and underlines nothing."""
+    return _OPENS.sub(
+        lambda match: f"\\{match[3]}" if match[3] else f"{match[1]}\\{match[2]}", _words(text)
+    )
