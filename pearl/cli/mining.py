@@ -1,31 +1,169 @@
-"""``pearl condense``, which makes a library smaller, and ``pearl migrate`` for its older plans."""
+"""``pearl mine``, ``pearl condense`` and ``pearl refine``: actions, and example plans, made from
+questions, and like actions put together."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli import Stopped
-from pearl.cli.inputs import Input, load, load_sound, read_inputs
-from pearl.cli.options import Options, shared
+from pearl.cli import Stopped, warn
+from pearl.cli.batch import complain, do, fit_of, job_settings, report
+from pearl.cli.inputs import load, load_sound
+from pearl.cli.options import Options, choose_metric, shared
 from pearl.cli.output import check_kind, check_output, emit, emit_json, on_terminal, settle
 from pearl.lang.errors import InputError
-from pearl.lang.source import Source, TextKind, read_source, write
+from pearl.lang.source import read_source, refuse_same, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
+    from pearl.jobs.job import JobSettings
     from pearl.lang.ast import Action
     from pearl.lang.diagnostics import Report
-    from pearl.lang.migrate import Migration
     from pearl.mining.condense import Condensed
+    from pearl.mining.mine import Mined
     from pearl.models.base import Model
+    from pearl.models.batch_store import BatchStatus
+
+SHOWN = 3
+"""Notes of each kind that are printed; a file gets them all."""
+
+_KINDS = {
+    "unreadable": "lines of replies that cannot be read",
+    "finding": "what rules say of actions",
+    "parameters": "names with several signatures",
+    "meaning": "actions that mean the same as another",
+    "seed": "names that a seed has",
+    "failed": "questions without a reply",
+}
+
+
+@click.command(
+    "mine", epilog="Example:  pearl mine questions.jsonl -o mined.actions --seed-actions core"
+)
+@click.argument("questions")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The library to write.")
+@click.option(
+    "--seed-actions", "seeds", multiple=True, metavar="FILE", default=("core",), show_default=True,
+    help="Actions that are there already: a shipped library, or a file. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--mode", type=click.Choice(["live", "batch-api"]), default="live", show_default=True,
+    help="One call after another, or the provider's Batch API: slower and cheaper "
+    "(docs/batch-api.md).",
+)  # fmt: skip
+@click.option(
+    "--poll", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS",
+    help="How often a batch is looked at.",
+)  # fmt: skip
+@click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
+@shared("exclude", "model", "job")
+def mine_command(
+    questions: str,
+    output: str,
+    seeds: tuple[str, ...],
+    mode: str,
+    poll: float,
+    notes: str,
+    options: Options,
+) -> None:
+    """Ask, for each of QUESTIONS, which new actions it needs; write them as one library.
+
+    QUESTIONS is a file with one JSON object a line: question, and id or qid; or an article of
+    QuALITY with its questions. Every finished call
+    is kept, and the same command goes on where it stopped.
+    """
+    from pearl.jobs.job import read_results
+    from pearl.jobs.questions import questions_in
+    from pearl.lang.values import canonical_json
+    from pearl.mining.mine import gather, mine_job, read_examples
+
+    if output == "-":
+        raise InputError("The library needs a file of its own: name one with -o.")
+    for path in (output, notes):
+        check_output(path)
+    check_kind(output, "library")
+    library = load_sound(seeds)
+    left_out = questions_in(options.exclude) if options.exclude else frozenset()
+    examples = read_examples(questions, left_out)
+    settings = job_settings(options)
+    if mode == "batch-api":
+        folder = Path(f"{output}.batches")
+        settings = _in_batches(settings, folder, len(examples), poll, quiet=options.as_json)
+    progress = do(mine_job(examples, questions, library, left_out), settings, quiet=options.as_json)
+    mined = gather(read_results(settings.store, progress.run), library)
+    write(output, mined.text)
+    if notes:
+        write(notes, "".join(canonical_json(asdict(note)) + "\n" for note in mined.notes))
+    if options.as_json:
+        emit_json({**progress.as_object(), **_mined_object(mined), "output": output})
+    else:
+        report(progress, settings)
+        _show(mined, progress.done, output, notes)
+    complain(progress)
+
+
+def _in_batches(
+    settings: JobSettings, folder: Path, questions: int, poll: float, *, quiet: bool
+) -> JobSettings:
+    """The same, through the provider's Batch API: everything is asked at once."""
+    from pearl.models.batch_api import Options, open_batches
+
+    if settings.scheduler:
+        raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
+    printed: dict[int, str] = {}
+
+    def show(status: BatchStatus) -> None:
+        """A line on the error stream whenever a batch stands otherwise than before."""
+        done = f"{status.completed:,} of {status.requests:,} done, {status.failed:,} failed"
+        line = f"batch {status.batch}: {status.status}, {done}"
+        if not quiet and printed.get(status.batch) != line:
+            printed[status.batch] = line
+            click.echo(line, err=True)
+
+    model = open_batches(settings.model.name, folder, Options(interval=poll, progress=show))
+    limits = replace(settings.limits, concurrency=questions, first=questions)
+    return replace(settings, model=model, limits=limits)
+
+
+def _show(mined: Mined, questions: int, output: str, notes: str) -> None:
+    click.echo(
+        f"\n{counted(len(mined.actions), 'action')} from {counted(mined.proposals, 'proposal')}, "
+        f"in {output}; {counted(questions - mined.proposing, 'question')} brought none"
+    )
+    kinds = Counter(note.kind for note in mined.notes)
+    for kind, count in kinds.items():
+        click.echo(f"\n{_KINDS[kind]}: {count:,}")
+        for note in [note for note in mined.notes if note.kind == kind][:SHOWN]:
+            shown = ", ".join(note.questions[:5])
+            more = f" and {len(note.questions) - 5} more" if len(note.questions) > 5 else ""
+            asked_by = click.style(f"(question {shown}{more})" if shown else "", dim=True)
+            click.echo(f"  {printable(note.message)} {asked_by}")
+        if count > SHOWN:
+            click.echo(f"  … {notes or 'all of them: --notes FILE'}")
+
+
+def _mined_object(mined: Mined) -> dict[str, Any]:
+    return {
+        "actions": [
+            {
+                "name": action.name,
+                "signature": action.signature,
+                "returns": action.returns,
+                "definition": action.doc,
+                "questions": list(action.provenance),
+            }
+            for action in mined.actions
+        ],
+        "proposals": mined.proposals,
+        "notes": [asdict(note) for note in mined.notes],
+    }
 
 
 @click.command(
@@ -106,7 +244,7 @@ def condense_command(
     missed = len(result.actions) > target and not accept and not review
     goal = None if accept else target
     if options.as_json:
-        emit_json({**as_object(result, unread, goal, model), "run": run, "output": output})
+        emit_json({**_condensed_object(result, unread, goal, model), "run": run, "output": output})
     else:
         _summarise(result, unread, goal, model)
         if review_file:
@@ -197,7 +335,7 @@ def _say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def as_object(
+def _condensed_object(
     result: Condensed, unread: Report, target: int | None, model: Model | None
 ) -> dict[str, Any]:
     """The same for a program, as JSON data."""
@@ -238,141 +376,51 @@ def as_object(
 
 
 @click.command(
-    "migrate", epilog="Example:  pearl migrate old.plan --library small.actions -o new.plan"
+    "refine", epilog="Example:  pearl refine questions.jsonl --documents docs/ -o plans/demos/"
 )
-@click.argument("paths", nargs=-1, required=True)
-@shared("library", "output")
-@click.option("--write", "in_place", is_flag=True, help="Write each plan back to its own file.")
-@shared("json")
-def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) -> None:
-    """Rewrite PATHS: .plan files, folders of them, .jsonl files whose rows have a "plan", or -
-    for standard input. A call of an action that the library replaces becomes a call of the
-    action that replaces it; all else stays as it is."""
-    from pearl.lang.diagnostics import Severity
-    from pearl.lang.migrate import migrate
-    from pearl.lang.parser import parse
-    from pearl.lint.checker import check
-    from pearl.lint.render.programs import as_object
+@click.argument("questions")
+@shared("documents")
+@click.option("-o", "--output", required=True, metavar="DIR", help="The folder for the plans.")
+@click.option(
+    "--rounds", type=click.IntRange(0), default=3, show_default=True, metavar="N",
+    help="How often a plan whose answer is wrong may be refined.",
+)  # fmt: skip
+@shared("scoring", "exclude", "library", "demos", "constrain", "context", "models", "job")
+def refine_command(questions: str, output: str, rounds: int, options: Options) -> None:
+    """Write a plan for each of QUESTIONS, execute it, and keep it if its answer is the gold one.
 
-    check_output(options.output)
-    check_kind(options.output, "plan")
-    library = load(options.libraries)
-    plans = [item for item in read_inputs(paths) if item.kind is TextKind.PLAN]
-    files = list(dict.fromkeys(map(_file, plans)))
-    if not files:
-        raise InputError(f"{paths[0]} holds no plan: name a .plan file.")
-    if options.output and in_place:
-        raise InputError("-o and --write exclude each other: give one of them.")
-    if len(files) > 1 and not in_place and not options.as_json:
-        raise InputError(f"{len(files)} files: add --write to write each of them back.")
-    if len(files) > 1 and options.output:
-        raise InputError(f"{len(files)} files do not go into one: add --write in place of -o.")
-    done: list[_PlanMigration] = []
-    for plan in plans:
-        migrated = migrate(plan.source, library)
-        source = Source(plan.source.name, migrated.text)
-        findings = check(parse(source), library)
-        errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
-        done.append(_PlanMigration(plan, migrated, errors))
-    texts = {file: _text(file, done) for file in files}
-    if in_place:
-        rewritten = {_file(result.plan) for result in done if result.migrated.changes}
-        for file, text in texts.items():
-            if file == "-":
-                emit(text)
-            elif file in rewritten:
-                write(file, text)
-    elif options.output or not options.as_json:
-        emit(texts[files[0]], options.output)
-    changed = sum(bool(result.migrated.changes) for result in done)
-    clean = sum(not result.errors for result in done)
-    if options.as_json:
-        objects = [result.as_object() for result in done]
-        emit_json({"plans": objects, "changed": changed, "clean": clean})
-    else:
-        for line in (line for result in done for line in result.lines()):
-            click.echo(printable(line), err=True)
-        steps = counted(sum(len(result.migrated.changes) for result in done), "step")
-        count = counted(len(done), "plan")
-        click.echo(f"{count}: {changed:,} changed, in {steps}; {clean:,} without errors.", err=True)
-    problems = any(result.migrated.problems or result.errors for result in done)
-    raise click.exceptions.Exit(1 if problems else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _PlanMigration:
-    """A plan, what became of it, and the errors that are left, as JSON data."""
-
-    plan: Input
-    migrated: Migration
-    errors: Sequence[Mapping[str, Any]]
-
-    def lines(self) -> Iterator[str]:
-        """The same for a person."""
-        name, changes = self.plan.source.name, self.migrated.changes
-        if changes:
-            renamed = ", ".join(
-                f"{edit.old} is {edit.new}{' (arguments too)' if edit.mapped else ''}"
-                for edit in dict.fromkeys(changes)
-            )
-            yield f"{name}: {counted(len(changes), 'step')} changed: {renamed}."
-        for problem in self.migrated.problems:
-            yield f"{name}: {problem}"
-        if self.errors:
-            errors = counted(len(self.errors), "error")
-            yield f"{name}: {errors} left: pearl lint says which."
-
-    def as_object(self) -> dict[str, Any]:
-        """The same as JSON data."""
-        return {
-            "plan": self.plan.source.name,
-            "text": self.migrated.text,
-            "changes": [
-                {"step": edit.step, "old": edit.old, "new": edit.new, "arguments": edit.mapped}
-                for edit in self.migrated.changes
-            ],
-            "problems": list(self.migrated.problems),
-            "findings": list(self.errors),
-        }
-
-
-def _file(item: Input) -> str:
-    return item.source.name.rpartition(":")[0] if item.row else item.source.name
-
-
-def _text(file: str, done: Sequence[_PlanMigration]) -> str:
-    """The file with those of the plans rewritten that it holds."""
-    results = [result for result in done if _file(result.plan) == file]
-    if not results[0].plan.row:
-        return results[0].migrated.text
-    lines = read_source(file, "plan").text.split("\n")
-    for result in (result for result in results if result.migrated.changes):
-        at = int(result.plan.source.name.rpartition(":")[2]) - 1
-        lines[at] = with_plan(lines[at], result.migrated.text)
-    return "\n".join(lines)
-
-
-def with_plan(row: str, plan: str) -> str:
-    """A row of JSON with another plan; every other character stays.
-
-    Args:
-        row: an object with a ``plan``.
-        plan: the new one.
+    A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, or a
+    file of QuALITY, with gold in every row. Plans as they were written first go to DIR/unrefined.
     """
-    decoder = json.JSONDecoder()
-    at = row.index("{") + 1
-    start = end = -1
-    while row[at := _skip(row, at)] != "}":
-        key, at = decoder.raw_decode(row, at)
-        at = _skip(row, at)
-        _, after = decoder.raw_decode(row, at)
-        if key == "plan":
-            start, end = at, after
-        at = after
-    return row[:start] + json.dumps(plan, ensure_ascii=row.isascii()) + row[end:]
+    from pearl.jobs.batch import make_setup
+    from pearl.jobs.job import read_results
+    from pearl.jobs.questions import questions_in, read_index
+    from pearl.jobs.scoring import find_metric, with_grader
+    from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
-
-def _skip(text: str, at: int) -> int:
-    while text[at] in " \t\r\n,:":
-        at += 1
-    return at
+    folder = Path(output)
+    refuse_same(output, [options.demos] if options.demos else [])
+    check_output(first_file(folder))
+    settings = job_settings(options)
+    fit = fit_of(options)
+    how = ("pearl", load(options.libraries), options.demos)
+    setup, model = make_setup(settings.model, *how, fit=fit)
+    left_out = questions_in(options.exclude) if options.exclude else frozenset()
+    index = read_index(questions, options.documents, without=left_out)
+    warn(*index.notes)
+    metric = find_metric(choose_metric(options))
+    settings = replace(settings, model=with_grader(model, metric))
+    job = refine_job(index, setup, rounds, left_out, metric)
+    progress = do(job, settings, quiet=options.as_json)
+    if setup.prepared.notice:
+        click.echo(setup.prepared.notice, err=True)
+    rows = list(read_results(settings.store, progress.run))
+    written = list(write_demonstrations(rows, folder))
+    refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)
+    if options.as_json:
+        files = [str(path) for path in written]
+        emit_json({**progress.as_object(), "plans": files, "refined": refined, "rows": rows})
+    else:
+        report(progress, settings)
+        click.echo(f"{counted(len(written), 'plan')} in {output}, {refined:,} of them refined")
+    complain(progress)
