@@ -20,10 +20,9 @@ import uvicorn
 from sqlalchemy import Engine
 
 from pearl.lang.library import load_library
-from pearl.review.folders import Folders, read_folders
 from pearl.review.pages import application
 from pearl.review.people import Annotator, ReviewSession, lay_out
-from pearl.review.queue import read_queue
+from pearl.review.queue import Folders, read_folders, read_queue
 from pearl.store.database import open_database
 from pearl.viewer.serve import listen, server_config
 from tests.forks import Fork

@@ -16,7 +16,6 @@ from sqlalchemy import Engine
 from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.review.agreement import agreement, labels_of, review_report
-from pearl.review.folders import Folders, create, demo_name, is_version, read_folders
 from pearl.review.pages import check_plan
 from pearl.review.people import (
     Person,
@@ -31,12 +30,23 @@ from pearl.review.people import (
     rename,
     who_is,
 )
-from pearl.review.queue import Item, Queue, read_queue, read_run, shorten_pieces
+from pearl.review.queue import (
+    Folders,
+    Item,
+    Queue,
+    is_version,
+    read_folders,
+    read_queue,
+    read_run,
+    shorten_pieces,
+)
 from pearl.review.verdicts import (
     RecordedVerdict,
     Verdict,
     accept_edit,
     add_version,
+    create,
+    demo_name,
     last,
     of_person,
     read_form,

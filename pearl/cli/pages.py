@@ -132,10 +132,9 @@ def review_command(
     Everybody gets a link. Verdicts go to the store as they are given; the same command goes on.
     """
     require("review", "starlette", "uvicorn", "nltk")
-    from pearl.review.folders import read_folders
     from pearl.review.pages import application
     from pearl.review.people import ReviewSession, lay_out, read_wanted
-    from pearl.review.queue import read_queue
+    from pearl.review.queue import read_folders, read_queue
     from pearl.store.database import address, open_database
     from pearl.viewer.serve import address_of, is_loopback, listen, serve
 

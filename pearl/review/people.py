@@ -23,8 +23,7 @@ from sqlalchemy import Table, bindparam, delete, insert, select, text, update
 
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
-from pearl.review.folders import Folders
-from pearl.review.queue import Item, Queue
+from pearl.review.queue import Folders, Item, Queue
 from pearl.store.database import reading
 from pearl.store.store import storable
 from pearl.store.tables import (

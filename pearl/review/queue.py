@@ -1,12 +1,13 @@
 """What is reviewed: plans from files, folders, rows, runs and evaluations, and what they did.
 
 Of a run the outputs are shown, and the quotes in the document that it read. Records and quotes are
-the viewer's. The document is read from the folders that were given only.
+the viewer's. Nothing is read or written but in the folders that were given.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, read_rows, read_source
 from pearl.lang.values import digest
-from pearl.review.folders import Folders, is_version
+from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.store.history import RunRow, find_run, read_entries, since_last_start
@@ -32,6 +33,7 @@ from pearl.viewer.documents import (
     cut,
     documents_in,
     find_passages,
+    read_limited,
     read_name,
 )
 from pearl.viewer.journal import Frame, head_of, read_frames
@@ -49,6 +51,92 @@ WHOLE = 200_000
 
 AROUND = 1_500
 """Characters on either side of a quote in a longer document."""
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a document that is shown."""
+
+_VERSION = re.compile(r"(.+)\.v([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where files may be read and written.
+
+    Args:
+        plans: folders of plans; new versions go beside their plans.
+        documents: a folder of documents, or none.
+        demos: where plans go that are to be demonstrations, or none.
+    """
+
+    plans: tuple[Path, ...] = ()
+    documents: Path | None = None
+    demos: Path | None = None
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """The folders in which documents are looked for."""
+        return (*((self.documents,) if self.documents else ()), *self.plans)
+
+    def inside(self, path: Path) -> Path | None:
+        """A file's real path where it lies in one of the folders of plans; else None."""
+        return within(path, self.plans)
+
+    def inside_any(self, path: Path) -> Path | None:
+        """A file's real path where it may be read; else None."""
+        real = within(path, self.readable)
+        return real if real and real.is_file() else None
+
+    def find(self, name: str) -> Iterator[Source]:
+        """Files that a document's name may mean, the likeliest first.
+
+        Args:
+            name: as a run or a row names it, one or several; it may be anything.
+        """
+        tried: set[tuple[Path, ...]] = set()
+        for names in ([name], name.split(SEVERAL)):
+            files = [Path(file) for file in names]
+            guesses = [files]
+            for root in self.readable:
+                guesses += [[root / file for file in files], [root / file.name for file in files]]
+            for guess in guesses:
+                inside = (within(path, self.readable) for path in guess)
+                paths = tuple(path for path in inside if path is not None)
+                if len(paths) < len(guess) or paths in tried:
+                    continue
+                tried.add(paths)
+                if source := read_limited(paths, name, LARGEST):
+                    yield source
+
+
+def read_folders(names: list[str], documents: str, demos: str) -> Folders:
+    """The folders as they were given, links resolved once and for all.
+
+    Args:
+        names: what is reviewed; those that are folders count.
+        documents: the folder of documents; empty for none.
+        demos: the folder of demonstrations; empty for none.
+
+    Raises:
+        InputError: one is no folder.
+    """
+    for option, name in (("--documents", documents), ("--demos", demos)):
+        if name and not Path(name).is_dir():
+            raise InputError(f"{name} is no folder: make it, or name another with {option}.")
+    plans = tuple(Path(name).resolve() for name in names if Path(name).is_dir())
+    return Folders(
+        plans,
+        Path(documents).resolve() if documents else None,
+        Path(demos).resolve() if demos else None,
+    )
+
+
+def within(path: Path, roots: tuple[Path, ...]) -> Path | None:
+    """A path's real one where it is there, and lies in one of some folders; else None."""
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return real if any(real.is_relative_to(root) for root in roots) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +238,12 @@ def _folder(folder: Path, folders: Folders, left_out: list[str]) -> Iterator[Ite
             left_out.append(str(error))
         else:
             yield _plan(source, inside)
+
+
+def is_version(file: Path) -> bool:
+    """Whether a plan's file is a later version of another one beside it."""
+    match = _VERSION.fullmatch(file.stem)
+    return match is not None and file.with_name(f"{match[1]}{file.suffix}").exists()
 
 
 def _file(name: str) -> Iterator[Item]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,8 +22,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.prompts.calls import letter
-from pearl.review.folders import Folders, create, demo_name, version_file
-from pearl.review.queue import LONGEST, Item
+from pearl.review.queue import LONGEST, Folders, Item, within
 from pearl.store.database import reading
 from pearl.store.store import storable
 from pearl.store.tables import review_mappings, review_verdicts, review_versions
@@ -370,3 +372,50 @@ def send_to_demos(engine: Engine, item: Item, version: Version, demos: Path) -> 
     with engine.begin() as connection:
         connection.execute(update(review_versions).where(where).values(demo=name))
     return replace(version, demo=name)
+
+
+def version_file(place: Path, number: int) -> Path:
+    """The file of a plan's version, beside the plan's own."""
+    return place.with_name(f"{place.stem}.v{number}{place.suffix}")
+
+
+def demo_name(name: str) -> str:
+    """A name for a file of what a plan is called, which may be anything."""
+    last = name.replace("\\", "/").rpartition("/")[2].removesuffix(".plan")
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-")[:60] or "plan"
+
+
+def create(target: Path, text: str, roots: tuple[Path, ...]) -> bool:
+    """Write a new file: as a whole or not at all, and over nothing.
+
+    Args:
+        target: the file.
+        text: what it is to hold.
+        roots: the folders of which one holds it, links resolved.
+
+    Returns:
+        Whether it was made; False where something of that name is there.
+
+    Raises:
+        InputError: it lies outside, or cannot be written.
+    """
+    parent = within(target.parent, roots)
+    if parent is None:
+        raise InputError(f"{target.name} is not written: its folder is none that was given.")
+    part = parent / f".{target.name[:40]}.{secrets.token_hex(4)}"
+    try:
+        with part.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link is made over nothing, and is there at once as a whole.
+        os.link(part, parent / target.name)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise InputError(
+            f"{target.name} cannot be written ({error.strerror}): look at the folder's rights."
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    return True
