@@ -283,7 +283,6 @@ def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], Non
     if quiet or not is_watched():
         yield None
         return
-    from pearl.models.local import Local
     from pearl.models.routing import members
 
     with bar("{task.description}", "bar", "count", "calls", "elapsed", every=0) as update:
@@ -305,7 +304,7 @@ def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], Non
             update(description=reading)
 
         for member in members(model):
-            if isinstance(member, Local):
+            if hasattr(member, "on_progress"):
                 member.on_progress = on_progress
         yield watch
 

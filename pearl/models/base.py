@@ -6,13 +6,15 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
-from pearl.lang.context_free import Grammar
 from pearl.lang.errors import InputError
 from pearl.lang.text import text_digest
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message
+
+if TYPE_CHECKING:
+    from pearl.lang.context_free import Grammar
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pearl.lang.ast import by_number
-from pearl.lang.context_free import Grammar
 from pearl.lang.errors import InputError
 from pearl.lang.parser import parse, parse_known
-from pearl.lang.plan_grammar import plan_grammar, step_grammar
 from pearl.lang.printer import print_plan
 from pearl.lang.source import replacing
 from pearl.lang.text import text_digest
@@ -95,6 +93,9 @@ def constraints_of(call: Call, room: int | None = None) -> tuple[Constraint, ...
         call: what is asked.
         room: tokens that the reply may have, which plans and steps are kept to; None for any.
     """
+    from pearl.lang.context_free import Grammar
+    from pearl.lang.plan_grammar import plan_grammar, step_grammar
+
     match call:
         case WritePlan():
             fits = _characters(call, room)
@@ -153,6 +154,8 @@ def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
 
 def _proof(call: ProveForm) -> Constraint:
     """A constraint to one word, which only an endpoint that takes the form keeps to."""
+    from pearl.lang.context_free import Grammar
+
     form = call.form
     if form in SCHEMAS:
         word = {"type": "string", "enum": [call.word], "maxLength": len(call.word)}

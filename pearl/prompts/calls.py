@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from pearl.lang.ast import DOCUMENT, Action, Step
-from pearl.lang.context_free import Grammar
 from pearl.lang.library import Library
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
+
+if TYPE_CHECKING:
+    from pearl.lang.context_free import Grammar
 
 DOCUMENTS = 40
 """The most documents that a planner is shown the names of."""

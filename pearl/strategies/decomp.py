@@ -45,14 +45,12 @@ class Decomp:
         caller: asks the model and keeps the journal.
         demonstrations: decompositions of other questions.
         most: steps at most.
-        corrections: how often a rejected step may be corrected.
     """
 
     library: Library
     caller: Caller
     demonstrations: tuple[Decomposition, ...] = ()
     most: int = STEPS
-    corrections: int = CORRECTIONS
 
     async def next(self, run: Run) -> Steps | Return:
         """Ask for one step more.
@@ -74,7 +72,7 @@ class Decomp:
         write = NextStep(run.question, self.library, self.demonstrations, done)
         call: Call = write
         calls: list[Call] = []
-        for attempt in range(1, self.corrections + 2):
+        for attempt in range(1, CORRECTIONS + 2):
             reply = await self.caller(call, f"next/{number}/{attempt}", calls.count(call))
             calls.append(call)
             move, findings = _read(reply, run, self.library, number)
@@ -85,7 +83,7 @@ class Decomp:
             complaint = prompt.render_step(Source(f"next/{number}", reply.text), findings)
             call = CorrectPlan(write, reply.text, complaint)
         raise RunError(
-            f"Step {number} was rejected {self.corrections + 1} times: {findings[0].message}",
+            f"Step {number} was rejected {CORRECTIONS + 1} times: {findings[0].message}",
             diagnostics=tuple(findings),
         )
 

@@ -8,7 +8,7 @@ corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
@@ -21,7 +21,6 @@ from pearl.lang.diagnostics import Diagnostic, Report, Severity, has_errors
 from pearl.lang.errors import InputError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, builtins, load_library
-from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source, Span, full_name, plan_folders, read_source, shipped_plans
@@ -470,7 +469,6 @@ def choose_demonstrations(
     sources: Iterable[Source],
     library: Library,
     budget: int = BUDGET,
-    count: Callable[[str], int] = count_tokens,
     seed: Iterable[Source] = (),
 ) -> tuple[Demonstration, ...]:
     """The demonstrations that a library can run, as many as fit a budget.
@@ -484,7 +482,6 @@ def choose_demonstrations(
         sources: plans with their question in the head.
         library: the actions the new plan may call.
         budget: tokens in all.
-        count: tokens of a text.
         seed: more plans, with which fewer than `FEWEST` are made up to as many.
     """
     fitting = _runnable(sources, library)
@@ -496,7 +493,7 @@ def choose_demonstrations(
         return tuple(fitting)
     chosen: list[Demonstration] = []
     for shown, text in zip(fitting, texts, strict=True):
-        size = count(text)
+        size = count_tokens(text)
         if size <= budget:
             budget -= size
             chosen.append(shown)
@@ -517,6 +514,8 @@ def _demonstration(source: Source, library: Library) -> Demonstration | None:
 
     parsed = parse_known(source)
     if has_errors(check(parsed, library)):
+        from pearl.lang.migrate import migrate
+
         parsed = parse(migrate(source, library).text)
         if has_errors(check(parsed, library)):
             return None
