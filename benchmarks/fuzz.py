@@ -16,10 +16,10 @@ from dataclasses import replace
 from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.errors import InputError
-from pearl.lang.formatter import format_plan
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
+from pearl.lang.rewriting import format_plan
 from pearl.lang.source import Source, plan_folders, plan_rows, read_source, shipped_plans
 from pearl.lint.checker import check, check_library, fix
 

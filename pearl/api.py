@@ -14,12 +14,12 @@ from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.errors import InputError, check_numbers, refuse
-from pearl.lang.formatter import format_plan
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library
 from pearl.lang.library import load_library as _load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
+from pearl.lang.rewriting import format_plan
 from pearl.lang.source import LONGEST_PATH, Source
 from pearl.lang.text import counted, shorten
 from pearl.lint.checker import DEFAULT, Selection, library_findings

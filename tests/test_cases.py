@@ -17,10 +17,10 @@ import pytest
 
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.errors import InputError
-from pearl.lang.formatter import format_plan
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
+from pearl.lang.rewriting import format_plan
 from pearl.lang.source import Source
 from pearl.lint.checker import check
 

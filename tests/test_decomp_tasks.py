@@ -23,10 +23,10 @@ from pearl.evaluate.datasets.decomp import score as exact
 from pearl.lang.ast import Literal, Plan, Prompt, Step
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, conclusion
 from pearl.lang.errors import InputError
-from pearl.lang.formatter import format_library
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.numbers import last_number
 from pearl.lang.parser import parse
+from pearl.lang.rewriting import format_library
 from pearl.lang.source import Source
 from pearl.lang.values import Value, to_json
 from pearl.lint.checker import check

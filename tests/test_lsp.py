@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pearl.lang.formatter import format_library, format_plan
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
+from pearl.lang.rewriting import format_library, format_plan
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check
 from tests.conftest import ROOT

@@ -7,9 +7,9 @@ import pytest
 
 from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import Library, load_library, parse_library
-from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library
+from pearl.lang.rewriting import migrate
 from pearl.lint.checker import check
 from pearl.mining.condense import condense
 from tests.shell import Result, call, one_line

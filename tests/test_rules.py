@@ -4,9 +4,9 @@ import pytest
 
 from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
 from pearl.lang.library import builtins, load_library
-from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
+from pearl.lang.rewriting import migrate
 from pearl.lang.source import Source
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES

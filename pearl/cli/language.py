@@ -34,7 +34,7 @@ from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Action, Plan
-    from pearl.lang.migrate import Migration
+    from pearl.lang.rewriting import Migration
     from pearl.lint.rules.base import Rule
 
 _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
@@ -69,7 +69,7 @@ def fmt_command(
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file that
     cannot be read, or with a line that cannot, stays as it is and is named."""
-    from pearl.lang.formatter import format_library, format_plan
+    from pearl.lang.rewriting import format_library, format_plan
 
     changed: list[str] = []
     unreadable: list[InputError] = []
@@ -134,8 +134,8 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     for standard input. A call of an action that the library replaces becomes a call of the
     action that replaces it; all else stays as it is."""
     from pearl.lang.diagnostics import Severity
-    from pearl.lang.migrate import migrate
     from pearl.lang.parser import parse
+    from pearl.lang.rewriting import migrate
     from pearl.lint.checker import check
     from pearl.lint.render.programs import as_object
 

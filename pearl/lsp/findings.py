@@ -10,7 +10,7 @@ from lsprotocol import types
 
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.errors import InputError
-from pearl.lang.formatter import format_library, format_plan
+from pearl.lang.rewriting import format_library, format_plan
 from pearl.lang.source import TextKind
 from pearl.lang.text import printable, printable_lines
 from pearl.lint.checker import check, check_library, fix

@@ -19,8 +19,8 @@ from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, definition_of, narrow, phrase, read_action, widen
 from pearl.lang.diagnostics import Report
 from pearl.lang.library import builtins
-from pearl.lang.migrate import substituted
 from pearl.lang.printer import print_arg, print_library
+from pearl.lang.rewriting import substituted
 from pearl.lang.similarity import FLOOR, clearest, group
 from pearl.lang.source import as_frame
 from pearl.lang.text import free_name

@@ -23,6 +23,7 @@ from pearl.lang.graph import outputs
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
+from pearl.lang.rewriting import migrate
 from pearl.lang.source import Source, Span, full_name, plan_folders, read_source, shipped_plans
 from pearl.lang.text import counted
 from pearl.lang.values import as_text
@@ -514,8 +515,6 @@ def _demonstration(source: Source, library: Library) -> Demonstration | None:
 
     parsed = parse_known(source)
     if has_errors(check(parsed, library)):
-        from pearl.lang.migrate import migrate
-
         parsed = parse(migrate(source, library).text)
         if has_errors(check(parsed, library)):
             return None

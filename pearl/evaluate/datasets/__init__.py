@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from pearl.evaluate.datasets import closed_book, decomp, multihop, reading
+from pearl.evaluate.datasets import decomp, multihop, reading
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.errors import InputError
 from pearl.lang.text import close_name, counted
@@ -20,8 +20,8 @@ DATASETS = (
     multihop.HOTPOTQA,
     multihop.TWO_WIKI,
     multihop.MUSIQUE,
-    closed_book.FEVER,
-    closed_book.CELEBRITIES,
+    multihop.FEVER,
+    multihop.CELEBRITIES,
 )
 
 

@@ -23,7 +23,7 @@ Fix
     Unsafe: of a misspelt ``return`` before the names of steps, writes ``return``.
 """
 
-from pearl.lang.formatter import comment_out
+from pearl.lang.rewriting import comment_out
 from pearl.lang.splitter import misspelt_return
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess, mend, shorten
 
