@@ -514,6 +514,9 @@ def test_a_call_of_no_action_in_a_line_that_cannot_be_read_is_told():
         'FIND_EVENT(CTX, FIND_FOO(CTX, "q")) : z',
         'FIND_FOO(CTX "q") : z',
         'FIND_FOO(CTX, "q" : z',
+        'FIND_FOO CTX, "q" : z',
+        'FIND_FOO x, "q") : z',
+        'FIND_FOO[CTX, "q"] : z',
     )
     for line in (*(f"a = {line}" for line in lines), 'FIND_FOO(CTX, "q") : z'):
         [found] = [item for item in check(parse(line), LIBRARY) if item.code.startswith("PRL1")]

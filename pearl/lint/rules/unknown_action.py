@@ -40,8 +40,12 @@ from pearl.lint.rules.base import (
 MOST = 100_000
 """Names that an unknown one is compared with, at most; with many unknown ones fewer."""
 
-_CALL, _TEXT = pattern(r"(?<![\w-])([A-Z][A-Z0-9_]{2,})[ \t]*\("), pattern(r'"[^"\n]*"?')
+_NAME = r"(?<![\w-])([A-Z][A-Z0-9_]{2,})[ \t]*"
+_CALL, _TEXT = pattern(rf"{_NAME}\("), pattern(r'"[^"\n]*"?')
 """A call, and a text, in a line that cannot be read."""
+
+_UNOPENED, _ARGUMENT = pattern(rf"{_NAME}$"), pattern(r"[^\W\d]\w*[ \t]*[,):]|[^\w:]")
+"""What stands before the place where a call's parenthesis is missing, and behind it."""
 
 _FEW = 8
 """Actions of a library, beside the builtins, of which all are named where none is close."""
@@ -107,6 +111,9 @@ def with_absence(
     if line.kind != "step" or finding.code == bad_name.RULE.code:
         return finding  # What is called cannot be told from a name that is none.
     called = dict.fromkeys(_CALL.findall(_TEXT.sub("", line.text)))
+    if line.accepts == {"_OPEN"} and line.got and _ARGUMENT.match(line.rest):
+        before = line.source.text[line.span.start : line.at.start]
+        called |= dict.fromkeys(_UNOPENED.findall(before))
     known = {*told, *view.broken_names}
     for name in called:
         if name in known or view.library.get(name):
