@@ -39,11 +39,12 @@ def holds(answer: str, *golds: str) -> bool:
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
     ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
     may be meant in two ways, as ``3.750``, is each of them. A time is a word, too, and so are *C++*
-    and *C#*. Yes and no are given where a sentence is one, or begins with it and a mark or says
-    that the answer is that: *no claim was made* holds none.
+    and *C#*. Yes, no, not and nothing are given where a sentence is one, or begins with it and a
+    mark or says that the answer is that: *no claim was made* holds none. Nothing is given, too, at
+    the end of an answer of one sentence: *he found nothing*.
     """
     given = [_VERDICTS.get(gold.strip().casefold(), "") for gold in golds]
-    if any(re.search(_SAID + verdict, answer, re.IGNORECASE) for verdict in given if verdict):
+    if any(re.search(verdict, answer, re.IGNORECASE) for verdict in given if verdict):
         return True
     golds = tuple(gold for gold, verdict in zip(golds, given, strict=True) if not verdict)
     return any(
@@ -54,11 +55,13 @@ def holds(answer: str, *golds: str) -> bool:
     )  # fmt: skip
 
 
-_SAID = r"(?:^|[.?!:\n]\s*|\b(?:is|answer)\b\W*)[\W_]*"
+_SAID = r"(?:^|[.?!:\n]|\b(?:is|was|answer)\b)[\W_]*+"
 _ALONE = r"\b\s*(?:[^\w\s]|\n|$)"
 _VERDICTS = {
-    "yes": r"yes\b", **{word: word + _ALONE for word in ("no", "true", "false")},
-}  # fmt: skip
+    "yes": rf"{_SAID}yes\b",
+    **{word: _SAID + word + _ALONE for word in ("no", "not", "true", "false")},
+    **{word: rf"{_SAID}{word}{_ALONE}|\A[^.?!\n]*\b{word}\W*\Z" for word in ("nothing", "none")},
+}
 """What stands where a sentence gives one of these as its answer: the others begin phrases, too."""
 
 
