@@ -500,6 +500,8 @@ def test_a_clause_is_found_by_its_number():
         ("Wie viele boats? Warum Zebras?", ("Zebras",)),
         ("Pourquoi sell boats?", ()),
         ("What boats did each other son sell again before?", ()),
+        ("Did the keeper's son own boats?", ("own",)),
+        ("Did the keeper's own son sell his own boats?", ()),
         ("Lesquels sell boats? Qu'est-ce que Zebras?", ("Zebras",)),
         ("Dov'è Zebras? Perchè sell boats? Qual boats?", ("Zebras",)),
         ("Wieviele boats? Wohin Zebras? Weshalb sell boats?", ("Zebras",)),

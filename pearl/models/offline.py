@@ -307,7 +307,7 @@ _OWNED = re.compile(
 _VAGUE = frozenset(
     """
     answer best choice correct doe does did done following happen happened happening happens
-    kind likely main make makes mean means most option other primary probable reader real sort
+    kind likely main make makes mean means most option other own primary probable reader real sort
     statement story text true thing things type way one
     """.split()
 )

@@ -343,11 +343,16 @@ def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
 QUESTION_STOP = FUNCTION_WORDS | frozenset(
     """
     according article author best document following get he her him his i just like may me might
-    mr mrs ms must my no not one our own passage said say says she story text these those too up us
+    mr mrs ms must my no not one our passage said say says she story text these those too up us
     very we why you your
     """.split()
 )
 """Words that say nothing of what a question asks for."""
+
+_OWN = re.compile(
+    r"(?:\b(?:my|our|your|his|her|its|their|whose)|['’]s?)\s+(?:very\s+)?\bown\b", re.IGNORECASE
+)
+"""*Own* where it says nothing: behind whose it is. Elsewhere it says who has a thing."""
 
 
 _CONTENT = re.compile(rf"\d+(?:[.,]\d+)+|{_WORD.pattern}")
@@ -356,7 +361,8 @@ _CONTENT = re.compile(rf"\d+(?:[.,]\d+)+|{_WORD.pattern}")
 
 def words(text: str) -> list[str]:
     """A text's content words as stems, in order, without what is elided before them."""
-    tokens = [word.lower().replace("’", "'") for word in _CONTENT.findall(composed(text))]
+    text = _OWN.sub("", composed(text))
+    tokens = [word.lower().replace("’", "'") for word in _CONTENT.findall(text)]
     plain = [word.removesuffix("'s") for word in tokens]
     plain = [_unelided(word) or word for word in plain]
     long = [word for word in plain if len(word) > 1 or word.isdecimal()]
@@ -410,8 +416,8 @@ _SAMPLE = 20_000
 def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     """The content words of a question, as they stand there, that no passage has."""
     text = "\n".join(passages)
-    held, stop = frozenset(words(text)), STOP | foreign_stop(text)
-    left = _CONTENT.findall(_ASKING.sub("", composed(question)))
+    held, stop = frozenset(words(text)), STOP - {"own"} | foreign_stop(text)
+    left = _CONTENT.findall(_ASKING.sub("", _OWN.sub("", composed(question))))
     asked = (word for word in left if word.casefold() not in stop)
     return tuple(dict.fromkeys(word for word in asked if not held.issuperset(words(word))))
 
