@@ -265,6 +265,23 @@ def test_a_nested_call_gets_its_own_step() -> None:
     assert len(parse(fixed).plan.steps) == 2
 
 
+def test_what_a_nested_call_gives_for_an_item_stays_beside_the_item() -> None:
+    head = 'p = FIND_ALL(CTX, "people") : list\n'
+    texts = {
+        'a = FIND_OPINION(CTX, FIND_TRAIT(CTX, each p), "on {each p}, not each p (") : z\n': (
+            "a_part = FIND_TRAIT(CTX, each p)\n"
+            'a = FIND_OPINION(CTX, each values a_part, "on {each a_part}, not each p (") : z\n'
+        ),
+        'a = FIND_OPINION(CTX, "each p", FIND_TRAIT(CTX, each p)) : z\n': (
+            'a_part = FIND_TRAIT(CTX, each p)\na = FIND_OPINION(CTX, "each p", a_part) : z\n'
+        ),
+        "a = FIND_OPINION(CTX, each p, FIND_TRAIT(CTX, where p)) : z\n": "",
+        "a = FIND_OPINION(CTX, each p, FIND_OPINION(CTX, FIND_TRAIT(CTX, each p), q)) : z\n": "",
+    }
+    for text, fixed in texts.items():
+        assert fix(Source("x", head + text), LIBRARY, unsafe=True).text == head + (fixed or text)
+
+
 def test_a_name_before_an_argument_is_taken_out_whole() -> None:
     text = 'a = FIND_EVENT(CTX, my\\_arg="x") : find\n'
     assert fix(Source("x", text), LIBRARY, unsafe=True).text == text.replace("my\\_arg=", "")

@@ -15,9 +15,16 @@ Use instead
     2. a = CONCAT(ross, "and Mara") : Combine them
 
 Fix
-    Unsafe: gives the inner call a step of its own, with a name made up.
+    Unsafe: gives the inner call a step of its own, with a name made up. Where
+    both calls go over one list with ``each``, the outer one then goes over what
+    the inner one gave for each item, with the item as its key; none where no
+    such step says the same.
 """
 
+import re
+from collections.abc import Sequence
+
+from pearl.lang.grammar import string_pattern
 from pearl.lang.splitter import call_end
 from pearl.lint.rules.base import (
     ERROR,
@@ -28,8 +35,15 @@ from pearl.lint.rules.base import (
     Rule,
     Safety,
     Span,
+    pattern,
     word_start,
 )
+
+_MODED = pattern(
+    r"\b(?P<mode>(?:each|where)(?:\s+values)?)\s+(?P<name>\$?[^\W\d]\w*|#\d+)", re.IGNORECASE
+)
+_SAID, _OPENED, _CLOSED = pattern(r"(?:^|\})[^{]*(?:\{|$)"), pattern(r"[(（]"), pattern(r"[)）]")
+"""What a text says around the references in it; parentheses."""
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -40,19 +54,51 @@ def explain(broken: Broken) -> Diagnostic | None:
     start = word_start(text, opening)
     name = text[start:opening].strip()
     end = call_end(text, opening, broken.span.end)
+    inner = Span(start, end if end > 0 else broken.span.end)
+    fix, items = None, _items(broken, inner)
     # Where the inner call takes the other's bracket, the other would have none.
-    outer = call_end(text, text.rfind("(", broken.span.start, start), broken.span.end)
-    own_step = broken.name and end > 0 and (outer > end or broken.kind == "return")
+    outer = call_end(text, text.find("(", broken.span.start, start), broken.span.end)
+    if broken.name and end > 0 and (outer > end or broken.kind == "return") and items is not None:
+        fix = _fix(broken, inner, items)
+    help = f"Give {name}(…) a step of its own, and use that step's name here."
+    if items:
+        item = broken.source.at(items[0])
+        help = f"Give {name}(…) a step x; here write each values x for it, and each x for {item}."
     return RULE(
-        Span(start, end if end > 0 else broken.span.end),
+        inner,
         f"{name}(…) is called inside another call.",
-        help=f"Give {name}(…) a step of its own, and use that step's name here.",
+        help=help,
         data={"action": name},
-        fix=_fix(broken, Span(start, end)) if own_step else None,
+        fix=fix,
     )
 
 
-def _fix(broken: Broken, inner: Span) -> Fix | None:
+def _items(broken: Broken, inner: Span) -> list[Span] | None:
+    """Where the outer call is given the items of a list that the inner one goes over, too: what
+    the inner one gives for an item belongs beside that item. None where it cannot stand there."""
+    text = string_pattern().sub(_blank, broken.source.at(broken.span))
+    opening, refs = broken.at.start - broken.span.start, []
+    for ref in _MODED.finditer(text):
+        span = Span(*ref.span()).moved(broken.span.start)
+        inside = inner.start <= span.start < inner.end
+        before = text[opening if inside else 0 : ref.start()]
+        deep = len(_OPENED.findall(before)) - len(_CLOSED.findall(before)) > 1
+        refs.append((inside, deep, ref["mode"].lower(), ref["name"], span))
+    listed = {name for inside, _, _, name, _ in refs if inside}
+    if not any(name in listed for inside, deep, _, name, _ in refs if not (inside or deep)):
+        return []
+    # A third call that goes over it, a filter, or values would have keys and items of their own.
+    if any(deep or mode != "each" or name not in listed for _, deep, mode, name, _ in refs):
+        return None
+    return [span for inside, *_, span in refs if not inside] if len(listed) == 1 else None
+
+
+def _blank(said: re.Match[str]) -> str:
+    """A text with spaces for all but the references in it."""
+    return _SAID.sub(lambda words: " " * len(words[0]), said[0])
+
+
+def _fix(broken: Broken, inner: Span, items: Sequence[Span]) -> Fix | None:
     if "\n" in broken.text:
         return None
     line = broken.source.text.rfind("\n", 0, broken.span.start) + 1
@@ -60,11 +106,9 @@ def _fix(broken: Broken, inner: Span) -> Fix | None:
     while name in broken.source.text:
         name += "_1"
     step = f"{name} = {broken.source.at(inner)}\n"
-    return Fix(
-        "give the inner call its own step",
-        (Edit(Span(line, line), step), Edit(inner, name)),
-        Safety.UNSAFE,
-    )
+    edits = [Edit(Span(line, line), step), Edit(inner, f"each values {name}" if items else name)]
+    edits += (Edit(item, f"each {name}") for item in items)
+    return Fix("give the inner call its own step", tuple(edits), Safety.UNSAFE)
 
 
 RULE = Rule("PRL104", "nested-call", ERROR, __doc__, explain=explain)
