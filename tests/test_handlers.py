@@ -118,13 +118,17 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ("  alias: B", "there is no alias"),
         ("  aliases:", "aliases cannot be read"),
         ("  traits: ,", "traits cannot be read"),
-        ("  model = gpt-4o", "model cannot be read as it stands"),
-        ("  traits=pure", "traits cannot be read as it stands"),
-        ("  model gpt-4o", "model cannot be read as it stands"),
-        ("  aliases FIND_IT, SEEK", "aliases cannot be read as it stands"),
-        ("  traits pure, cacheable", "traits cannot be read as it stands"),
-        ("  body builtin count", "body cannot be read as it stands"),
-        ("  replaces = OLD(X) = (X)", "replaces cannot be read as it stands"),
+        ("  model = gpt-4o", "model has no colon"),
+        ("  traits=pure", "traits has no colon"),
+        ("  model gpt-4o", "model has no colon"),
+        ("  aliases FIND_IT, SEEK", "aliases has no colon"),
+        ("  traits pure, cacheable", "traits has no colon"),
+        ("  body builtin count", "body has no colon"),
+        ("  replaces = OLD(X) = (X)", "replaces has no colon"),
+        ("  replaces OLD(X) = (X)", "replaces has no colon"),
+        ('  example ("a") = "b"', "example has no colon"),
+        ("  provenance q1, q2", "provenance has no colon"),
+        ("  plan\n    x = CONCAT(X)", "plan has no colon"),
         ("  verbatim: yes", "verbatim is a trait"),
         ("  body: builtin", "body cannot be read"),
         ("  traits: pur", "there is no trait pur"),
@@ -173,6 +177,27 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     plan = "    1. x = FLAT(X)\n    2. y = A(each x)"
     good = f"A(X) : a X\n  aliases: C\n  traits: pure\n  plan:\n{plan}"
     assert check_library(Source("l", good)) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "replaces it, as OLD(X) did, by what equals it (see X)",
+        "example (of what X says = Y)",
+        "provenance of X, or where it is from, in 1950",
+        "plan\n  of X, and who made it",
+        "demonstration of it",
+    ],
+)
+def test_a_definition_may_go_on_with_a_word_that_is_a_key(words: str):
+    text = f"A(X) : Find what X\n  {words}.\n"
+    assert check_library(Source("l", text)) == []
+
+
+def test_a_key_without_a_colon_is_told_below_other_keys_too():
+    [found] = check_library(Source("l", "A(X) : a X\n  aliases: B\n  replaces OLD(X) = (X)\n"))
+    assert found.help == "Write replaces: OLD(CTX, X) = (CTX, X)."
+    assert "replaces has no colon behind it" in found.message
 
 
 IN_PLANS = {

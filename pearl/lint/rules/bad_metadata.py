@@ -2,16 +2,16 @@
 
 What it does
     Reports a definition that begins with a type (``NAME(CTX): number : …``), ``...`` before another
-    parameter, and, below an action of a library: a key that there is none of (``alias:``), and one
-    in a form that it does not have; one that is said twice, or two that each say how the action is
-    carried out; a trait or a builtin that does not exist; a solver's name that is nearly
-    ``retrieve``, the one that Pearl has; an example with other arguments; parameters or an output
-    that the builtin, the retriever or the plan does not have; a ``model`` for what asks none; an
-    older action that two replace; a name in ``replaces`` that it has no parameter for, or as many
-    arguments as the new one does not take; a ``plan`` without steps, one that declares actions or
-    comes back to the action itself; a parameter that the action has twice, or that is called as
-    the document is but for the case of its letters. The steps of a plan or a demonstration are
-    checked for errors by the rules for plans.
+    parameter, and, below an action of a library: a key that there is none of (``alias:``), one
+    without its colon, and one in a form that it does not have; one that is said twice, or two that
+    each say how the action is carried out; a trait or a builtin that does not exist; a solver's
+    name that is nearly ``retrieve``, the one that Pearl has; an example with other arguments;
+    parameters or an output that the builtin, the retriever or the plan does not have; a ``model``
+    for what asks none; an older action that two replace; a name in ``replaces`` that it has no
+    parameter for, or as many arguments as the new one does not take; a ``plan`` without steps, one
+    that declares actions or comes back to the action itself; a parameter that the action has twice,
+    or that is called as the document is but for the case of its letters. The steps of a plan or a
+    demonstration are checked for errors by the rules for plans.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -75,9 +75,17 @@ _NAMES = r"[A-Z][A-Z0-9_]*(?:,[ \t]*[A-Z][A-Z0-9_]*)*+"
 _VALUED = (
     rf"aliases(?=[ \t]+{_NAMES}$)|body(?=[ \t]+(?:builtin|solver)[ \t]+\w+$)|model(?=[ \t]+\S+$)"
     rf"|traits(?=[ \t]+(?:(?:{'|'.join(TRAITS)}),?[ \t]*)++$)"
+    r"|replaces(?=[ \t]+[A-Z][A-Z0-9_]*[ \t]*[(（][^\n]*[)）][ \t]*=)"
+    r"|example(?=[ \t]*[(（][^\n]*[)）][ \t]*=)"
+    # An id has a figure in it, as a rule, and no other word.
+    r"|provenance(?=[ \t]+[^\s,]*\d[^\s,]*(?:,[ \t]*[^\s,]+)*+$)"
+    r"|(?:plan|demonstration)(?=[ \t]*\n[ \t]+(?:\d+[.)][ \t]*)?\w+[ \t]*=[ \t]*[A-Z]\w*[(（])"
 )
-_MEANT = pattern(rf"[ \t]+(\w+(?=[ \t]*:)|(?:{'|'.join(METADATA)})(?=[ \t]*=)|{_VALUED})")
+_MEANT = pattern(
+    rf"[ \t]+(\w+(?=[ \t]*:)|(?:{'|'.join(METADATA)})(?=[ \t]*=)|{_VALUED})", re.MULTILINE
+)
 """A key, or what was meant for one: without its colon, but with a value that it may have."""
+_LATER = pattern(r"(?<=\n)[^\n]+")
 
 
 def check(view: LibraryView) -> Findings:
@@ -123,12 +131,12 @@ def _parameters(view: LibraryView, action: Action) -> Findings:
 
 def _keys(view: LibraryView, action: Action) -> Findings:
     """Lines that were taken for a part of the definition."""
-    text = view.source.at(action.span)
-    for line in re.finditer(r"(?<=\n)[^\n]+", text):
-        if (match := _MEANT.match(line[0])) and (said := no_key(match[1])):
-            span = Span(*match.span(1)).moved(action.span.start + line.start())
+    text = view.source.text
+    for line in _LATER.finditer(text, *action.span):
+        match = _MEANT.match(text, line.start())
+        if match and (said := no_key(match[1], text[match.end() : line.end()])):
             help = f"{said[1]} Where it is a part of the definition, reword it."
-            yield _finding(action, span, said[0], help)
+            yield _finding(action, Span(*match.span(1)), said[0], help)
 
 
 _BODIES = ("body", "plan", "demonstration", "example")

@@ -419,12 +419,14 @@ def _shares(one: str, other: str) -> bool:
     return part or (len(long) > 2 and OSA.distance(short, long, score_cutoff=1) == 1)
 
 
-def no_key(word: str) -> tuple[str, str] | None:
+def no_key(word: str, behind: str) -> tuple[str, str] | None:
     """What is wrong with a word that stands as a key below an action of a library, and what to
-    write; None where it may be the beginning of a sentence."""
+    write; None where it may be the beginning of a sentence. ``behind`` is what follows it."""
     near = closest(word, METADATA)
     if word in METADATA:
-        return f"{word} cannot be read as it stands.", f"Write {METADATA[word]}."
+        colon = behind.lstrip().startswith(":")
+        wrong = "cannot be read as it stands" if colon else "has no colon behind it"
+        return f"{word} {wrong}.", f"Write {METADATA[word]}."
     if word in TRAITS:
         return f"{word} is a trait, and no key.", f"Write traits: {word}."
     if near:

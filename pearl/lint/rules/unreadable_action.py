@@ -43,9 +43,9 @@ def explain(broken: Broken) -> Diagnostic | None:
     wrong = f"The action {broken.name or shorten(broken.text)}"
     help = "Write NAME(CTX, X) -> type : definition."
     key = broken.source.text[: broken.span.start].rpartition("\n")[2].strip().rstrip(" \t:")
-    signs = (":", "=") if broken.name in METADATA else (":",)
-    said = broken.text.lstrip()[len(broken.name) :].lstrip().startswith(signs)
-    if said and (unknown := no_key(broken.name)):
+    behind = broken.text.lstrip()[len(broken.name) :].lstrip()
+    said = behind.startswith(":") or (broken.name in METADATA and not behind.startswith("("))
+    if said and (unknown := no_key(broken.name, behind)):
         wrong = f"What {broken.name} says of the action above it"
         where = unknown[0].rstrip(".")
         margin = broken.source.position(broken.span.start)[1] == 1
