@@ -200,6 +200,14 @@ def test_a_key_without_a_colon_is_told_below_other_keys_too():
     assert "replaces has no colon behind it" in found.message
 
 
+def test_what_a_key_says_is_pointed_at_where_it_is_said():
+    before = "  replaces: B(A) = (OLD)\n  demonstration:\n    1. x = A(OLD)\n"
+    for line in ("replaces: OLD(Z) = (Y)", "replaces: A(X) = (X)", "aliases: A"):
+        source = Source("l", f"A(OLD) : a OLD\n{before}  {line}\n")
+        *_, found = [one for one in check_library(source) if one.code == "PRL505"]
+        assert source.position(found.span.start)[0] == 5, line
+
+
 IN_PLANS = {
     "x = NOWHERE(X)": "4:12 PRL201 NOWHERE does not exist.",
     "x = FLAT(X, X)": "4:12 PRL203 FLAT takes 1 argument, and is given 2.",

@@ -95,7 +95,7 @@ def check(view: LibraryView) -> Findings:
             if (first := replaced.setdefault(older.name, action)) is not action:
                 wrong = f"{first.name} replaces {older.name}, too."
                 help = "Keep one of the two lines: calls are written anew in one way."
-                yield _finding(action, view.place(action, older.name), wrong, help)
+                yield _finding(action, view.place(action, older.name, "replaces"), wrong, help)
         if action.name == DOCUMENT:
             yield _finding(action, action.span, "that is the document's name.", "Choose another.")
         if typed := _TYPED.match(view.source.text, *action.span):
@@ -105,8 +105,9 @@ def check(view: LibraryView) -> Findings:
             yield _finding(action, Span(*typed.span(1)), wrong, help)
         yield from _parameters(view, action)
         yield from _keys(view, action)
-        for wrong, word, help in _metadata(view, action):
-            yield _finding(action, view.place(action, word), wrong, help)
+        for wrong, said, help in _metadata(view, action):
+            key, _, word = said.rpartition(" ")
+            yield _finding(action, view.place(action, word, key), wrong, help)
 
 
 def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
@@ -157,39 +158,42 @@ def _repeated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
 
 
 def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
-    """What is wrong, the word that it is about, and what to do."""
+    """What is wrong, the word that it is about, behind the key of its line where others may say
+    it, too, and what to do."""
     for trait in sorted(action.traits - TRAITS.keys()):
         near = closest(trait, TRAITS) or list(TRAITS)
-        yield f"there is no trait {trait}.", trait, f"Use {' or '.join(near)}."
+        yield f"there is no trait {trait}.", f"traits {trait}", f"Use {' or '.join(near)}."
     if isinstance(action.body, Builtin) and action.body.function not in FUNCTIONS:
         name = action.body.function
         near = closest(name, FUNCTIONS) or list(FUNCTIONS)
-        yield f"there is no builtin {name}.", name, f"Use one of {', '.join(near)}."
+        yield f"there is no builtin {name}.", f"body {name}", f"Use one of {', '.join(near)}."
     if isinstance(action.body, Solver) and action.body.name != RETRIEVE:
         name = action.body.name
         if nearest(name, [RETRIEVE], word=True):
-            yield f"Pearl has no solver {name}.", name, f"Closest: {RETRIEVE}."
+            yield f"Pearl has no solver {name}.", f"body {name}", f"Closest: {RETRIEVE}."
     own = {"aliases": action.aliases, "replaces": [older.name for older in action.replaces]}
     for key, names_said in own.items():
         if action.name in names_said:
-            yield f"{key} names the action itself.", action.name, "Name another, or leave it out."
+            wrong, word = f"{key} names the action itself.", f"{key} {action.name}"
+            yield wrong, word, "Name another, or leave it out."
     yield from _repeated(view, action)
     yield from _body(action)
     for alias in action.aliases:
         if not _ACTION.fullmatch(alias):
             help = "Write names in capitals, and commas between them."
-            yield f"{alias} is no name of an action.", alias, help
+            yield f"{alias} is no name of an action.", f"aliases {alias}", help
         elif alias != action.name and alias in builtins():
-            yield f"{alias} is the name of a builtin.", alias, "Choose another name."
+            yield f"{alias} is the name of a builtin.", f"aliases {alias}", "Choose another name."
     for older in action.replaces:
+        word = f"replaces {older.name}"
         params = ", ".join(older.params) or "none"
         used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
         for name in sorted(used - set(older.params)):
             help = f"It has these: {params}."
-            yield f"{older.name} has no parameter {name}.", older.name, help
+            yield f"{older.name} has no parameter {name}.", word, help
         if not action.takes(len(older.args)):
             wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
-            yield wrong, older.name, f"Write as many as {action.signature} takes."
+            yield wrong, word, f"Write as many as {action.signature} takes."
     if isinstance(action.body, SubPlan):
         yield from _plan(view, action, action.body.plan)
     plans = action.body.demonstrations if isinstance(action.body, Decomposed) else ()

@@ -213,11 +213,19 @@ class LibraryView:
         following = bisect_left(self._starts, action.span.end)
         return Span(action.span.end, self._starts[following])
 
-    def place(self, action: Action, word: str) -> Span:
-        """Where the lines below an action say a word first; the action where they do not."""
-        whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    def place(self, action: Action, word: str, key: str = "") -> Span:
+        """Where the lines below an action say a word first; the action where they do not.
+
+        Args:
+            action: the action.
+            word: the word.
+            key: with what the line begins that says it, before any parenthesis; others may have
+                the word as well.
+        """
+        line = rf"^[ \t]+{key}[ \t]*:[^\n(]*?" if key else ""
+        whole = re.compile(rf"{line}(?<!\w)({re.escape(word)})(?!\w)", re.MULTILINE)
         found = whole.search(self.source.text, *self.lines_below(action))
-        return Span(*found.span()) if found else action.span
+        return Span(*found.span(1)) if found else action.span
 
 
 Findings: TypeAlias = Iterator[Diagnostic]
