@@ -10,10 +10,12 @@ import json
 import ssl
 import threading
 import tracemalloc
+from base64 import b64encode
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
@@ -494,6 +496,7 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "402": (failing(402, "Insufficient credits"), "quota", "quota is used up"),
     "400": (failing(400, "bad"), "request", "refused the request: bad\\."),
     "400 with the key": (failing(400, f"bad {KEY}"), "request", r"bad \*\*\*"),
+    "400 with the key in capitals": (failing(400, f"bad {KEY.upper()}"), "request", r"bad \*\*\*"),
     "400 with the key late": (failing(400, "x" * 190 + KEY), "request", "xxx"),
     "400 in lines": (failing(400, "a\nb\r\n\tc"), "request", "a b c\\."),
     "400 of words": (answering(400, "Just no!", "text/plain"), "request", "Just no!$"),
@@ -595,6 +598,22 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("key", ["sk-Ab12cd", "keyof23Harbour", "a-lower+case/key-of-1"])
+@pytest.mark.parametrize("way", TRANSPORTS)
+def test_a_key_is_taken_out_in_whatever_form_an_endpoint_repeats_it(
+    serve: Serve, key: str, way: str
+):
+    basic = b64encode(f"user:{key}".encode()).decode()
+    forms = [key, key.lower(), key.upper(), quote(key, safe="")]
+    forms += [basic] if len(key) > 9 else []
+    serve([failing(400, f"bad {form}") for form in forms], OPENAI_API_KEY=key)
+    for form in forms:
+        with pytest.raises(ModelError) as caught:
+            answered(short(), model=WAYS[way]())
+        assert "***" in str(caught.value), form
+        assert form not in str(caught.value)
+
+
 @pytest.mark.parametrize(("case", "way"), CASES)
 def test_a_failing_endpoint_is_told_in_one_line(
     serve: Serve, case: str, way: str, caplog: pytest.LogCaptureFixture
@@ -608,7 +627,8 @@ def test_a_failing_endpoint_is_told_in_one_line(
     assert len(str(error).splitlines()) == 1
     assert len(str(error)) < 300
     assert len(server.asked) == 1
-    assert not [text for text in (str(error), repr(error), caplog.text) if KEY[:12] in text]
+    told = (str(error), repr(error), caplog.text)
+    assert not [text for text in told if KEY[:12].casefold() in text.casefold()]
 
 
 def _here(words: str, way: str) -> str:

@@ -26,11 +26,12 @@ from pearl.lang.ast import Literal
 from pearl.lang.builtins import Given
 from pearl.lang.errors import InputError
 from pearl.lang.values import Pairs, Value
+from pearl.models.secrets import redaction
 from pearl.retrieval.index import build_index
 from pearl.runtime.binding import SolverError
 from pearl.tools.calculator import calculate, evaluate
 from pearl.tools.declared import load_tools, read_tools
-from pearl.tools.safety import host_problem, is_public, redaction
+from pearl.tools.safety import host_problem, is_public
 from pearl.tools.toolbox import Toolbox, ToolError, ToolReply, solver
 from pearl.tools.web import page_text, read_text
 from tests.conftest import ROOT

@@ -26,7 +26,8 @@ from urllib.parse import unquote_plus, urlsplit, urlunsplit
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
 from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
-from pearl.models.settings import SECRET_LENGTH, Settings, make_settings
+from pearl.models.secrets import is_key, redaction
+from pearl.models.settings import Settings, make_settings
 from pearl.models.transport import FAULTS, Incoming, Transport
 
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ class ClientTransport(Transport):
             self.batch_path = "/chat/completions"
 
     def redact(self, text: str) -> str:
-        # The longest first: one may begin another.
+        # The longest first: one may begin another. One by one, as newer ones take their place.
         for secret in sorted(self._secrets, key=len, reverse=True):
-            text = text.replace(secret, "***")
+            text = redaction([secret])(text)
         return text
 
     def named(self, message: str) -> str:
@@ -198,7 +199,7 @@ class ClientTransport(Transport):
 
     def _hide(self, *secrets: str) -> None:
         for secret in secrets:
-            if len(secret) >= SECRET_LENGTH:
+            if is_key(secret):
                 self._secrets[secret] = None
 
     async def _body(self, response: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - of httpx

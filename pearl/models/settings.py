@@ -10,15 +10,13 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pearl.lang.errors import InputError
+from pearl.models.secrets import is_key, redaction
 
 OPENAI = "https://api.openai.com/v1"
 """The endpoint where none is named."""
 
 ANOTHER = 0.7
 """The temperature at which a greedy model is asked for another answer to the same prompt."""
-
-SECRET_LENGTH = 8
-"""A shorter key ("none", "ollama") is a stand-in, and an ordinary word of many texts."""
 
 
 class Settings(BaseSettings):
@@ -77,8 +75,7 @@ class Settings(BaseSettings):
 
     def redact(self, text: str) -> str:
         """A text of the endpoint's without the key, which some endpoints repeat."""
-        key = self.api_key.get_secret_value()
-        return text.replace(key, "***") if len(key) >= SECRET_LENGTH else text
+        return redaction(filter(is_key, [self.api_key.get_secret_value()]))(text)
 
     @field_validator("api_key")
     @classmethod
