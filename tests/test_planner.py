@@ -128,7 +128,7 @@ def test_a_rejected_plan_is_corrected_with_its_own_findings_only():
 
 
 def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
-    wrong = [f"{WRONG} {at}" for at in range(1, 9)]
+    wrong = [f"1. a = FIND_REASON(CTX, why_{at})" for at in range(1, 9)]
     model = Planner(*wrong)
     answer = ask(model, tmp_path / "s.db")
     assert len(model.plans) == 8
@@ -145,6 +145,17 @@ def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
         f"plan/{attempt}/rejected" for attempt in range(1, 9)
     ]
     assert "plan/fallback" in paths
+
+
+def test_a_model_that_makes_up_actions_again_and_again_is_asked_for_no_more(tmp_path: Path):
+    made_up = [f'1. a = FIND_NO_{name}(CTX, "x")' for name in "ABCDE"]
+    closer = f"{made_up[1]}\n2. b = CONCAT(a)"
+    model = Planner(made_up[0], closer, "No.", *made_up[2:], GOOD)
+    answer = ask(model, tmp_path / "s.db")
+    assert len(model.plans) == 6
+    assert answer.fallback
+    said = {entry.path: entry.value for entry in entries(tmp_path / "s.db")}
+    assert said["plan/6/stopped"] == "3 replies in a row call only actions that do not exist."
 
 
 def test_a_model_that_writes_no_step_is_not_corrected_for_ever(tmp_path: Path):

@@ -44,7 +44,8 @@ CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
 
 STEPLESS = 3
-"""Replies in a row without a step after which a model is asked for no more: it writes no plans."""
+"""Replies in a row without a step, or all of whose steps call what is no action, after which a
+model is asked for no more: it writes no plans, or comes no closer to one."""
 
 REPEATED = 3
 """Rejected replies in a row that are one and the same after which no more are asked for."""
@@ -113,7 +114,7 @@ async def write_plan(
     calls = list(earlier)
     decide = caller.journal.decide
     continued, rest = 0, ""
-    rejected: list[tuple[str, bool]] = []
+    rejected: list[tuple[str, str]] = []
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
         try:
@@ -150,8 +151,7 @@ async def write_plan(
 
         complaint = prompt.render([Report(source, errors)], write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
-        has_step = bool(parsed.plan.steps) or any(line.kind == "step" for line in parsed.broken)
-        rejected.append((" ".join(reply.text.split()), has_step))
+        rejected.append((" ".join(reply.text.split()), _fault(parsed, write.library)))
         if stopped := _why_to_stop(rejected):
             decide(f"plan/{attempt}/stopped", stopped)
             break
@@ -172,15 +172,27 @@ def _cut(end: int) -> Diagnostic:
     return truncated_line.RULE(place, _AT_LIMIT, help=help)
 
 
-def _why_to_stop(rejected: Sequence[tuple[str, bool]]) -> str:
+def _fault(parsed: Parsed, library: Library) -> str:
+    """What is wrong with a reply as a whole; empty where a step of it calls an action there is, or
+    may once it can be read."""
+    if any(line.kind == "step" for line in parsed.broken):
+        return ""
+    own = library.with_declared(parsed.plan.declares)
+    if any(own.get(step.action) for step in parsed.plan.steps):
+        return ""
+    return "call only actions that do not exist" if parsed.plan.steps else "have no step"
+
+
+def _why_to_stop(rejected: Sequence[tuple[str, str]]) -> str:
     """Why no further correction is asked for; empty where one is.
 
     Args:
-        rejected: the replies so far, and whether each has a step.
+        rejected: the replies so far, and the fault of each as a whole, if it has one.
     """
+    faults = [fault for _, fault in rejected[-STEPLESS:]]
+    if len(faults) == STEPLESS and faults[0] and len({*faults}) == 1:
+        return f"{STEPLESS} replies in a row {faults[0]}."
     texts = [text for text, _ in rejected[-REPEATED:]]
-    if len(rejected) >= STEPLESS and not any(has_step for _, has_step in rejected[-STEPLESS:]):
-        return f"{STEPLESS} replies in a row have no step."
     if len(texts) == REPEATED and len({*texts}) == 1:
         return f"{REPEATED} replies in a row are the same."
     return ""
