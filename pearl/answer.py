@@ -21,7 +21,7 @@ from pearl.lang.text import printable, shorten
 from pearl.lang.values import Pairs, Value, as_text, from_json
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.routing import readers_of
-from pearl.prompts.calls import MapAnswer, letter
+from pearl.prompts.calls import MapAnswer, first_alike, letter
 from pearl.runtime.binding import value_of
 from pearl.runtime.calls import LIMITED, Caller, Entry, Watch, calls_made, plan_come_to
 from pearl.runtime.context import learned_window
@@ -131,7 +131,7 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     if not indices and said:
         worded = list(map(_NONE.match, options))
         indices = {at for at, own in enumerate(worded) if own and own[1].lower() == said[1].lower()}
-    places = {options.index(options[at]) for at in indices}
+    places = {first_alike(options, at) for at in indices}
     return places.pop() if len(places) == 1 else None
 
 
@@ -455,10 +455,15 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
         raise InputError(f"{place}options is to be a list of texts.")
     if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
         raise InputError(f"{place}Give 2 to 26 options, none of them empty.")
-    twice = next((option for at, option in enumerate(options) if option in options[:at]), None)
-    if twice is not None and not where:
+    if not where and (twice := twice_given(options)):
         raise InputError(f"The option {shorten(twice)} is given twice: give each once.")
     return options
+
+
+def twice_given(options: Sequence[str]) -> str:
+    """An option with the text of one before it; empty where there is none."""
+    places = range(len(options))
+    return next((options[at] for at in places if first_alike(options, at) < at), "")
 
 
 def as_object(answer: Answer) -> dict[str, Any]:

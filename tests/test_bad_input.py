@@ -185,6 +185,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "latin.txt exists and is no library", ["condense", "core", "-o", "latin.txt"]),
     (2, "cannot be written", ["plan", ASK, "--store", "/proc/runs/s.db"]),
     (2, "option fire is given twice", ["ask", "story.txt", ASK, *["--option", "fire"] * 2]),
+    (2, "is given twice", ["ask", "story.txt", ASK, "--option", "a fire", "--option", "a  fire "]),
     (2, "Options need a question", ["run", "free.plan", "story.txt", *["--option", "x"] * 2]),
     (2, "no/such", ["plan", ASK, "-o", "no/such/file.plan"]),
     (2, "folder", ["plan", ASK, "-o", "folder"]),

@@ -248,8 +248,14 @@ def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
 def test_of_two_options_with_the_same_text_either_is_right(serve: Any):
     serve(saying("B"))
     alike = {"options": ["the bank", "the bank", "Kiel"]}
-    write(question("text", **alike, gold="the bank"), question("letter", **alike, gold="B"))
-    assert [row["correct"] for row in (batch(), answers())[1].values()] == [True, True]
+    spaced = {"options": ["the bank", "the  bank ", "Kiel"]}
+    write(
+        *(question(f"text {at}", **row, gold="the bank") for at, row in enumerate((alike, spaced))),
+        *(question(f"letter {at}", **row, gold="B") for at, row in enumerate((alike, spaced))),
+    )
+    done = batch()
+    assert [row["correct"] for row in answers().values()] == [True] * 4
+    assert done.err.count("has an option twice") == 4
 
 
 EQUAL = [

@@ -16,7 +16,7 @@ from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import check_options
+from pearl.answer import check_options, twice_given
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import LONGEST_PATH, Source, decode, read_row, read_rows, row_id
@@ -263,7 +263,7 @@ def read_index(
             raise InputError(" ".join(told))
         if comparable(question.question) in without:
             return None
-        if len({*question.options}) < len(question.options):
+        if twice_given(question.options):
             notes.setdefault(name, f"{name} has an option twice: either counts as the other does.")
         document = f"{INLINE}{number}" if question.text else question.document
         return Place(question.id, len(places), offset, document, f"{path}:{number}", at)
@@ -462,13 +462,14 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
     letters = [letter(at) for at in range(len(options))]
     if len(right) > 1:
         raise InputError(f"{name}: gold has several of the options: give the one that is right.")
-    option = right[0].strip().upper()
-    if option in letters and right[0] in options and options[letters.index(option)] != right[0]:
+    option, plain = right[0].strip().upper(), [" ".join(text.split()) for text in options]
+    text = " ".join(right[0].split())
+    if option in letters and text in plain and plain[letters.index(option)] != text:
         raise InputError(
             f"{name}: gold {right[0]} is one option's letter and another's text: put the options "
             "in another order, or write them otherwise."
         )
-    if option not in letters and right[0] not in options:
+    if option not in letters and text not in plain:
         raise InputError(f"{name}: gold is no option's letter and no option's text.")
-    at = letters.index(option) if option in letters else options.index(right[0])
+    at = letters.index(option) if option in letters else plain.index(text)
     return [letter_of(options, at)]

@@ -357,4 +357,11 @@ def letter(index: int) -> str:
 
 def letter_of(options: Sequence[str], index: int) -> str:
     """The letter of one of several options; of two with the same text, the first one's."""
-    return letter(options.index(options[index]))
+    return letter(first_alike(options, index))
+
+
+def first_alike(options: Sequence[str], index: int) -> int:
+    """The place of the first option with the same text: who reads a prompt cannot tell a space
+    more or less."""
+    plain = [" ".join(option.split()) for option in options]
+    return plain.index(plain[index])
