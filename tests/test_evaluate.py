@@ -46,10 +46,12 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import library_source, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
+from pearl.lint.checker import check
 from pearl.models.constraints import GRAMMARS
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.retrieval.index import build_index
 from pearl.runtime.context import UNLIMITED
+from pearl.runtime.trace import export_trace
 from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import Limits, find_strategy
@@ -772,7 +774,8 @@ RIGHT = {
 
 @pytest.mark.parametrize("name", [*(one.name for one in DATASETS), "questions with options"])
 def test_a_right_answer_scores_whichever_method_gives_it(name: str):
-    """Or the method is refused on that data set; it never counts as wrong."""
+    """Or the method is refused on that data set; it never counts as wrong. Its trace names the
+    library that its steps call."""
     example, dataset = RIGHT[name], find_dataset(name.partition(" ")[0])
     shown = Demonstrations(load_demonstrations("", dataset.demonstrations))
     shared = make_context(load_library(*dataset.libraries), shown)
@@ -782,7 +785,12 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     async def tried(method: str) -> Any:
         async with open_session(model, {}, "eval") as session:
             trial = Task(method, 0, method, "", Trial(method, example))
-            return (await Trials(dataset.name, shared)(trial, session))["result"]
+            row = (await Trials(dataset.name, shared)(trial, session))["result"]
+        trace = export_trace(session.journal.entries, method)
+        [names] = re.findall(r"^# library: (.+)$", trace, re.MULTILINE)
+        found = check(parse(trace), load_library(*names.split(", ")))
+        assert not [one.message for one in found if one.code == "PRL201"], method
+        return row
 
     for method in METHODS:
         try:

@@ -129,7 +129,8 @@ class Trials:
         method = None if is_label else find_method(task.payload.method, self.shared.own)
         working = self.shared.setup((method.setup if method else "") or LIBRARY)
         shown = len(working.demonstrations) if method and method.setup else None
-        asked = (example.question, example.document, working.library, model, shown)
+        library = method.library(self.shared) if method else working.library
+        asked = (example.question, example.document, library, model, shown)
         head = heading(*asked, example.options)
         journal.decide("run", {**head, "method": task.payload.method})
         row: dict[str, Any] = {"id": task.id, "example": example.id, "status": "answered"}

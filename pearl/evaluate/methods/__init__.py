@@ -5,7 +5,7 @@ from functools import partial
 from types import MappingProxyType
 
 from pearl.evaluate.methods import strategies
-from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method
+from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method, library_of
 from pearl.lang.errors import InputError
 from pearl.lang.extensions import extension
 from pearl.lang.text import close_name
@@ -44,9 +44,10 @@ METHODS = (
     _ONE_STEP("no-context", "The question is asked without the document.",
               partial(strategies.one_step, blind_plan), needs_model=True),
     _ONE_STEP("retrieve-read", "Passages for the question are looked up and read once.",
-              strategies.retrieve_and_read),
+              strategies.retrieve_and_read, actions=strategies.retrieving),
     *(
-        _BY_MODEL(name, about, partial(strategies.in_form, action), plans=False)
+        _BY_MODEL(name, about, partial(strategies.in_form, action), plans=False,
+                  actions=strategies.demanding)
         for name, about, action in (
             ("normal", "One reply gives the answer alone.", "ANSWER_SHORT"),
             ("normal-evidence", "One reply gives the answer, its sentences and its triples.",
@@ -64,20 +65,27 @@ METHODS = (
     ),
     _BY_MODEL("react",
               "Paragraphs are searched and read a sentence at a time, as the model chooses.",
-              partial(strategies.by_name, "react", ""), lacks=strategies.nothing_to_look_up),
+              partial(strategies.by_name, "react", ""), lacks=strategies.nothing_to_look_up,
+              actions=partial(library_of, "react")),
     _BY_MODEL("react-evidence",
               "As react, and the answer comes with its sentences and its triples.",
-              strategies.react_with_evidence, lacks=strategies.nothing_to_look_up),
+              strategies.react_with_evidence, lacks=strategies.nothing_to_look_up,
+              actions=partial(library_of, "react")),
     _BY_MODEL("fsm1", "A state machine decomposes, searches, revises and judges.",
-              partial(strategies.machine, "fsm1"), lacks=strategies.no_document),
+              partial(strategies.machine, "fsm1"), lacks=strategies.no_document,
+              actions=partial(library_of, "fsm1")),
     _BY_MODEL("fsm2", "As fsm1, and then a review gives facts, triples and an explanation.",
-              partial(strategies.machine, "fsm2"), lacks=strategies.no_document),
+              partial(strategies.machine, "fsm2"), lacks=strategies.no_document,
+              actions=partial(library_of, "fsm2")),
     _BY_MODEL("rebel", "Questions are split until a tool, or what is known, answers each part.",
-              strategies.rebel, lacks=strategies.nothing_to_search),
+              strategies.rebel, lacks=strategies.nothing_to_search,
+              actions=partial(library_of, "rebel")),
     Method("tmn", "Agents are asked, hop by hop, as was learned from other questions.",
-           strategies.by_analogy, setup="", lacks=strategies.lacks_learned),
+           strategies.by_analogy, setup="", lacks=strategies.lacks_learned,
+           actions=strategies.asking_agents),
     Method("tmn-model", "Agents are asked, hop by hop, as the model proposes.",
-           strategies.by_model, needs_model=True, lacks=strategies.lacks_decompositions),
+           strategies.by_model, needs_model=True, lacks=strategies.lacks_decompositions,
+           actions=strategies.asking_agents),
     *(
         Method(name, f"One step reads {which}, and asks no agent.",
                partial(strategies.facts_read, facts), setup="", plans=False, lacks=lacks)

@@ -300,6 +300,8 @@ class Method:
         needs_model: whether it asks for what the offline reader does not write.
         lacks: what it needs and does not have, in words behind its name; empty
             where it can begin.
+        actions: the library that its steps call; None for its setup's, or, without one, the one
+            that was chosen.
     """
 
     name: str
@@ -310,6 +312,17 @@ class Method:
     plans: bool = True
     needs_model: bool = False
     lacks: Callable[[EvaluationContext, Example], str] = lambda *_: ""
+    actions: Callable[[EvaluationContext], Library] | None = None
+
+    def library(self, shared: EvaluationContext) -> Library:
+        """What its steps call, for a run's head: a trace is to be read with it again."""
+        return self.actions(shared) if self.actions else shared.setup(self.setup or LIBRARY).library
+
+
+def library_of(strategy: str, shared: EvaluationContext) -> Library:
+    """The library of a strategy with actions of its own."""
+    del shared
+    return load_library(*find_strategy(strategy).libraries)
 
 
 def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[str, list[str]]:

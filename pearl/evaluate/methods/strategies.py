@@ -335,11 +335,8 @@ async def retrieve_and_read(
     """Look passages up for the question itself, and answer from them in one step."""
     passages = shared.passages or baselines.PASSAGES
     plan = baselines.retrieve_read_plan(example.question, passages)
-    library = shared.setup(STEPWISE).library
-    if any(step.action not in library.actions for step in plan.steps):
-        library = load_library(baselines.RETRIEVAL_LIBRARY)
     handlers = with_retriever(NONE, example.document, shared.retriever)
-    finished = await _run(GivenPlan(plan), example, library, session, handlers)
+    finished = await _run(GivenPlan(plan), example, retrieving(shared), session, handlers)
     outcome = await conclude_text(finished, example, session)
     said = (line for line in finished.text.splitlines() if len(line.split()) > _HEADING)
     if any(map(example.document.find, said)):
@@ -348,6 +345,20 @@ async def retrieve_and_read(
     if example.options:
         return outcome
     return replace(outcome, answer=conclusion(finished.text))
+
+
+def retrieving(shared: EvaluationContext) -> Library:
+    """The library that looks passages up and reads them: the one for steps, where it does."""
+    library = shared.setup(STEPWISE).library
+    steps = baselines.retrieve_read_plan("?").steps
+    if all(step.action in library.actions for step in steps):
+        return library
+    return load_library(baselines.RETRIEVAL_LIBRARY)
+
+
+def demanding(_: EvaluationContext) -> Library:
+    """The library that asks for a reply in a form."""
+    return load_library(baselines.LIBRARY)
 
 
 async def in_form(
@@ -360,9 +371,7 @@ async def in_form(
     document = None if example.document == NO_DOCUMENT else example.document
     plan = baselines.asking_plan(action, example.question)
     handlers = baselines.asking(session.caller(), document, session.context)
-    finished = await _run(
-        GivenPlan(plan), example, load_library(baselines.LIBRARY), session, handlers
-    )
+    finished = await _run(GivenPlan(plan), example, demanding(shared), session, handlers)
     reply = baselines.fields_of(finished.values[baselines.OUTPUT])
     answer = reply["answer"]
     facts = reply.get("supporting_facts", [])
@@ -387,13 +396,18 @@ async def _run(
 # CommaQA: its agents, and the baselines that read the facts that they know (section 5).
 
 AGENTS = "commaqa"
-"""The library whose actions ask agents."""
+
+
+def asking_agents(_: EvaluationContext) -> Library:
+    """The library whose actions ask agents."""
+    return load_library(AGENTS)
 
 
 async def by_analogy(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Search for a decomposition as was learned, by asking the world's agents, and run it."""
     assert shared.search
-    return await _run_search(partial(shared.search.by, shared.search.scorer), example, session)
+    by_scorer = partial(shared.search.by, shared.search.scorer)
+    return await _run_search(by_scorer, example, shared, session)
 
 
 async def by_model(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -401,9 +415,9 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
     decompositions = shown_plans(shared.setups[LIBRARY].demonstrations)
     search = shared.search or HopSearch()
     caller = at_most(session.caller(), shared.limits.calls)
-    library, language = load_library(AGENTS), example.data.language
+    library, language = asking_agents(shared), example.data.language
     scorer = LanguageModelScorer(caller, library, decompositions, search.budget.width, language)
-    return await _run_search(partial(search.by, scorer), example, session)
+    return await _run_search(partial(search.by, scorer), example, shared, session)
 
 
 PASSAGES = 20
@@ -486,10 +500,12 @@ def lacks_world(_: EvaluationContext, example: Example) -> str:
     return f"finds no agents to ask question {example.id}: take the data set commaqa."
 
 
-async def _run_search(search: Search, example: Example, session: Session) -> Outcome:
+async def _run_search(
+    search: Search, example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
     agents = Agents(example.data)
     strategy = Tmn(agents, search, session.journal)
-    finished = await _run(strategy, example, load_library(AGENTS), session, handlers(agents))
+    finished = await _run(strategy, example, asking_agents(shared), session, handlers(agents))
     outcome = await conclude_text(finished, example, session)
     value = finished.values[finished.outputs[0]]
     return replace(outcome, answer=canonical_json(to_json(value)))
