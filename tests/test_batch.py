@@ -719,6 +719,15 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
         assert told["prompt_tokens"] < 4 * len(long)
 
 
+def test_an_estimate_names_what_no_passage_fits(serve: Any):
+    server = serve(saying("Yes."), PEARL_MAX_TOKENS="256")
+    write(question("a", plan="", document={"text": "It closed at noon. " * 900}))
+    fitting = ("--context", "retrieve", "--window", "520")
+    assert call("estimate", "q.jsonl", *fitting, "--json").json["refused"] == 1
+    assert batch(*fitting).code == 1
+    assert not server.asked
+
+
 def test_an_estimate_counts_a_call_for_each_of_several_documents(serve: Any):
     serve(lambda body: f"Yes: {digest(body['messages'])}")
     plan = """\

@@ -410,11 +410,23 @@ def test_replies_longer_than_an_endpoint_was_asked_for_are_merged_in_smaller_gro
     assert {times for path, times in asked.items() if path.startswith("step/a_parts[")} == {1}
 
 
-def test_what_cannot_fit_is_said_before_a_plan_is_asked_for():
-    model, context = Reader(), window(3000, "full")
+@pytest.mark.parametrize(
+    ("context", "use"),
+    [(window(3000, "full"), "--context chunk"), (window(350, "retrieve"), "a model with a longer")],
+)
+def test_what_cannot_fit_is_said_before_a_plan_is_asked_for(context: Context, use: str):
+    model = Reader()
     pearl = partial(Pearl, LIBRARY, document=story(), context=context)
-    with pytest.raises(RunError, match="No plan can run: It is to read .* Use --context chunk"):
+    with pytest.raises(RunError, match=f"No plan can run: It is to read .* Use {use}"):
         carry_out(model, pearl, "who?", LIBRARY, story(), context=context)
+    assert model.asked == []
+
+
+def test_a_later_step_that_no_passage_fits_is_told_before_the_first_call():
+    model, long = Reader(), "the lamp " * 60
+    plan = f'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_OPINION(CTX, a, "{long}") : two'
+    with pytest.raises(RunError, match="b cannot run: It is to read"):
+        run(plan, window(500, "retrieve"), ask=model)
     assert model.asked == []
 
 

@@ -364,6 +364,11 @@ def choose_passages(
     return Excerpt(joined, len(chosen), len(order), len(bearing), characters)
 
 
+def smallest_excerpt(text: str, count: Callable[[str], int]) -> int:
+    """Tokens that one passage takes at the least, with a mark on either side."""
+    return min(_sizes(text, count)) + 2 * count(_mark(len(text)))
+
+
 def choose_paragraphs(
     document: Source, words: str, room: int, count: Callable[[str], int]
 ) -> Excerpt | None:

@@ -48,6 +48,7 @@ from pearl.retrieval.retriever import (
     choose_passages,
     enough_parts,
     passage_terms,
+    smallest_excerpt,
 )
 from pearl.runtime.binding import BindError, items_of
 from pearl.runtime.context import SHARE, Context, ContextError, Policy
@@ -214,8 +215,8 @@ def fit_plan(
         it is.
 
     Raises:
-        ContextError: the policy is ``full`` and a step does not fit, or parts would not help; or
-            what the plan itself says in a step is too long.
+        ContextError: the policy is ``full`` and a step does not fit, or neither parts nor passages
+            would help; or what the plan itself says in a step is too long.
     """
     if context.limit is None:
         return plan, None
@@ -223,6 +224,9 @@ def fit_plan(
     actions = library.with_declared(plan.declares)
     drafts = _reading(plan.steps[start:], actions, context, values, total)
     if context.policy == "retrieve":
+        for name, draft in drafts.items():
+            if not _fits(draft.call, total, context):
+                _check_passages(name, draft, document, context)
         return plan, None
     _check_documents(plan, start, document, actions, context, values)
     fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
@@ -273,6 +277,24 @@ def _reading(
         if place is not None:
             drafts[step.name] = draft
     return drafts
+
+
+def _check_passages(name: str, draft: _Draft, document: Source, context: Context) -> None:
+    """Make sure that a step whose prompt the document does not fit has room for a passage.
+
+    Raises:
+        ContextError: it has not, whatever earlier steps give.
+    """
+    call = replace(draft.call, document=document)
+    if draft.extra:
+        # Which passages bear on it, only a run knows.
+        room = context.room - size_without_document(replace(call, omitted=0.5), context)
+        found = room >= smallest_excerpt(document.text, context.count)
+    else:
+        found = _passages(call, context) is not None
+    if not found:
+        total, size = size_of(document, context.count), size_without_document(call, context)
+        raise ContextError(_too_long(total, size, context, call), name)
 
 
 def _check_documents(
@@ -457,21 +479,29 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
         return call, None
     chosen = None
     if document is not None and context.policy == "retrieve":
-        # A step looks for its arguments' terms most, for its action's least.
-        query: dict[str, float] = {}
-        weighted = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
-        weighted += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
-        weighted += ((0.3, as_text(value)) for _, value, _ in call.outputs)
-        for weight, text in weighted:
-            query |= {term: max(weight, query.get(term, 0.0)) for term in passage_terms(text)}
-        room = context.room - size_without_document(replace(call, omitted=0.5), context)
-        chosen = choose_passages(document.text, query, room, context.count)
+        chosen = _passages(call, context)
     if document is None or chosen is None:
         size = size_without_document(call, context)
         raise ContextError(_too_long(total if document else None, size, context, call))
     passages, decision = _left_out(document, chosen, call.omitted)
     decision["found"] = chosen.bearing
     return replace(call, document=passages, omitted=decision["omitted"]), decision
+
+
+def _passages(call: ExecuteStep, context: Context) -> Excerpt | None:
+    """What a step is shown of its document, which is too long for it; None where no passage fits.
+
+    A step looks for its arguments' terms most, for its action's least.
+    """
+    assert call.document is not None
+    query: dict[str, float] = {}
+    weighted = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
+    weighted += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
+    weighted += ((0.3, as_text(value)) for _, value, _ in call.outputs)
+    for weight, text in weighted:
+        query |= {term: max(weight, query.get(term, 0.0)) for term in passage_terms(text)}
+    room = context.room - size_without_document(replace(call, omitted=0.5), context)
+    return choose_passages(call.document.text, query, room, context.count)
 
 
 def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision | None]:
