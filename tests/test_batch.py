@@ -347,6 +347,7 @@ def test_plans_with_errors_are_all_named_and_nothing_is_sent(serve: Any):
 def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     server = serve(lambda _: failing(404, "no such model"))
     write(*(question(f"q{at}") for at in range(12)))
     stopped = batch("--concurrency", "1")

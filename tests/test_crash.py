@@ -76,7 +76,7 @@ def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
         assert len(stopped.told) == 1, stopped.err
         assert "Traceback" not in stopped.err
         assert len(held(waiting).replies) == settled(stub)["completed"]
-        goes_on(batch, stub, PEARL_TIMEOUT="1.5")
+        goes_on(batch, stub, PEARL_TIMEOUT="0.8")
 
 
 def goes_on(batch: Batch, stub: Stub, **settings: str) -> None:

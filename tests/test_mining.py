@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.printer import print_action
 from pearl.mining.mine import gather, read_examples, read_proposals
+from pearl.models import batch_api
 from pearl.prompts.calls import MineActions
 from pearl.prompts.render import render
 from tests.batch_server import Provider
@@ -285,6 +287,7 @@ def test_mining_through_the_batch_api(tmp_path: Path):
     said: list[str] = []
     with Provider(script) as provider, pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
+        patch.setattr(batch_api, "Options", partial(batch_api.Options, quiet=0.5))
         patch.setenv("OPENAI_BASE_URL", provider.url)
         patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
         words = ("mine", "q.jsonl", "-o", "m.actions", "--model", "m", "--mode", "batch-api",

@@ -209,6 +209,9 @@ class Language:
         """Every way to read a question as one of the agent's templates."""
         for word in (question.partition(" ")[0], None):
             for phrasing, template in self._phrasings.get((agent, word), ()):
+                # Most do not begin so, and to ask them costs more than this.
+                if not question.startswith(phrasing.fixed[0]):
+                    continue
                 for filling in phrasing.fillings(question):
                     yield Reading(template, tuple(filling[slot] for slot, _ in template.inputs))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 SEED = 20_240_501
@@ -82,7 +83,7 @@ def interval(scores: Sequence[float]) -> Interval | None:
         scores: one a question, from 0 to 1; without any there is no interval.
     """
     if len(set(scores)) != 1:
-        return _bootstrap(scores) if scores else None
+        return _bootstrap(tuple(scores)) if scores else None
     share, count = scores[0], len(scores)
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
@@ -91,7 +92,8 @@ def interval(scores: Sequence[float]) -> Interval | None:
     return Interval(share, max(0.0, middle - half), min(1.0, middle + half), count, "Wilson")
 
 
-def _bootstrap(scores: Sequence[float]) -> Interval:
+@lru_cache(maxsize=1024)
+def _bootstrap(scores: tuple[float, ...]) -> Interval:
     """The mean of scores between the ends of the middle 95 % of their resamples' means.
 
     How often each value is drawn decides a resample's mean, and those counts
@@ -141,7 +143,7 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
     # A difference that is always the same has no spread to show.
     difference = Interval(mean, mean, mean, len(pairs), "none")
     if len(set(differences)) > 1:
-        difference = _bootstrap(differences)
+        difference = _bootstrap(tuple(differences))
     return Comparison(len(pairs), both, only_first, only_second, neither, difference, p, test)
 
 

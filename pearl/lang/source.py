@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -488,6 +488,12 @@ def _shipped(folder: str) -> Path:
         return Path(__file__).parents[2] / folder
 
 
+@cache
+def _shipped_files(folder: str, pattern: str) -> tuple[Path, ...]:
+    """Files that ship with Pearl, in name order: they stay what they are while it runs."""
+    return tuple(sorted(_shipped(folder).glob(pattern)))
+
+
 def grammar_table(name: str) -> dict[str, Any]:
     """The table of a grammar, as ``grammar_table("plan")``: see `pearl.lang.grammar`."""
     table: dict[str, Any] = json.loads((_shipped("grammar") / f"{name}.json").read_bytes())
@@ -496,12 +502,12 @@ def grammar_table(name: str) -> dict[str, Any]:
 
 def shipped_actions() -> dict[str, Path]:
     """The action libraries that ship with Pearl, by name."""
-    return {file.stem: file for file in sorted(_shipped("actions").glob("*.actions"))}
+    return {file.stem: file for file in _shipped_files("actions", "*.actions")}
 
 
 def plan_folders() -> list[str]:
     """The names of the folders of plans that ship with Pearl."""
-    return sorted({file.parent.name for file in _shipped("plans").glob("*/*.plan")})
+    return sorted({file.parent.name for file in _shipped_files("plans", "*/*.plan")})
 
 
 def shipped_plans(name: str = "demos") -> list[Path]:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from pearl.lang.text import pattern, text_digest
@@ -155,9 +156,11 @@ def as_text(value: Value) -> str:
             return "\n".join(_pair(as_text(key), as_text(item)) for key, item in value)
         case list():
             return "\n".join(as_text(item) for item in value)
+        # As JSON has them, at once: learning asks about numbers by the hundred thousand.
         case int():
-            # As JSON has it, at once: numbers are asked about by the hundred thousand.
             return str(value)
+        case float() if isfinite(value):
+            return repr(value)
         case _:
             return json.dumps(value)
 

@@ -119,6 +119,7 @@ _THOUGHTS = re.compile(
     r"\s*(?:<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|(?:(?!<think>).)*?</think>)\s*",
     re.IGNORECASE | re.DOTALL,
 )
+_TAG = re.compile("</?(?:think|thinking|reasoning)>", re.IGNORECASE)
 
 
 def _without_thoughts(text: str) -> str:
@@ -126,7 +127,8 @@ def _without_thoughts(text: str) -> str:
 
     Some servers send that in the text, between tags, the first of which may be in their prompt.
     """
-    thoughts = _THOUGHTS.match(text)
+    # To look at each character of megabytes that have no such tag would take half a second.
+    thoughts = _THOUGHTS.match(text) if _TAG.search(text) else None
     return text[thoughts.end() :] if thoughts else text
 
 

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -227,8 +227,7 @@ def load_prices(extra: Path | None = None) -> Prices:
     Raises:
         InputError: their file cannot be used.
     """
-    shipped = (files("pearl.models") / "models.toml").read_text(encoding="utf-8")
-    models = _read(shipped, "models.toml")
+    models = {**_shipped()}
     named = os.environ.get("PEARL_PRICES", "").strip()
     own = extra or (Path(named) if named else None)
     if own is not None:
@@ -238,6 +237,12 @@ def load_prices(extra: Path | None = None) -> Prices:
             raise InputError(f"{own} cannot be read: name a table of prices.") from None
         models.update(_read(text, str(own)))
     return Prices(models)
+
+
+@cache
+def _shipped() -> dict[str, Price]:
+    """The prices that Pearl brings."""
+    return _read((files("pearl.models") / "models.toml").read_text(encoding="utf-8"), "models.toml")
 
 
 def dollars(millionths: int) -> str:
