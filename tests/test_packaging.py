@@ -38,7 +38,7 @@ print(json.dumps({
 def run(*words: str | Path, cwd: Path, **settings: str) -> str:
     done = subprocess.run(
         [*map(str, words)], cwd=cwd, capture_output=True, text=True, check=False, timeout=110,
-        env={**os.environ, **settings},
+        env={**os.environ, "PYTHONPATH": "", **settings},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
