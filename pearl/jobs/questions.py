@@ -7,7 +7,6 @@ with its ``questions``, as QuALITY publishes them.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -159,7 +158,7 @@ class QuestionIndex:
             for place in map(self.by_document.__getitem__, ids):
                 file.seek(place.offset)
                 line = file.readline().decode("utf-8-sig")
-                name, row = question_rows(line, place.name)[place.at]
+                name, row = question_rows(read_row(line, place.name), place.name)[place.at]
                 yield place, parse_question(row, name)
 
     def check_gold(self) -> None:
@@ -271,7 +270,8 @@ def read_index(
     for number, offset, line in _lines(file):
         near: dict[str, str] = {}
         try:
-            for at, (name, row) in enumerate(question_rows(line, f"{path}:{number}")):
+            where = f"{path}:{number}"
+            for at, (name, row) in enumerate(question_rows(read_row(line, where), where)):
                 near = _close_keys(row)
                 if entry := place(name, row, number, offset, at):
                     places.append(entry)
@@ -311,20 +311,19 @@ def _close(key: str, names: tuple[str, ...]) -> str:
     return next(iter(get_close_matches(key.lower(), names, 1, 0.75)), "")
 
 
-def question_rows(line: str, name: str) -> list[tuple[str, dict[str, Any]]]:
+def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]:
     """The questions of a line: its own, or those of an article of QuALITY (Pang et al., 2022).
 
     Args:
-        line: its JSON.
+        row: its JSON object.
         name: its file and line, for messages.
 
     Returns:
         For each question its place for messages, and its row as `parse_question` takes it.
 
     Raises:
-        InputError: it is no JSON object, or holds a question that is none.
+        InputError: it holds a question that is none.
     """
-    row = read_row(line, name)
     article, questions = row.get("article"), row.get("questions")
     if not isinstance(article, str) or not isinstance(questions, list):
         return [(name, row)]
@@ -363,7 +362,7 @@ def questions_in(path: str) -> frozenset[str]:
     Raises:
         InputError: it cannot be read, or holds none.
     """
-    lines = ((where, json.dumps(row)) for where, row in read_rows(path, "file of questions"))
+    lines = read_rows(path, "file of questions")
     rows = (row for where, line in lines for _, row in question_rows(line, where))
     texts = frozenset(
         comparable(row["question"]) for row in rows if isinstance(row.get("question"), str)

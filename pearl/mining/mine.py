@@ -21,7 +21,7 @@ from pearl.lang.errors import InputError, refuse
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import Source, as_frame, read_source
+from pearl.lang.source import Source, as_frame, read_row, read_source
 from pearl.lang.text import free_name
 from pearl.lang.values import digest
 from pearl.lint.checker import check_library
@@ -158,7 +158,8 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
         if not line.strip():
             continue
         try:
-            for name, row in question_rows(line, f"{path}:{number}"):
+            where = f"{path}:{number}"
+            for name, row in question_rows(read_row(line, where), where):
                 question, id = row.get("question"), row.get("id", row.get("qid", number))
                 if not isinstance(question, str) or not question.strip():
                     raise InputError(f"{name} has no question: give one as text.")

@@ -39,7 +39,13 @@ def count_tokens(text: str, model: str = "") -> int:
         model: whose vocabulary to count with; an unknown one is counted with
             the newest carried vocabulary, which is close for English.
     """
-    return _count(text, _encoding_name(model))
+    import tiktoken
+
+    try:
+        name = tiktoken.encoding_name_for_model(plain_name(model))
+    except KeyError:
+        name = ""
+    return _count(text, name if name in _CARRIED else _CARRIED[-1])
 
 
 @lru_cache(maxsize=64)
@@ -65,16 +71,6 @@ def plain_name(model: str) -> str:
     while model.startswith(("azure:", "responses:")):
         model = model.partition(":")[2]
     return model
-
-
-def _encoding_name(model: str) -> str:
-    import tiktoken
-
-    try:
-        name = tiktoken.encoding_name_for_model(plain_name(model))
-    except KeyError:
-        return _CARRIED[-1]
-    return name if name in _CARRIED else _CARRIED[-1]
 
 
 def cache_folder() -> Path:

@@ -15,7 +15,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Insert, Table, and_, bindparam, delete, insert, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from pearl.store.tables import entries, leases, replies, rows, runs
 
@@ -27,7 +26,13 @@ Row: TypeAlias = dict[str, Any]
 
 def insert_into(table: Table, dialect: str) -> Any:  # noqa: ANN401 - either dialect's
     """An insertion that can say what becomes of a row that is there already."""
-    return (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+    if dialect == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
 
 
 def params(table: Table) -> dict[str, Any]:

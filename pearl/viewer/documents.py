@@ -17,7 +17,7 @@ from pearl.evaluate.datasets import DATASETS
 from pearl.jobs.questions import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError
-from pearl.lang.source import START, Source, Span
+from pearl.lang.source import START, Source, Span, read_row
 from pearl.lang.values import Value
 from pearl.retrieval.converters import LARGEST, SEVERAL, files_of, read_documents
 from pearl.runtime.evidence import Quote, evidence
@@ -175,7 +175,7 @@ def questions_in(file: Path, item: str) -> Iterator[Question]:
         return
     for line in lines:
         with suppress(InputError, ValueError):
-            rows = question_rows(line.decode("utf-8-sig"), file.name)
+            rows = question_rows(read_row(line.decode("utf-8-sig"), file.name), file.name)
             questions = [parse_question(row, name) for name, row in rows]
             yield from (question for question in questions if question.id == item)
 
