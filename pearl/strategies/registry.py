@@ -375,6 +375,10 @@ def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
     return Frame(inputs.document, *parts, cache=inputs.keep)
 
 
+def _pearl_calls(_: Limits) -> int:
+    return PLANNED
+
+
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Started:
     inputs, settings = _within(prepared, inputs), prepared.settings
     options = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
@@ -450,7 +454,7 @@ STRATEGIES = (
         _pearl,
         demonstrations="demos",
         needs_model=False,
-        calls=lambda _: PLANNED,
+        calls=_pearl_calls,
     ),
     StrategySpec(
         "decomp",
