@@ -26,6 +26,8 @@ def call(name: str, *values: Value) -> Value:
         ("groups", (AGES, 2), Pairs((("Ro to Mara", Pairs(AGES.items[:2])),
                                      ("Al", Pairs(AGES.items[2:]))))),
         ("groups", (Pairs(()), 2), Pairs(())),
+        ("groups", (Pairs((("so " * 20, 1), ("on " * 20, 2))), 1),
+         Pairs((("items 1 to 2", Pairs((("so " * 20, 1), ("on " * 20, 2)))),))),
         ("by_item", (["a", "b"], [1, 2], Pairs((("x", 3), ("y", 4)))),
          Pairs((("a", [1, 3]), ("b", [2, 4])))),
         ("by_item", (AGES, ["x", "y", "z"]), Pairs(((3, "x"), ([4], "y"), (3, "z")))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -546,6 +547,77 @@ New actions:
     paths = [request.path for request in model.asked]
     assert (paths[0], len(paths)) == ("step/a", len(set(paths)))
     replays(journal, finished.text)
+
+
+CHAINS = {
+    # A list as a whole beside each of its items, and pairs beside each of their values.
+    "a list": "b = TIE(each a, a) : two\nc = TIE(each values b, b) : three\n",
+    "beside the document": "b = TELL(CTX, a, each a) : two\nc = TELL(CTX, b, each values b) : 3\n",
+    # What reads the document later needs other parts than what has read it.
+    "later parts": 'b = TELL(CTX, each a, "x") : two\nc = TELL(CTX, b, "y") : three\n',
+    "a text": "b = CONCAT(a, a) : two\nc = CONCAT(b, b) : three\nd = TELL(CTX, c, c) : four\n",
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_long_chains_over_lists_end_in_an_answer_and_ask_nothing_twice(chain: str):
+    tie = "- TIE(X, Y) : Say how X and Y are tied.\n" if chain == "a list" else ""
+    plan = f"""\
+New actions:
+- LIST_OF(CTX, X) -> list : List all X in CTX.
+{tie}
+a = LIST_OF(CTX, "x") : one
+{CHAINS[chain].replace("TELL", "FIND_RELATION")}"""
+    context = window(1000)
+
+    def reply(call: ExecuteStep) -> str:
+        assert context.holds(render(call))
+        if call.action.returns != "list":
+            return "word " * 90
+        assert call.document
+        return json.dumps([f"{call.document.name} {at} {'word ' * 40}" for at in range(2)])
+
+    finished, model, journal = run(plan, context, story(300), ask=Scripted(reply))
+    paths = [request.path for request in model.asked]
+    assert len(paths) == len(set(paths))
+    assert any("condensed" in name for name in names(finished))
+    replays(journal, finished.text)
+
+
+def test_a_function_is_given_a_list_whole_that_was_condensed_for_a_step():
+    plan = """\
+New actions:
+- RATE(X) : Say what X comes to.
+
+1. parts = PARTS(CTX, 32) : Cut
+2. a = FIND_CHARACTER(each parts, "x") : one
+3. v = VALUES(a) : what they gave
+4. b = RATE(v) : two
+5. c = COUNT(v) : how many
+"""
+    finished, *_ = run(plan, window(1000), ask=Scripted(lambda _: "word " * 95))
+    assert "v_condensed" in names(finished)
+    assert finished.values["c"] == 32
+
+
+def test_the_step_is_named_that_a_window_is_too_small_for():
+    model, long = Reader(), "the lamp " * 130
+    plan = f'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_OPINION(CTX, "y", "{long}") : two'
+    with pytest.raises(RunError, match="Step b cannot run: The window of 600") as raised:
+        run(plan, window(600), ask=model)
+    assert raised.value.failures[0].step == "b"
+    assert model.asked == []
+
+
+def test_a_part_that_has_no_output_is_told_with_the_plan_s_own_step(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("PEARL_CHARACTERS", "700")
+    said = r"Step a_parts has no output: .*PEARL_CHARACTERS sets more.* the plan's step a\."
+    with pytest.raises(RunError, match=said):
+        run(
+            'a = FIND_CHARACTER(CTX, "x") : one', window(1000), ask=Scripted(lambda _: "word " * 60)
+        )
 
 
 def test_a_step_whose_arguments_turn_out_longer_than_was_allowed_for_reads_parts():

@@ -265,6 +265,10 @@ def parts(args: Sequence[Given]) -> Value:
     return [label(at, of) for at in range(1, of + 1)]
 
 
+LONG_NAME = 32
+"""Words of a group's name, at most, of what its first and its last item are called."""
+
+
 def groups(args: Sequence[Given]) -> Value:
     """Neighbouring pairs, items of a list, or lines of a text, together in so many groups, as pairs
     of such."""
@@ -281,6 +285,9 @@ def groups(args: Sequence[Given]) -> Value:
         items = _pairs(given, "GROUPS").items[start:end]
         first, last = items[0][0], items[-1][0]
         name = first if len(items) == 1 else f"{as_text(first)} to {as_text(last)}"
+        if len(as_text(name).split()) > LONG_NAME:
+            # It would fill the prompts that are to have room for what the group holds.
+            name = f"items {start + 1} to {end}"
         grouped.append((name, Pairs(items)))
     return Pairs(tuple(grouped))
 

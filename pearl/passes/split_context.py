@@ -57,6 +57,8 @@ CONDENSE = ast.Action(
     "belongs to, say what is repeated once, and add nothing.",
 )
 
+GROUP_NOTE, CONDENSE_NOTE = "Group what {} gave", "Make one report of each group of what {} gave"
+
 _REPORT = (
     "Report what CTX, one part of a longer document, holds that bears on the task below, with "
     "names, figures and grounds; say so where it holds nothing. Other readers have the other "
@@ -89,15 +91,15 @@ def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()
     return Pass("split-context", Safety.UNSAFE, rewrite, __doc__)
 
 
-def condense(plan: ast.Plan, name: str, groups: Sequence[int], start: int) -> ast.Plan:
-    """The plan with a long output condensed for the steps that take it whole.
+def condense(plan: ast.Plan, name: str, groups: Sequence[int], steps: Collection[str]) -> ast.Plan:
+    """The plan with a long output condensed for some steps that take it whole.
 
     Args:
         plan: a sound plan.
         name: the step that gives it.
         groups: into how many groups its items or lines are put, each made one report by a model,
             and into how many these again, and so on.
-        start: the number of steps that stay as they are.
+        steps: the names of the steps that take what is left; all others take it as it is.
     """
     split = _Split(plan, Library((), {}).with_declared(plan.declares), 1, ())
     action, last = split._declared(CONDENSE), name
@@ -106,19 +108,23 @@ def condense(plan: ast.Plan, name: str, groups: Sequence[int], start: int) -> as
         together, joined = split._fresh(f"{name}_groups"), split._fresh(f"{name}_condensed")
         cut = (ast.Ref(last), ast.Literal(number))
         each = (ast.Ref(together, ast.Mode.EACH_VALUES),)
-        note = f"Make one report of each group of what {name} gave"
-        added.append(ast.Step(together, "GROUPS", cut, f"Group what {name} gave"))
-        added.append(ast.Step(joined, action, each, note))
+        added.append(ast.Step(together, "GROUPS", cut, GROUP_NOTE.format(last)))
+        added.append(ast.Step(joined, action, each, CONDENSE_NOTE.format(name)))
         last = joined
-    steps = list(plan.steps[:start])
-    for step in plan.steps[start:]:
-        taken = [ref for ref in ast.step_refs(step) if ref.name == name]
-        whole = bool(taken) and all(ref.mode is ast.Mode.PLAIN for ref in taken)
-        if whole:
-            steps += added
-            added = []
-        steps.append(ast.renamed(step, {name: last}) if whole else step)
-    return replace(plan, steps=tuple(steps), declares=tuple(split.declares))
+
+    def taken(ref: ast.Ref) -> ast.Ref:
+        # Beside the whole, a step may go over the items.
+        whole = ref.name == name and ref.mode is ast.Mode.PLAIN
+        return replace(ref, name=last) if whole else ref
+
+    rewritten: list[ast.Step] = []
+    for step in plan.steps:
+        args = tuple(ast.map_refs(arg, taken) for arg in step.args)
+        if step.name in steps and args != step.args:
+            rewritten += added
+            added, step = [], replace(step, args=args)
+        rewritten.append(step)
+    return replace(plan, steps=tuple(rewritten), declares=tuple(split.declares))
 
 
 def reading_place(step: ast.Step, action: ast.Action | None) -> int | None:

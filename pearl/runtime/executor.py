@@ -197,8 +197,8 @@ class Room:
             raise StepError(
                 "size",
                 f"it is too long, or too deep: {self.characters:,} characters are left of what the "
-                "outputs of a question have together at most (PEARL_CHARACTERS), and lists stand "
-                f"{DEEPEST} deep.",
+                "outputs of a question have together at most (PEARL_CHARACTERS sets more, and what "
+                f"a store keeps is not asked again), and lists stand {DEEPEST} deep.",
             )
         return size
 

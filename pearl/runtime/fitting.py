@@ -35,7 +35,9 @@ from pearl.lang.source import Source, Span
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.passes.split_context import (
     CONDENSE,
+    CONDENSE_NOTE,
     FINDINGS,
+    GROUP_NOTE,
     condense,
     reading_place,
     split_context,
@@ -344,7 +346,8 @@ def _parts(
     """How many parts the document needs, and in how many groups findings are merged."""
     trial = split_context(split, 2, (2,)).apply(plan, library).plan
     actions = library.with_declared(trial.declares)
-    reading, merging = 0, 0
+    readers: dict[str, int] = {}
+    mergers: dict[str, int] = {}
     for step in trial.steps[start:]:
         action = actions.get(step.action)
         if action is None or action.is_builtin:
@@ -352,24 +355,34 @@ def _parts(
         for place, param in enumerate(action.params):
             if param.name == DOCUMENT and place < len(step.args):
                 draft = _draft(step, action, place, context, values, 0.5)
-                reading = max(reading, draft.size(context))
+                readers[step.name] = draft.size(context)
             elif param.name == FINDINGS:
                 draft = _draft(step, action, place, context, values)
-                merging = max(merging, draft.size(context))
-    number = enough_parts(document.text, context.room - reading, context.count)
+                mergers[step.name] = draft.size(context)
+    reading, merging = (max(sizes.values(), default=0) for sizes in (readers, mergers))
     finding = _finding(plan, values, context)
+
+    def enough(size: int) -> int | None:
+        return enough_parts(document.text, context.room - size, context.count)
+
+    number = enough(reading)
     merged_at_once = (context.room - merging) // finding
     if number is None or (merging and merged_at_once < 2):
-        what, sizes = "read the document in parts", f"a step itself takes {reading:,}"
-        if number is not None:
+        what = "read the document in parts"
+        if number is None:
+            name, size = next(one for one in readers.items() if enough(one[1]) is None)
+            sizes = f"a step itself takes {size:,}"
+        else:
+            least = context.room - 2 * finding
+            name, size = next(one for one in mergers.items() if one[1] > least)
             what = "merge what the parts of the document gave"
-            sizes = f"a merge itself takes {merging:,}, each of what it merges up to {finding:,}"
+            sizes = f"a merge itself takes {size:,}, each of what it merges up to {finding:,}"
         raise ContextError(
             f"The window of {context.limit:,} tokens is too small to {what}: {sizes}, and "
             f"{context.free:,} are kept free for the reply. "
             f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
             "longer window.",
-            split[0],
+            owner(name, plan),
         )
     number = max(2, number)
     # Parts that steps which ran have cut already serve where there are enough of them.
@@ -378,14 +391,20 @@ def _parts(
         for step in plan.steps[:start]
         if step.action == "PARTS" and isinstance(step.args[1], Literal)
     ]
-    enough = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
-    number = min(enough, default=number)
+    serving = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
+    number = min(serving, default=number)
     groups: list[int] = []
     count = number if merging else 0
     while count > merged_at_once:
         count = ceil(count / merged_at_once)
         groups.append(count)
     return number, groups
+
+
+def owner(name: str, plan: Plan) -> str:
+    """The step of a plan that stands in parts under a name."""
+    names = (step.name for step in plan.steps)
+    return max((own for own in names if f"{name}_".startswith(f"{own}_")), key=len, default=name)
 
 
 def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
@@ -402,7 +421,14 @@ def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
 
 
 def condense_long(
-    plan: Plan, start: int, step: Step, values: Mapping[str, Value], context: Context
+    plan: Plan,
+    start: int,
+    step: Step,
+    values: Mapping[str, Value],
+    library: Library,
+    context: Context,
+    *,
+    beside: bool = False,
 ) -> tuple[Plan, Decision] | None:
     """Have outputs of many items or lines condensed that made a step's prompt too long.
 
@@ -411,7 +437,9 @@ def condense_long(
         start: the number of its steps that stay as they are.
         step: the one whose prompt did not fit, as it stood once parts were planned.
         values: what the plan's steps gave.
+        library: the actions, without the plan's own.
         context: the window.
+        beside: whether texts beside the document are too, as no part of it is small enough.
 
     Returns:
         The plan with steps that condense them first, group by group until no more is left than
@@ -420,9 +448,15 @@ def condense_long(
     """
     if context.limit is None or context.policy == "full":
         return None
-    call = ExecuteStep(None, CONDENSE, Step("", CONDENSE.name, (), CONDENSE.doc), ((FINDINGS, ""),))
-    room = context.room - size_without_document(call, context) - _WRAPPED
-    report = context.free + _WRAPPED
+    report, actions = context.free + _WRAPPED, library.with_declared(plan.declares)
+    # A function counts the items that there are; what a step was given that ran stays as it was.
+    asked = {
+        own.name
+        for own in plan.steps[start:]
+        if own.name not in values
+        and (action := actions.get(own.action))
+        and isinstance(action.body, Prompt)
+    }
     # What was condensed once and is still too long is not condensed again.
     groupings = {own.name: own.args[0] for own in plan.steps if own.action == "GROUPS"}
     made = {arg.name for arg in groupings.values() if isinstance(arg, Ref)}
@@ -432,9 +466,10 @@ def condense_long(
         value = values.get(name)
         known = name in {own.name for own in plan.steps} and name not in made
         # A step that reads the document has it cut into smaller parts beside a long text.
-        reads = any(ref.name == DOCUMENT for ref in step_refs(step))
+        reads = any(ref.name == DOCUMENT for ref in step_refs(step)) and not beside
         if not known or not isinstance(value, list | Pairs if reads else str | list | Pairs):
             continue
+        room = context.room - size_without_document(_condensing(name), context)
         if context.count(as_text(value)) <= _allowed(context) or room < 2 * report:
             continue
         parts = value.items if isinstance(value, Pairs) else value
@@ -445,10 +480,21 @@ def condense_long(
             continue
         while groups[-1] * report > _allowed(context) and groups[-1] > 1:
             groups.append(ceil(groups[-1] / (room // report)))
-        condensed = condense(plan, name, groups, start)
+        condensed = condense(plan, name, groups, asked)
         if condensed != plan:
             plan, decision[name] = condensed, groups
     return (plan, {"condensed": decision, "window": context.limit}) if decision else None
+
+
+def _condensing(name: str) -> ExecuteStep:
+    """A call that condenses a group of what a step gave, which stands in it by its name."""
+    # Names may come with numbers, where others have theirs already.
+    step = Step("", CONDENSE.name, (), CONDENSE_NOTE.format(name))
+    group, origin = f"one of {name}_groups_99", GROUP_NOTE.format(f"{name}_condensed_99")
+    outputs = ((group, "", f'the step "{origin}"'),)
+    return ExecuteStep(
+        None, CONDENSE, step, ((FINDINGS, ""),), written=(f"[{group}]",), outputs=outputs
+    )
 
 
 def _groups_fit(value: Value, number: int, room: int, context: Context) -> bool:

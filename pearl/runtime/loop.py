@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
@@ -25,7 +26,7 @@ from pearl.runtime.calls import SchemaError
 from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, StepFailure, execute
-from pearl.runtime.fitting import condense_long, fit_plan
+from pearl.runtime.fitting import condense_long, fit_plan, owner
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 """Rules whose findings keep a plan from running."""
@@ -195,16 +196,25 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
     )
     printed = _checked(plan, library)
     _check_labels(move.steps, library.with_declared(plan.declares), frame.document)
-    ran, values = run.plan, dict(run.values)
+    ran, values, start = run.plan, dict(run.values), len(past)
     failed, sizes = set[str](), dict[str, Value]()
     while True:
         limit, before = frame.context.limit, failed
         try:
-            args = plan, len(past), frame.document, library, frame.context
+            args = plan, start, frame.document, library, frame.context
             fitted, decision = fit_plan(*args, sizes)
         except ContextError as error:
-            failure = StepFailure(error.step, "context", str(error))
-            raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
+            long = next((step for step in plan.steps if step.name == error.step), None)
+            condensed = long and condense_long(
+                plan, start, long, sizes, library, frame.context, beside=True
+            )
+            if not condensed:
+                failure = StepFailure(error.step, "context", str(error))
+                raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
+            plan, decision = condensed
+            printed = _checked(plan, library)
+            journal.decide("context", decision)
+            continue
         if decision:
             journal.decide("context", decision)
         journal.decide("plan", printed if fitted is plan else _checked(fitted, library))
@@ -223,17 +233,36 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         failed = {failure.step for failure in failures if failure.reason == "context"}
         long = next((step for step in fitted.steps if step.name in failed), None)
         known = frame.context.limit == limit
-        condensed = condense_long(plan, len(past), long, values, frame.context) if long else None
+        plan, start = _kept(plan, start, fitted, values)
+        printed = _checked(plan, library)
+        condensed = long and condense_long(plan, start, long, values, library, frame.context)
         if known and condensed:
             plan, decision = condensed
             printed = _checked(plan, library)
             journal.decide("context", decision)
         elif not failed or (known and failed == before and _inputs(long, values) <= sizes.keys()):
-            first = failures[0]
-            raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
+            first, own = failures[0], owner(failures[0].step, plan)
+            whose = "" if own == first.step else f" It is a part of the plan's step {own}."
+            raise RunError(
+                f"Step {first.step} has no output: {first.cause}{whose}", tuple(failures)
+            )
         # Else the endpoint has said meanwhile how much fits it, or outputs are longer than was
         # allowed for, which are counted as they are now.
         ran, sizes = fitted, values
+
+
+def _kept(plan: Plan, start: int, fitted: Plan, values: Mapping[str, Value]) -> tuple[Plan, int]:
+    """A plan whose first steps stand as they ran, where they have outputs: in parts, as it were,
+    which are not to be read again in others. And how many of its steps stay."""
+    done = [*takewhile(lambda step: step.name in values, plan.steps[start:])]
+    if not done:
+        return plan, start
+    names = [step.name for step in fitted.steps]
+    steps = fitted.steps[: names.index(done[-1].name) + 1]
+    called = {step.action for step in steps}
+    added = (one for one in fitted.declares if one.name in called and one not in plan.declares)
+    rest, declares = plan.steps[start + len(done) :], (*plan.declares, *added)
+    return replace(plan, steps=steps + rest, declares=declares), len(steps)
 
 
 def _inputs(step: Step | None, values: Mapping[str, Value]) -> set[str]:
