@@ -90,6 +90,16 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     return sorted(findings, key=_place) if len(findings) > 1 else findings
 
 
+def check_errors(
+    parsed: Parsed, library: Library, selection: Selection = DEFAULT
+) -> list[Diagnostic]:
+    """The errors among what `check` finds. Other rules run only where there may be one."""
+    if not (parsed.broken or _found(PlanView(parsed, library), parsed, selection.errors)):
+        return []
+    findings = check(parsed, library, selection)
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
+
+
 def _found(view: PlanView, parsed: Parsed, looks: Iterable[LookAtPlan]) -> list[Diagnostic]:
     """What rules find in a plan, but for what its lines silence."""
     findings: list[Diagnostic] = []

@@ -13,14 +13,14 @@ from typing import Protocol, TypeAlias
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Parsed, Plan, Ref, Step, step_refs
 from pearl.lang.builtins import is_label
-from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
-from pearl.lint.checker import Selection, check
+from pearl.lint.checker import Selection, check_errors
 from pearl.retrieval.retriever import LabelError, part
 from pearl.runtime.calls import SchemaError
 from pearl.runtime.context import ContextError
@@ -286,10 +286,8 @@ def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> 
 def _checked(plan: Plan, library: Library) -> str:
     """The plan's text, in which the checker finds no error."""
     printed = print_plan(plan)
-    findings = check(Parsed(plan), library, STOPPING)
-    if any(finding.severity is Severity.ERROR for finding in findings):
+    if check_errors(Parsed(plan), library, STOPPING):
         # Read again, so that the findings have places in the text that is shown.
-        findings = check(parse(printed, "plan"), library)
-        errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
+        errors = tuple(check_errors(parse(printed, "plan"), library))
         raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
     return printed

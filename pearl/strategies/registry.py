@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.ast import RETRIEVE, Parsed
 from pearl.lang.builtins import Given
-from pearl.lang.diagnostics import Severity
 from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.text import close_name, counted
 from pearl.lang.values import Value, as_text
-from pearl.lint.checker import check
+from pearl.lint.checker import check_errors
 from pearl.models.base import ModelError
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
@@ -292,8 +291,7 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
     Raises:
         RunError: it has errors.
     """
-    errors = [finding for finding in check(plan, library) if finding.severity is Severity.ERROR]
-    if errors:
+    if errors := check_errors(plan, library):
         raise RunError(
             f"The plan has {counted(len(errors), 'error')}: {errors[0].message} "
             f"{errors[0].help}".rstrip(),
