@@ -101,6 +101,8 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
     refuses a prompt only for the room its reply would need, it is asked again without a bound.
     """
 
+    limited = env_number("PEARL_MAX_TOKENS")
+
     async def listening(request: Request) -> Reply:
         longest = context.free if context.limit else LONGEST
         proof = isinstance(request.call, ProveForm)
@@ -108,7 +110,7 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
             longest = min(longest, CHOICE)
         # A grammar has an end of its own, once it is known that the endpoint keeps to it.
         held = request.constraint is not None and request.constraint.grammar and not proof
-        if held or env_number("PEARL_MAX_TOKENS"):
+        if held or limited:
             longest = 0
         try:
             try:

@@ -93,7 +93,8 @@ def quoted(
             lines = as_text(said or []).splitlines()
             lines += [match[1].strip() for match in _LINE.finditer(text)]
             quotes += ((name, line) for line in lines)
-            for match in _QUOTED.finditer(without_quotes(text)) if document else ():
+            marked = document and ('"' in text or "“" in text)
+            for match in _QUOTED.finditer(without_quotes(text)) if marked else ():
                 words = (match[1] or match[2]).strip()
                 if document and _located(words, name, document).span:
                     spoken.append((name, words))
@@ -186,12 +187,15 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     if not lines:
         return []
     spans = [paragraph.span for paragraph in DocumentRetriever(document).paragraphs]
+    shortest = min((span.end - span.start for span in spans), default=0)
     for entry in reversed(entries):
         path = _VALUE.fullmatch(entry.path)
         if path is None or entry.status != "done":
             continue
         step, texts = path["within"] or path["step"], list(_texts(entry.value))
         longest = max(map(len, texts), default=0)
+        if longest < shortest:
+            continue
         quotes = [
             _found(document, Span(span.start + start, span.start + end), step)
             for span in spans

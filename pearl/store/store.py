@@ -80,12 +80,12 @@ class Store:
         """The journal of a run, or of one question of a batch."""
 
         def write(entry: Entry) -> None:
-            row = {name: getattr(entry, name) for name in PLAIN} | _tokens(entry.usage)
+            row: dict[str, Any] = {name: getattr(entry, name) for name in PLAIN}
+            row |= {"run": run, "item": item, **_tokens(entry.usage)}
+            row |= {"path": storable(entry.path), "cause": storable(entry.cause)}
             # A call's text is in the table of replies already.
-            value = _write(entry.value) if entry.kind == "decision" else None
-            texts = {"path": entry.path, "cause": entry.cause, "value": value}
-            row |= {name: text and storable(text) for name, text in texts.items()}
-            self.writer.post(statements.add_entries, row | {"run": run, "item": item})
+            row["value"] = storable(_write(entry.value)) if entry.kind == "decision" else None
+            self.writer.post(statements.add_entries, row)
 
         return Journal(run, write, self.flush)
 
