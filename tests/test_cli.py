@@ -570,7 +570,7 @@ class TestTraceAndReplay:
         replayed = call("replay", "m.trace.plan", "--json").json
         assert set(replayed) == {
             "plans", "executed", "exact", "syntax_errors", "check_errors", "differ", "failed",
-            "findings", "seconds",
+            "findings", "seconds", "unreadable",
         }  # fmt: skip
         assert (replayed["executed"], replayed["exact"]) == (1, 1)
         by_name = [call("replay", name, "--json").json for name in ("last", answer["run"])]

@@ -165,6 +165,43 @@ class TestCommand:
     def test_wrong_use(self, args: tuple[str, ...]) -> None:
         one_line(self.run(*args), 2)
 
+    @pytest.mark.parametrize("as_json", [(), ("--json",)])
+    def test_what_cannot_be_read_is_named_and_the_others_are_written(
+        self, as_json: tuple[str, ...]
+    ) -> None:
+        Path("plans/_empty.plan").write_text("")
+        Path("plans/latin.plan").write_bytes(b"1. \xe9 = X(CTX)")
+        for args in ((), ("--write",)):
+            result = self.run("plans", *args, *as_json)
+            assert result.code == 1
+            assert (not args and not as_json) == (result.out == self.NEW)
+            told = [line for line in result.told if line.startswith("pearl: ")]
+            assert ["_empty.plan is empty" in told[0], "latin.plan is not" in told[1]] == [True] * 2
+            if as_json:
+                assert [f"pearl: {line}" for line in result.json["unreadable"]] == told
+        assert Path("plans/a.plan").read_text() == self.NEW
+        Path("plans/a.plan").unlink()
+        assert "holds no plan" not in self.run("plans").err
+        assert len(self.run("plans").told) == 2
+
+    def test_rows_that_cannot_be_read_stay_as_they_are(self) -> None:
+        rows = ["no json", json.dumps({"plan": self.OLD}), '{"plan": 3}', '{"n": 1}']
+        Path("r.jsonl").write_text("\n".join(rows))
+        result = self.run("r.jsonl", "--write")
+        assert result.code == 1
+        assert [f"pearl: r.jsonl:{row}" in result.err for row in (1, 2, 3, 4)] == [1, 0, 1, 1]
+        rows[1] = json.dumps({"plan": self.NEW})
+        assert Path("r.jsonl").read_text() == "\n".join(rows)
+        # A file of which not all is UTF-8 could not be written as it was.
+        before = (
+            Path("r.jsonl").read_bytes() + b"\n\xe9\n" + json.dumps({"plan": self.OLD}).encode()
+        )
+        Path("r.jsonl").write_bytes(before)
+        result = self.run("r.jsonl", "plans", "--write")
+        assert (result.code, "r.jsonl is not UTF-8" in result.err) == (1, True)
+        assert Path("r.jsonl").read_bytes() == before
+        assert Path("plans/a.plan").read_text() == self.NEW
+
     def test_several_files_need_write(self) -> None:
         Path("plans/b.plan").write_text(self.OLD)
         assert "--write" in one_line(self.run("plans"), 2)

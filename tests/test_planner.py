@@ -12,6 +12,7 @@ import pearl
 from pearl.answer import read_option
 from pearl.evaluate.job import read_labels
 from pearl.lang.ast import Plan
+from pearl.lang.errors import LinesError
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
@@ -268,6 +269,17 @@ def test_every_library_gets_demonstrations_that_it_can_run(
         assert not check(parse(f"question: {shown.question}\n\n{shown.plan}"), library)
         # A file's head says for people which library it calls.
         assert "#" not in shown.plan
+
+
+def test_every_demonstration_that_cannot_be_read_is_named(tmp_path: Path):
+    (tmp_path / "a.plan").write_text("", encoding="utf-8")
+    (tmp_path / "b.plan").write_bytes(b"\xe9")
+    (tmp_path / "c.plan").write_text("1. a = CONCAT(1)\n", encoding="utf-8")
+    with pytest.raises(LinesError) as told:
+        load_demonstrations(str(tmp_path))
+    first, second = told.value.lines
+    assert "a.plan is empty" in first
+    assert "b.plan is not UTF-8" in second
 
 
 def test_demonstrations_are_migrated_to_the_actions_that_replace_theirs():

@@ -15,6 +15,7 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import Source, read_source
 from pearl.lint.checker import check, fix
 from pearl.runtime.trace import Trace, read_records, replay
+from tests.shell import call
 
 Recorded = tuple[list[Trace], Library]
 
@@ -51,6 +52,22 @@ def test_what_differs_or_lacks_an_output_is_named():
 def test_rows_that_are_none(text: str):
     with pytest.raises(InputError, match="rows.jsonl:1"):
         list(read_records(Source("rows.jsonl", text)))
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_rows_that_cannot_be_read_are_named_and_the_others_run(
+    as_json: tuple[str, ...], tmp_path: Path
+):
+    good = json.dumps(ROW)
+    rows = [good, "{}", good, '{"plan": "a", "step_outputs": 3}', "no json"]
+    (tmp_path / "q.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    done = call("replay", tmp_path / "q.jsonl", *as_json)
+    assert done.code == 1
+    assert [f"q.jsonl:{row}" in done.err for row in range(1, 6)] == [0, 1, 0, 1, 1]
+    if as_json:
+        assert (done.json["exact"], len(done.json["unreadable"])) == (2, 3)
+    else:
+        assert "2 with exactly the recorded" in done.out
 
 
 @pytest.fixture

@@ -50,19 +50,6 @@ class Input:
     row: bool = False
 
 
-def read_inputs(paths: Sequence[str]) -> list[Input]:
-    """Every plan and library below some paths, in order, each once.
-
-    Raises:
-        InputError: one of them cannot be read.
-    """
-
-    def refuse(problem: InputError) -> None:
-        raise problem
-
-    return list(each_input(paths, refuse))
-
-
 def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) -> Iterator[Input]:
     """Every plan and library below some paths, in order, each once, while they are read.
 
@@ -71,7 +58,7 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
         refused: is told what cannot be read, once anything can.
 
     Raises:
-        InputError: nothing can be read: the first reason why.
+        LinesError: nothing can be read: the first reasons why.
     """
     waiting: list[InputError] | None = []
     earlier: set[str] = set()
@@ -92,8 +79,7 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
             files.add(file)
             yield item
         earlier |= files
-    if waiting:
-        raise waiting[0]
+    refuse(waiting or ())
 
 
 def _inputs(path: str) -> Iterator[Input | InputError]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer, warn
-from pearl.cli.inputs import Input, each_input, load, open_run, read_inputs
+from pearl.cli.inputs import Input, each_input, load, open_run
 from pearl.cli.options import Options, shared
 from pearl.cli.output import (
     check_ending,
@@ -28,7 +28,7 @@ from pearl.cli.output import (
     show_diff,
     tell,
 )
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import Source, TextKind, read_source, write
 from pearl.lang.text import counted, printable
 
@@ -132,7 +132,8 @@ def fmt_command(
 def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) -> None:
     """Rewrite PATHS: .plan files, folders of them, .jsonl files whose rows have a "plan", or -
     for standard input. A call of an action that the library replaces becomes a call of the
-    action that replaces it; all else stays as it is."""
+    action that replaces it; all else stays as it is. What cannot be read is named, and the other
+    plans are rewritten."""
     from pearl.lang.diagnostics import Severity
     from pearl.lang.parser import parse
     from pearl.lang.rewriting import migrate
@@ -142,9 +143,12 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     check_output(options.output)
     check_kind(options.output, "plan")
     library = load(options.libraries)
-    plans = [item for item in read_inputs(paths) if item.kind is TextKind.PLAN]
+    unreadable: list[InputError] = []
+    given = each_input(paths, unreadable.append)
+    plans = _readable([item for item in given if item.kind is TextKind.PLAN], unreadable)
     files = list(dict.fromkeys(map(_file_of, plans)))
     if not files:
+        refuse(unreadable)
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")
     if options.output and in_place:
         raise InputError("-o and --write exclude each other: give one of them.")
@@ -173,14 +177,16 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     clean = sum(not result.errors for result in done)
     if options.as_json:
         objects = [result.as_object() for result in done]
-        emit_json({"plans": objects, "changed": changed, "clean": clean})
+        told = [str(error) for error in unreadable]
+        emit_json({"plans": objects, "changed": changed, "clean": clean, "unreadable": told})
     else:
         for line in (line for result in done for line in result.lines()):
             click.echo(printable(line), err=True)
         steps = counted(sum(len(result.migrated.changes) for result in done), "step")
         count = counted(len(done), "plan")
         click.echo(f"{count}: {changed:,} changed, in {steps}; {clean:,} without errors.", err=True)
-    problems = any(result.migrated.problems or result.errors for result in done)
+    warn(*map(str, unreadable))
+    problems = unreadable or any(result.migrated.problems or result.errors for result in done)
     raise click.exceptions.Exit(1 if problems else 0)
 
 
@@ -223,6 +229,23 @@ class _PlanMigration:
 
 def _file_of(item: Input) -> str:
     return item.source.name.rpartition(":")[0] if item.row else item.source.name
+
+
+def _readable(plans: Sequence[Input], unreadable: list[InputError]) -> list[Input]:
+    """The plans without the rows of files that cannot be written again, as not all is UTF-8."""
+    kept, rows = list[Input](), dict[str, bool]()
+    for plan in plans:
+        file = _file_of(plan)
+        if plan.row and file not in rows:
+            try:
+                read_source(file, "plan")
+                rows[file] = True
+            except InputError as error:
+                unreadable.append(error)
+                rows[file] = False
+        if rows.get(file, True):
+            kept.append(plan)
+    return kept
 
 
 def _migrated(file: str, done: Sequence[_PlanMigration]) -> str:

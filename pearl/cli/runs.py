@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pearl.cli import warn
 from pearl.cli.inputs import folder_of, load, open_existing, open_run, own_libraries
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_kind, check_output, deliver, emit, emit_json, tell
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, LinesError
 from pearl.lang.source import Source, read_source, write
 from pearl.lang.text import counted, printable, shorten
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from pearl.runtime.trace import Trace
     from pearl.store.history import RunRow, Totals
 
 _RUN = re.compile(r"(?:last|20\d{6}-\d{6}-[0-9a-f]{6})(?:/.+)?")
@@ -456,7 +458,7 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
 def replay_command(recorded: str, options: Options) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; a trace; or a run of the store (RUN, RUN/ID or last). Exits 1 if an answer
-    differs."""
+    differs, or a row cannot be read: it is named, and the others are run."""
     from pearl.runtime.trace import read_records, replay
 
     if _RUN.fullmatch(recorded) and not Path(recorded).exists():
@@ -464,7 +466,16 @@ def replay_command(recorded: str, options: Options) -> None:
     else:
         source = read_source(recorded, "recording")
     library = load(own_libraries(source, options.libraries), folder_of(source))
-    records = list(read_records(source))
+    records: list[Trace] = []
+    unreadable: tuple[str, ...] = ()
+    try:
+        for record in read_records(source):
+            records.append(record)  # noqa: PERF402 - those before an error count
+    except LinesError as error:
+        if not records:
+            # The text has no rows at all, as a plan has none.
+            raise InputError(error.lines[0]) from None
+        unreadable = error.lines
     started = time.monotonic()
     result = replay(records, library)
     seconds = round(time.monotonic() - started, 3)
@@ -477,5 +488,6 @@ def replay_command(recorded: str, options: Options) -> None:
         *(f"failed: {printable(name)}: {printable(why)}" for name, why in result.failed.items()),
     )
     data = asdict(result) | {"findings": dict(sorted(result.findings.items()))}
-    tell({**data, "seconds": seconds}, options.as_json, lines)
-    raise click.exceptions.Exit(0 if result.exact == result.executed else 1)
+    tell({**data, "seconds": seconds, "unreadable": unreadable}, options.as_json, lines)
+    warn(*unreadable)
+    raise click.exceptions.Exit(1 if unreadable or result.exact < result.executed else 0)

@@ -313,7 +313,7 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError: the file cannot be read, or, past the last line, one is no object.
     """
     problems: list[InputError] = []
-    for where, line in _lines_of(read_source(path, noun)):
+    for where, line in lines_of(read_source(path, noun)):
         try:
             row = read_row(line, where)
         except InputError as error:
@@ -323,7 +323,7 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
     refuse(problems)
 
 
-def _lines_of(source: Source) -> Iterator[tuple[str, str]]:
+def lines_of(source: Source) -> Iterator[tuple[str, str]]:
     """The lines of a text that are not blank, each with its place."""
     # JSON allows line ends within its texts that `splitlines` would split at.
     for number, line in enumerate(source.text.split("\n"), 1):
@@ -515,27 +515,13 @@ def shipped_plans(name: str = "demos") -> list[Path]:
     return sorted((_shipped("plans") / name).glob("*.plan"))
 
 
-def plan_rows(source: Source, otherwise: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of a text with one JSON object a line that has a plan, each with its place.
-
-    Args:
-        source: the text; blank lines are passed over.
-        otherwise: what could be given in place of such rows, as the end of a sentence.
-
-    Raises:
-        InputError: a row that is no such object.
-    """
-    for name, line in _lines_of(source):
-        yield name, plan_row(line, name, otherwise)
-
-
 def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
     """A row that has a plan.
 
     Args:
         line: its JSON.
         name: its file and line, for messages.
-        otherwise: as `plan_rows` takes it.
+        otherwise: what could be given in place of such rows, as the end of a sentence.
 
     Raises:
         InputError: it is no such object.

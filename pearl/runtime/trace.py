@@ -33,12 +33,12 @@ from pearl.lang.ast import (
 )
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, refuse
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
-from pearl.lang.source import Source, plan_rows
+from pearl.lang.source import Source, lines_of, plan_row
 from pearl.lang.values import (
     Value,
     as_text,
@@ -304,19 +304,29 @@ def read_records(source: Source) -> Iterator[Trace]:
     ``open_answer``.
 
     Raises:
-        InputError: a row that is no such object.
+        LinesError: past the last row, some are no such object.
     """
     if is_trace(source):
         yield read_trace(source)
         return
-    for name, row in plan_rows(source, ", or a trace"):
-        outputs_by_name = row.get("step_outputs") or {}
-        if not isinstance(outputs_by_name, dict):
-            raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
-        replies = {f"step/{step}": json_as_text(value) for step, value in outputs_by_name.items()}
-        answer = row.get("open_answer")
-        recorded = json_as_text(answer) if replies and answer is not None else None
-        yield Trace(Source(name, row["plan"]), replies, recorded)
+    problems: list[InputError] = []
+    for name, line in lines_of(source):
+        try:
+            yield _record(name, line)
+        except InputError as error:
+            problems.append(error)
+    refuse(problems)
+
+
+def _record(name: str, line: str) -> Trace:
+    row = plan_row(line, name, ", or a trace")
+    outputs_by_name = row.get("step_outputs") or {}
+    if not isinstance(outputs_by_name, dict):
+        raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
+    replies = {f"step/{step}": json_as_text(value) for step, value in outputs_by_name.items()}
+    answer = row.get("open_answer")
+    recorded = json_as_text(answer) if replies and answer is not None else None
+    return Trace(Source(name, row["plan"]), replies, recorded)
 
 
 def replay(records: Sequence[Trace], library: Library) -> Replayed:

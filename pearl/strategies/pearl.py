@@ -18,7 +18,7 @@ from pathlib import Path
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
 from pearl.lang.diagnostics import Diagnostic, Report, Severity, has_errors
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.parser import parse, parse_known
@@ -461,6 +461,7 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
 
     Raises:
         InputError: there is no such folder, or no plan in it.
+        LinesError: some of its plans cannot be read; each is named.
     """
     if folder and not Path(folder).is_dir() and folder in plan_folders():
         folder, shipped = "", folder
@@ -472,10 +473,18 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
             f"{folder} is no folder: name one with demonstrations, make one with pearl refine, or "
             f"name one that ships: {', '.join(plan_folders())}."
         )
-    plans = tuple(read_source(str(file), "plan") for file in sorted(Path(folder).glob("*.plan")))
+    plans: list[Source] = []
+    wrong: list[str] = []
+    for file in sorted(Path(folder).glob("*.plan")):
+        try:
+            plans.append(read_source(str(file), "plan"))
+        except InputError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise LinesError(wrong)
     if not plans:
         raise InputError(f"{folder} holds no .plan file: make some with pearl refine.")
-    return plans
+    return tuple(plans)
 
 
 def choose_demonstrations(
