@@ -787,6 +787,38 @@ def test_an_estimate_takes_off_what_is_kept(serve: Any):
     assert estimated() == [0, 4, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "commands"),
+    [
+        ("", "tools.toml does not exist", ("batch", "estimate")),
+        ('[sums]\nkind = "calculater"\n', "calculator", ("batch", "estimate")),
+        (
+            '[w]\nabout = "Weather."\nendpoint = "https://x.test/"\n'
+            'headers = {Authorization = "${NOT_SET}"}\n',
+            "NOT_SET is not set",
+            ("batch",),
+        ),
+    ],
+)
+def test_tools_that_cannot_be_used_are_refused_before_a_run(
+    text: str, said: str, commands: tuple[str, ...], serve: Any
+):
+    server = serve(saying("nothing"))
+    write({"id": "a", "question": "Why?", "document": "story.txt"})
+    if text:
+        Path("tools.toml").write_text(text, encoding="utf-8")
+    for name in ("batch", "estimate"):
+        more = ("-o", "a.jsonl") if name == "batch" else ()
+        done = call(name, "q.jsonl", *more, "--strategy", "rebel", "--tools", "tools.toml")
+        if name in commands:
+            assert said in one_line(done, 2)
+        else:
+            # As the model need not be reachable, what a tool needs may be elsewhere.
+            assert done.code == 0
+    assert not server.asked
+    assert not Path(".pearl").exists()
+
+
 def test_how_deep_a_strategy_goes_is_an_option_of_ask_and_batch(serve: Any):
     server = serve(saying("nothing"))
     write({"id": "a", "question": "Why?", "document": "story.txt"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
@@ -131,6 +132,10 @@ def make_setup(
     """
     planner = planner_of(model).name
     prepared = prepare(strategy, planner, library, demonstrations, settings, tools)
+    if tools:
+        from pearl.tools.declared import check_tools
+
+        check_tools(tools, None)
     model = with_library(model, filter(None, (prepared.library, plans)))
     return Setup(prepared, fit(model), plans, examples, tools), model
 
@@ -214,8 +219,13 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
         setup: how to answer.
 
     Raises:
-        InputError: a question or a document is where answers are to go.
+        InputError: a question or a document is where answers are to go, or no tool can be called.
     """
+    if setup.tools:
+        from pearl.tools.declared import check_tools
+
+        # Else every row would fail of the same.
+        check_tools(setup.tools, os.environ)
     if output:
         check_writable(output, (index.path, *index.files))
     strategy = setup.prepared.spec.name

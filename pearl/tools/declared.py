@@ -238,6 +238,30 @@ def _parameter(name: str, table: Table) -> Parameter:
     return Parameter(name, table.text("about"), schema_text, table.flag("required", default=True))
 
 
+def check_tools(tools: str | Iterable[Action], environment: Mapping[str, str] | None) -> ToolsFile:
+    """What a file declares, once it is seen that it can be used; no server is asked.
+
+    Args:
+        tools: as `load_tools` takes it, or functions as tools.
+        environment: where variables are, without which no tool can be called; None to look only
+            at what is declared.
+
+    Raises:
+        InputError: they cannot be used: the first mistake, and how many more there are.
+    """
+    if not isinstance(tools, str):
+        function_tools(tools)
+        return ToolsFile((), ())
+    file = read_tools(tools)
+    mistakes = [*file.mistakes]
+    if environment is not None:
+        mistakes += (line for tool in file.tools for line in faults_of(tool, environment))
+    if mistakes:
+        more = f" {len(mistakes) - 1} more: pearl tools check {tools}" if mistakes[1:] else ""
+        raise InputError(f"{tools}: {mistakes[0]}{more}")
+    return file
+
+
 def load_tools(
     path: str, environment: Mapping[str, str] | None = None, resolve: Resolve = look_up
 ) -> Toolbox:
@@ -253,12 +277,8 @@ def load_tools(
             told, the others are counted), a variable is not set, or an index
             cannot be opened.
     """
-    file = read_tools(path)
     values = os.environ if environment is None else environment
-    mistakes = [*file.mistakes, *(line for tool in file.tools for line in faults_of(tool, values))]
-    if mistakes:
-        more = f" {len(mistakes) - 1} more: pearl tools check {path}" if mistakes[1:] else ""
-        raise InputError(f"{path}: {mistakes[0]}{more}")
+    file = check_tools(path, values)
     tools, services = dict[str, Tool](), dict[str, Service]()
     closing: list[Callable[[], Awaitable[None]]] = []
     redact = redaction({values[name].strip() for tool in file.tools for name in tool.variables})
