@@ -381,6 +381,9 @@ def test_a_wrong_project_file(text: str, said: str):
     assert said in one_line(call("lint", "good.plan"), 2)
 
 
+NO_CHANGE = "1 plan: 0 changed, in 0 steps; 1 without errors."
+
+
 def test_the_project_of_a_file_counts_wherever_lint_is_called():
     Path("project/plans").mkdir(parents=True)
     Path("project/pyproject.toml").write_text(
@@ -394,6 +397,16 @@ def test_the_project_of_a_file_counts_wherever_lint_is_called():
     assert (found.code, found.out) == (0, "")
     Path("outside.plan").write_text(plan, encoding="utf-8")
     assert "PRL201" in call("lint", "outside.plan").out
+    for path in ("project/plans/a.plan", "project/rows.jsonl"):
+        migrated = call("migrate", path)
+        assert (migrated.code, migrated.told[0]) == (0, NO_CHANGE), migrated.err
+    row = {"id": "1", "document": {"text": STORY}, "plan": plan}
+    Path("project/q.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    Path("outside.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    for words in (["batch", "-o", "o.jsonl"], ["estimate"]):
+        done = call(*words, "project/q.jsonl", "--model", "offline")
+        assert (done.code, "does not exist" in done.err, "refused" in done.err) == (0, False, False)
+        assert "FIND_OWN does not exist" in call(*words, "outside.jsonl", "--model", "offline").err
 
 
 def test_questions_do_not_come_through_a_pipe():

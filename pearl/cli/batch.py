@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer, Stopped, warn
-from pearl.cli.inputs import library_for, load_sound, open_existing
+from pearl.cli.inputs import library_for, load_sound, open_existing, read_config
 from pearl.cli.options import Options, choose, concurrency, shared
 from pearl.cli.output import check_kind, check_output, emit_json
 from pearl.lang.errors import InputError
@@ -182,7 +182,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
     settings = job_settings(options)
-    setup, model = _setup(options, settings.model)
+    setup, model = _setup(questions, options, settings.model)
     settings = replace(settings, model=model)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
@@ -200,10 +200,11 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     complain(progress, where=output)
 
 
-def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
+def _setup(questions: str, options: Options, model: Model) -> tuple[Setup, Model]:
     """How questions are answered, as the options of ``answering`` say.
 
     Args:
+        questions: the file; its folder's project says what plans of its rows call.
         options: them, with ``library``.
         model: who answers.
 
@@ -217,7 +218,8 @@ def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
     from pearl.passes import chosen_passes
     from pearl.strategies.registry import Settings, limits_within
 
-    library = library_for(options.strategy, options.libraries)
+    library, home = library_for(options.strategy, options.libraries), Path(questions).parent
+    same = options.libraries or read_config(home) == read_config()
     return make_setup(
         model,
         options.strategy,
@@ -230,7 +232,7 @@ def _setup(options: Options, model: Model) -> tuple[Setup, Model]:
             turns=options.turns,
         ),
         fit=fit_of(options),
-        plans=library or load_sound(options.libraries),
+        plans=library if library and same else load_sound(options.libraries, home),
         examples=options.examples,
         tools=options.tools,
     )
@@ -262,7 +264,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
 
     prices = prices_of(options)
     model, why = _model_or_stand_in(options)
-    setup, model = _setup(options, model)
+    setup, model = _setup(questions, options, model)
     index = read_index(questions, options.documents)
     warn(*index.notes)
     stored = is_there(address(options.store))

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer, warn
-from pearl.cli.inputs import Input, each_input, load, open_run
+from pearl.cli.inputs import (
+    Input,
+    each_input,
+    folder_of,
+    load,
+    open_run,
+    own_libraries,
+    warn_of_library,
+)
 from pearl.cli.options import Options, shared
 from pearl.cli.output import (
     check_ending,
@@ -142,7 +150,6 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
 
     check_output(options.output)
     check_kind(options.output, "plan")
-    library = load(options.libraries)
     unreadable: list[InputError] = []
     given = each_input(paths, unreadable.append)
     plans = _readable([item for item in given if item.kind is TextKind.PLAN], unreadable)
@@ -156,8 +163,12 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         raise InputError(f"{len(files)} files: add --write to write each of them back.")
     if len(files) > 1 and options.output:
         raise InputError(f"{len(files)} files do not go into one: add --write in place of -o.")
+    # What is found in a library is told once.
+    library_of = cache(load)
     done: list[_PlanMigration] = []
     for plan in plans:
+        warn_of_library(plan.source, options.libraries)
+        library = library_of(own_libraries(plan.source, options.libraries), folder_of(plan.source))
         migrated = migrate(plan.source, library)
         source = Source(plan.source.name, migrated.text)
         findings = check(parse(source), library)
