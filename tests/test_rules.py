@@ -437,6 +437,60 @@ def test_the_document_cannot_stand_in_a_list():
     assert (found.code, found.span.start) == ("PRL212", text.index("[CTX") + 1)
 
 
+REPLACING = """\
+FIND_MOOR(CTX, X, Y) : Find how X bears on Y in CTX.
+  aliases: FIND_MORE
+  {line}
+FIND_SOME(CTX, N: number, L: list) : Find N of L in CTX.
+  {other}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ('OLD(CTX, A) = (CTX, A, "for {A}")', ""),
+        ("OLD(D, A) = (D, A, A)", ""),
+        # By the number of arguments, calls of the older one are told from those of the newer.
+        ("FIND_SOME(CTX, A) = (CTX, A, A)", ""),
+        ("FIND_MORE(CTX, A) = (CTX, A, A)", ""),
+        ("COUNT(CTX, A) = (CTX, A, A)", ""),
+        ("OLD(CTX, A, A) = (CTX, A, A)", "2 parameters of OLD are called A"),
+        ("OLD(CTX, A) = (CTX, A, A)\n  replaces: OLD(CTX, B) = (CTX, B, B)",
+         "2 of its lines replace OLD with 2 parameters"),
+        ('OLD(CTX, A) = (A, CTX, "x")', "CTX does not stand where"),
+        ("OLD(CTX, A) = (CTX, CTX, A)", "CTX for X as well"),
+        ("OLD(CTX, A) = (CTX, [CTX], A)", "cannot stand in a list"),
+        ('OLD(CTX, A) = (CTX, "{CTX}", A)', "CTX stands in a text"),
+        ("CONCAT(A, B) = (CTX, A, B)", "CONCAT is a builtin"),
+        ("FIND_SOME(CTX, A, B) = (CTX, B, A)", "as this library has it"),
+        ("FIND_MORE(CTX, A, B) = (CTX, B, A)", "as aliases names it"),
+    ],
+)  # fmt: skip
+def test_what_replaces_would_make_of_a_plan(line: str, wrong: str):
+    text = REPLACING.format(line=f"replaces: {line}", other="traits: cacheable")
+    found = check_library(Source("x", text))
+    assert [(one.code, wrong in one.message) for one in found] == [("PRL505", True)] * bool(wrong)
+
+
+@pytest.mark.parametrize(
+    ("args", "wrong"),
+    [
+        ('CTX, 3, ["x", A]', ""),
+        ("CTX, A, A", ""),
+        ('CTX, "3", A', "takes number for N, and is given text"),
+        ('CTX, A, "{A}"', "takes list for L, and is given text"),
+    ],
+)
+def test_what_replaces_gives_is_of_the_type_that_is_taken(args: str, wrong: str):
+    text = REPLACING.format(line="model: m", other=f"replaces: OLD(CTX, A) = ({args})")
+    found = check_library(Source("x", text))
+    assert [(one.code, wrong in one.message) for one in found] == [("PRL505", True)] * bool(wrong)
+    # As lint has it of a plan after its migration.
+    plan = migrate("1. a = FIND_ALL(CTX)\n2. b = OLD(CTX, a)\n", library_of(text)).text
+    assert ("PRL303" in codes(check(parse(plan), library_of(text)))) == bool(wrong)
+
+
 PLAN_BELOW = "  plan:\n    1. n = COUNT(X) : the number of X\n"
 TYPES = "A type is one of any, text, "
 WHOLE = "Write NAME(CTX, X) -> type : definition."

@@ -7,8 +7,10 @@ What it does
     each say how the action is carried out; a trait or a builtin that does not exist; a solver's
     name that is nearly ``retrieve``, the one that Pearl has; an example with other arguments;
     parameters or an output that the builtin, the retriever or the plan does not have; a ``model``
-    for what asks none; an older action that two replace; a name in ``replaces`` that it has no
-    parameter for, or as many arguments as the new one does not take; a ``plan`` without steps, one
+    for what asks none; an older action that two replace, or one action twice, or whose calls stay
+    as they are, as the library has its name; a name in ``replaces`` that it has no parameter for or
+    two, as many arguments as the new one does not take, a type that it does not, or the document
+    where it takes none; a ``plan`` without steps, one
     that declares actions or comes back to the action itself; a parameter that the action has twice,
     or that is called as the document is but for the case of its letters. The steps of a plan or a
     demonstration are checked for errors by the rules for plans.
@@ -31,8 +33,11 @@ Fix
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
 
 from pearl.lang.ast import (
     DOCUMENT,
@@ -43,8 +48,11 @@ from pearl.lang.ast import (
     Parsed,
     Plan,
     Prompt,
+    Replaced,
     Solver,
+    Step,
     SubPlan,
+    Template,
     refs,
     step_refs,
 )
@@ -54,6 +62,7 @@ from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.printer import print_action
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import TYPES, Type
+from pearl.lint.rules import misplaced_document, wrong_type
 from pearl.lint.rules.base import (
     ERROR,
     Diagnostic,
@@ -184,22 +193,67 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
             yield f"{alias} is no name of an action.", f"aliases {alias}", help
         elif alias != action.name and alias in builtins():
             yield f"{alias} is the name of a builtin.", f"aliases {alias}", "Choose another name."
+    lines = Counter((older.name, len(older.params)) for older in action.replaces)
+    for (name, count), times in lines.items():
+        if times > 1:
+            wrong = f"{times} of its lines replace {name} with {counted(count, 'parameter')}."
+            yield wrong, f"replaces {name}", "Keep one of them."
     for older in action.replaces:
-        word = f"replaces {older.name}"
-        params = ", ".join(older.params) or "none"
-        used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
-        for name in sorted(used - set(older.params)):
-            help = f"It has these: {params}."
-            yield f"{older.name} has no parameter {name}.", word, help
-        if not action.takes(len(older.args)):
-            wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
-            yield wrong, word, f"Write as many as {action.signature} takes."
+        for wrong, help in chain(_stays(view, action, older), _rewritten(action, older)):
+            yield wrong, f"replaces {older.name}", help
     if isinstance(action.body, SubPlan):
         yield from _plan(view, action, action.body.plan)
     plans = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
     if not all(plan.steps for plan in plans):
         help = "Write its steps below it, indented."
         yield "its demonstration has no step.", "demonstration", help
+
+
+def _stays(view: LibraryView, action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
+    """Why calls of what it replaces stay as they are, and what to do: a library answers them."""
+    if older.name == action.name:
+        return  # That is told by itself.
+    if (builtin := builtins().get(older.name)) and builtin.takes(len(older.params)):
+        yield f"{older.name} is a builtin, and its calls stay as they are.", "Leave the line out."
+    for other in view.actions:
+        if not other.takes(len(older.params)):
+            continue
+        if older.name in other.aliases:
+            whose = "aliases names it" if other is action else f"it is an alias of {other.name}"
+            help = "Leave out one of the two lines: with an alias, arguments stay as they are."
+            yield f"calls of {older.name} stay as they are, as {whose}.", help
+        elif older.name == other.name and older.name not in builtins():
+            wrong = f"calls of {older.name} stay as they are, as this library has it."
+            yield wrong, f"Leave out this line, or the action {older.name}."
+
+
+def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
+    """What is wrong with the new call in place of an older one, and what to do."""
+    for name, times in Counter(older.params).items():
+        if times > 1:
+            wrong = f"{times} parameters of {older.name} are called {name}."
+            yield wrong, "Give each a name of its own: only the last is kept."
+    used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
+    for name in sorted(used - set(older.params)):
+        params = ", ".join(older.params) or "none"
+        yield f"{older.name} has no parameter {name}.", f"It has these: {params}."
+    if not action.takes(len(older.args)):
+        wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
+        yield wrong, f"Write as many as {action.signature} takes."
+        return
+    texts = (arg for arg in older.args if isinstance(arg, Template))
+    if any(ref.name == DOCUMENT for arg in texts for ref in refs(arg)):
+        wrong = f"{DOCUMENT} stands in a text in place of {older.name}."
+        yield wrong, f"Give {DOCUMENT} as an argument of its own."
+    # As a step's call is seen, of whose names nothing is known.
+    step = Step("a", action.name, older.args)
+    library = Library((), MappingProxyType({action.name: action}))
+    plan = PlanView(Parsed(Plan((step,))), library)
+    for finding in misplaced_document.check(plan):
+        yield f"in place of {older.name}: {finding.message}", finding.help
+    for finding in wrong_type.check(plan):
+        help = f"Write one that it takes, or a parameter of {older.name}."
+        yield f"in place of {older.name}: {finding.message}", help
 
 
 def _body(action: Action) -> Iterator[tuple[str, str, str]]:
