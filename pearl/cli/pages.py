@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,13 @@ class Review(click.Command):
         if args and args[0] in _MORE:
             name = f"{info_name} {args[0]}"
             return _MORE[args[0]].make_context(name, args[1:], parent, **extra)
+        if args and not args[0].startswith("-") and not os.path.lexists(args[0]):
+            from difflib import get_close_matches
+
+            # The name of a run begins with its year.
+            if near := get_close_matches(args[0].lower(), _MORE, 1):
+                close = f"close: pearl {info_name} {near[0]}."
+                raise click.UsageError(f"{args[0]} is no file, no folder and no run; {close}")
         return super().make_context(info_name, args, parent, **extra)
 
 

@@ -208,7 +208,12 @@ def index_command(path: str, output: str, search: str | None, most: int, options
         more = {"fresh": info.fresh, "seconds": seconds}
         ending = f", {seconds:.1f} s" if info.fresh else ": it is there already."
     elif not is_index(path):
-        raise InputError(f"{path} is no index: build one of a corpus with -o INDEX.")
+        from difflib import get_close_matches
+
+        # Other commands have words for what they do.
+        near = not os.path.lexists(path) and get_close_matches(path.lower(), ["search"])
+        hint = ", or search one: pearl index INDEX --search WORDS" if near else ""
+        raise InputError(f"{path} is no index: build one of a corpus with -o INDEX{hint}.")
     elif search is None:
         info, ending = check_index(path), ": every byte is as it was written."
     else:
