@@ -65,6 +65,7 @@ from pearl.lang.values import TYPES, Type
 from pearl.lint.rules import misplaced_document, wrong_type
 from pearl.lint.rules.base import (
     ERROR,
+    WARNING,
     Diagnostic,
     Findings,
     LibraryView,
@@ -117,6 +118,10 @@ def check(view: LibraryView) -> Findings:
         for wrong, said, help in _metadata(view, action):
             key, _, word = said.rpartition(" ")
             yield _finding(action, view.place(action, word, key), wrong, help)
+        for name, wrong, help in _migrated(view, action):
+            found = _finding(action, view.place(action, name, "replaces"), wrong, help)
+            # A run is none the worse for it: the library is loaded.
+            yield replace(found, severity=WARNING)
 
 
 def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
@@ -193,20 +198,34 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
             yield f"{alias} is no name of an action.", f"aliases {alias}", help
         elif alias != action.name and alias in builtins():
             yield f"{alias} is the name of a builtin.", f"aliases {alias}", "Choose another name."
-    lines = Counter((older.name, len(older.params)) for older in action.replaces)
-    for (name, count), times in lines.items():
-        if times > 1:
-            wrong = f"{times} of its lines replace {name} with {counted(count, 'parameter')}."
-            yield wrong, f"replaces {name}", "Keep one of them."
     for older in action.replaces:
-        for wrong, help in chain(_stays(view, action, older), _rewritten(action, older)):
-            yield wrong, f"replaces {older.name}", help
+        word = f"replaces {older.name}"
+        used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
+        for name in sorted(used - set(older.params)):
+            params = ", ".join(older.params) or "none"
+            yield f"{older.name} has no parameter {name}.", word, f"It has these: {params}."
+        if not action.takes(len(older.args)):
+            wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
+            yield wrong, word, f"Write as many as {action.signature} takes."
     if isinstance(action.body, SubPlan):
         yield from _plan(view, action, action.body.plan)
     plans = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
     if not all(plan.steps for plan in plans):
         help = "Write its steps below it, indented."
         yield "its demonstration has no step.", "demonstration", help
+
+
+def _migrated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
+    """What goes wrong where plans are migrated alone: the older action, what is wrong with the line
+    about it, and what to do."""
+    lines = Counter((older.name, len(older.params)) for older in action.replaces)
+    for (name, count), times in lines.items():
+        if times > 1:
+            wrong = f"{times} of its lines replace {name} with {counted(count, 'parameter')}."
+            yield name, wrong, "Keep one of them."
+    for older in action.replaces:
+        for wrong, help in chain(_stays(view, action, older), _rewritten(action, older)):
+            yield older.name, wrong, help
 
 
 def _stays(view: LibraryView, action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
@@ -233,14 +252,8 @@ def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
         if times > 1:
             wrong = f"{times} parameters of {older.name} are called {name}."
             yield wrong, "Give each a name of its own: only the last is kept."
-    used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
-    for name in sorted(used - set(older.params)):
-        params = ", ".join(older.params) or "none"
-        yield f"{older.name} has no parameter {name}.", f"It has these: {params}."
     if not action.takes(len(older.args)):
-        wrong = f"it is given {counted(len(older.args), 'argument')} in place of {older.name}."
-        yield wrong, f"Write as many as {action.signature} takes."
-        return
+        return  # That is told by itself.
     texts = (arg for arg in older.args if isinstance(arg, Template))
     if any(ref.name == DOCUMENT for arg in texts for ref in refs(arg)):
         wrong = f"{DOCUMENT} stands in a text in place of {older.name}."
