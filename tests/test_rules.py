@@ -2,7 +2,7 @@
 
 import pytest
 
-from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
+from pearl.lang.diagnostics import Diagnostic, Safety, apply_fixes, has_errors
 from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -429,6 +429,55 @@ def test_a_guess_at_a_name(line: str, fixed: str) -> None:
     rules = Selection(("PRL109", "PRL112", "PRL122", "PRL202", "PRL203", "PRL209", "PRL212"))
     text = fix(Source("x", f"{STEPS}{line}\n"), LIBRARY, rules, unsafe=True)
     assert text.text == f"{STEPS}{fixed or line}\n"
+
+
+TWO_WORDS = '1. the_end = FIND_EVENT(CTX, "x") : y\n2. why = FIND_REASON(CTX, the_end) : z\n{}\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        ("3. b = CONCAT({}, why) : z", ("the end", "the_end")),
+        ("3. b = CONCAT({}, why) : z", ("the-end", "the_end")),
+        ("3. b = CONCAT({}, why) : z", ("thee end", "the_end")),
+        ("3. b = CONCAT({}, why) : z", ("the.end", "the_end")),
+        ("3. b = CONCAT([{}, why]) : z", ("the end", "the_end")),
+        ("3. b = FIND_REASON(CTX, {}) : z", ("evidence the end", "evidence the_end")),
+        ('3. b = FIND_REASON(CTX, "of {} and {{why}}") : z', ("{the end}", "{the_end}")),
+        ('3. b = FIND_REASON(CTX, "of {} and {{why}}") : z', ("{the-end}", "{the_end}")),
+        ('3. b = FIND_REASON(CTX, "of {} and {{why}}") : z', ("{the.end}", "{the_end}")),
+        ("{}", ("return the end", "return the_end")),
+    ],
+)
+def test_words_that_together_are_a_name_become_that_name(line: str, fixed: tuple[str, str]):
+    text, mended = (TWO_WORDS.format(line.format(each)) for each in fixed)
+    [found] = check(parse(text), LIBRARY)
+    assert found.help.startswith(("Closest: ", 'Write "return the_end"'))
+    assert found.fix
+    assert apply_fixes(text, [found.fix])[0] == mended
+    assert found.fix.title == f"write {found.fix.edits[0].text}"
+    assert fix(Source("x", text), LIBRARY).text == text
+    assert fix(Source("x", text), LIBRARY, unsafe=True).text == mended
+    assert not has_errors(check(parse(mended), LIBRARY))
+
+
+def test_no_name_is_said_of_a_part_that_there_is_not():
+    text = TWO_WORDS.format("3. b = CONCAT(the.rest, why) : z")
+    [found] = check(parse(text), LIBRARY)
+    assert (found.message, found.help) == (
+        "the.rest is no reference.",
+        "Write the name of the step that is meant.",
+    )
+    # Braces around other words, or that are escaped, are a text's own.
+    for words in ("{the rest}", "\\{the end}", "{evidence the_end}", "{a the_end}"):
+        line = f'3. b = FIND_REASON(CTX, "of {words} and {{why}}") : z'
+        assert check(parse(TWO_WORDS.format(line)), LIBRARY) == []
+
+
+def test_words_that_are_one_name_as_well_as_two_are_not_guessed():
+    text = '1. a = FIND_EVENT(CTX, "x")\n2. b = FIND_EVENT(CTX, a)\n3. a_b = CONCAT(a, b)\n'
+    [found] = check(parse(f"{text}4. c = CONCAT(a b, a_b)\n"), LIBRARY)
+    assert (found.help, found.fix) == ('Closest: a_b. Put "," between them.', None)
 
 
 def test_the_document_cannot_stand_in_a_list():

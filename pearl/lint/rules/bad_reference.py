@@ -17,7 +17,8 @@ Use instead
     2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion
 
 Fix
-    Unsafe: writes the bare name where there is one inside the marks.
+    Unsafe: writes the bare name where there is one inside the marks, and the name
+    that a part nearly is (``ross.name`` beside ``ross_name``).
 """
 
 import re
@@ -33,6 +34,7 @@ from pearl.lint.rules.base import (
     Span,
     argument,
     guess,
+    meant,
     names_above,
     part_of,
     trimmed,
@@ -86,9 +88,20 @@ def explain(broken: Broken) -> Diagnostic | None:
     part = PART.fullmatch(text)
     if not part:
         return None
+    name = part["name"]
+    whole, near = meant(part, names_above(broken))
+    if near or not whole:
+        close = f"Closest: {', '.join([*near, whole] if whole else near)}. " if near else ""
+        return RULE(
+            span,
+            f"{text} is no reference.",
+            help=f"{close}Write the name of the step that is meant.",
+            data={"text": text, "name": name},
+            fix=guess(span, near[0]) if len(near) == 1 and not whole else None,
+        )
     hint = f' One of several documents stands in quotes: "{text}".'
     more = hint if text.startswith(f"{DOCUMENT}.") else ""
-    return part_of(RULE, span, text, part["name"], part["name"], more)
+    return part_of(RULE, span, text, name, whole, more)
 
 
 RULE = Rule("PRL120", "bad-reference", ERROR, __doc__, explain=explain)

@@ -301,6 +301,13 @@ PART = pattern(r"(?P<name>[^\W\d]\w*)(?:(?:\.[^\W\d]\w*|\[[^\[\]]*\])(?:\([^()]*
 """What would be a part of a step's output, as other languages write it."""
 
 
+def meant(part: re.Match[str], names: frozenset[str]) -> tuple[str, list[str]]:
+    """The name that a part is one of, or nothing, and other names that it may be, by `joined`."""
+    name = part["name"]
+    whole = name if name in names else nearest(name, names, word=False)
+    return whole, [other for other in joined(part[0], names) if other != whole]
+
+
 def part_of(rule: Rule, span: Span, text: str, name: str, whole: str, more: str = "") -> Diagnostic:
     """The finding that a text names a part of something, which is written so as a whole."""
     return rule(
@@ -396,6 +403,25 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
     elif not near:  # "aa" beside "a"; any other letter is another name.
         near = [name for name in names if name[:1] == written[:1] and len(name) < 3]
     return near
+
+
+_MODE = pattern(r"\s*(?P<mode>(?:each|where)(?:\s+values)?\s|evidence\s)?\s*", re.IGNORECASE)
+
+
+def joined(words: str, names: Iterable[str]) -> list[str]:
+    """The references that words may be, with ``_`` between them or together: ``rudder state`` for
+    ``rudder_state``. How it is taken, as ``each``, stays."""
+    lead = _MODE.match(words)
+    mode, start = (" ".join((lead["mode"] or "").split()), lead.end()) if lead else ("", 0)
+    whole = re.sub(r"\W+", "_", words[start:]).strip("_")
+    together = whole.replace("_", "")
+    names = dict.fromkeys(names)
+    near = [name for name in names if name.replace("_", "").casefold() == together.casefold()]
+    if not near:
+        # Beside a name, other words are no slip of the pen: "my mother" is not mother.
+        others = [name for name in names if name not in words.split()]
+        near = alike(whole, others, word=True) or alike(together, others, word=True)
+    return [f"{mode} {name}".lstrip() for name in near]
 
 
 def resembling(written: str, names: Iterable[str]) -> list[str]:

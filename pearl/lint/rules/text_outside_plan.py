@@ -20,12 +20,13 @@ Use instead
 Fix
     Safe: makes the words a comment, and takes out marks that say nothing, such
     as code fences and tags.
-    Unsafe: of a misspelt ``return`` before the names of steps, writes ``return``.
+    Unsafe: of a misspelt ``return`` before the names of steps, writes ``return``;
+    behind it, the name that words nearly are (``return the end`` for ``the_end``).
 """
 
 from pearl.lang.rewriting import comment_out
 from pearl.lang.splitter import misspelt_return
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess, mend, shorten
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess, joined, mend, shorten
 
 _WHAT = {
     "prose": "is not a step",
@@ -40,6 +41,9 @@ def check(view: PlanView) -> Findings:
         span = aside.span
         words = text[span.start : span.end]
         names = misspelt_return(words)
+        if not names and words.casefold().startswith("return "):
+            near = joined(words[len("return ") :], view.defined)
+            names = near if len(near) == 1 else []
         if names and view.defined.keys() >= set(names):
             returns = f"return {', '.join(names)}"
             help = f'Write "{returns}", or make it a comment with "#".'

@@ -2,7 +2,8 @@
 
 What it does
     Reports ``{name}`` inside a text where no earlier step is called ``name``,
-    and forms that a reference cannot have, as ``{name.part}`` or ``{#1}``.
+    and forms that a reference cannot have, as ``{name.part}`` or ``{#1}``, or
+    ``{the name}`` beside a step ``the_name``.
 
 Why
     Braces put an earlier output into a text. With no such output the braces
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 
 from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
     ERROR,
     PART,
@@ -35,10 +37,15 @@ from pearl.lint.rules.base import (
     Span,
     alike,
     guess,
+    joined,
+    meant,
     names_above,
     part_of,
     resembling,
 )
+
+_WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?:[ \t-]++\w++)++\s*+)\}")
+"""What a text has as it stands: words in braces, and what is escaped."""
 
 
 def check(view: PlanView) -> Findings:
@@ -47,6 +54,20 @@ def check(view: PlanView) -> Findings:
             yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
         elif ref.name not in view.defined and ref.name not in view.broken_names:
             yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", *_near(view, ref))
+    if "{" in view.source.text:
+        yield from _words(view)
+
+
+def _words(view: PlanView) -> Findings:
+    """The findings that words in braces are nearly an earlier step's name."""
+    references = {ref.span.start for ref in view.template_refs}
+    for index, step in enumerate(view.plan.steps):
+        for arg in step.args:
+            for match in () if type(arg) is Ref else _WORDS.finditer(view.source.text, *arg.span):
+                if match["words"] and match.start() not in references:
+                    words = match["words"].strip()
+                    if near := joined(words, view.names_before(index)):
+                        yield _braces(Span(*match.span()), words, near)
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -54,9 +75,19 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     text = broken.token
     part = PART.fullmatch(text.strip("{}").strip())
-    if part and (name := part["name"]) in names_above(broken):
-        return part_of(RULE, broken.at, text, name, f"{{{name}}}")
-    return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
+    words = text.strip("{ }")
+    if not part:
+        return _braces(broken.at, words, [])
+    whole, near = meant(part, names_above(broken))
+    if whole and not near:
+        return part_of(RULE, broken.at, text, part["name"], f"{{{whole}}}")
+    return _braces(broken.at, words, near)
+
+
+def _braces(span: Span, words: str, near: Sequence[str]) -> Diagnostic:
+    """The finding that braces hold no reference, and which one may be meant."""
+    shown = [f"{{{name}}}" for name in near if name != DOCUMENT]
+    return _finding(span, words, f"{{{words}}} names no step.", shown, len(shown) == 1)
 
 
 def _near(view: PlanView, ref: Ref) -> tuple[list[str], bool]:

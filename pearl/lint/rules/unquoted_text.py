@@ -14,7 +14,7 @@ Use instead
 
 Fix
     Unsafe: quotes the words up to the next comma or parenthesis; where all of
-    them are names, puts the commas in.
+    them are names, puts the commas in; where they are nearly one name, writes it.
 """
 
 from pearl.lang.text import pattern, shorten
@@ -26,6 +26,7 @@ from pearl.lint.rules.base import (
     Rule,
     bad_name_above,
     guess,
+    joined,
     names_above,
     nearest,
     trimmed,
@@ -57,14 +58,26 @@ def explain(broken: Broken) -> Diagnostic | None:
     span = trimmed(text, start, end if note < 0 else note)
     words = broken.source.at(span)
     known, names = words.split(), names_above(broken)
+    one = joined(words, names)
+    closest = f"Closest: {', '.join(one)}. " if one else ""
     if len(known) > 1 and names.issuperset(known):
-        commas = guess(span, ", ".join(known), "put in commas")
-        return RULE(span, _NO_COMMA, help='Put "," between them.', fix=commas)
+        # What may be one name as well as several, nobody can tell.
+        commas = None if one else guess(span, ", ".join(known), "put in commas")
+        return RULE(span, _NO_COMMA, help=f'{closest}Put "," between them.', fix=commas)
     fix = None
     near = [nearest(word, names, word=True) for word in known]
-    if len(known) > 1 and all(near):
+    if len(known) > 1 and all(near) and not one:
         close = ", ".join(near)
         return RULE(span, _NO_COMMA, help=f'Put "," between them. Closest: {close}.')
+    if one:
+        fix = guess(span, one[0]) if len(one) == 1 else None
+        return RULE(
+            span,
+            f"{shorten(words)} is no reference.",
+            help=f'{closest}If you mean the words, write "{shorten(words)}".',
+            data={"text": words, "candidates": one},
+            fix=fix,
+        )
     listed = [word for word in known if word.lower() not in _JOINING]
     if listed and names.issuperset(listed):
         return RULE(
