@@ -93,11 +93,12 @@ def problems(text: str, library: Library) -> Iterator[str]:
         mended = parse(fix(source, library, unsafe=unsafe))
         after = check(mended, library)
         name = "--fix --unsafe" if unsafe else "--fix"
-        if len(mended.broken) < len(parsed.broken):
-            continue  # A line that can be read at last may have findings of its own.
+        lines, steps = len(parsed.broken), len(parsed.plan.steps)
+        if len(mended.broken) < lines or len(mended.plan.steps) > steps:
+            continue  # What can be read at last may have findings of its own.
         if _errors(after) > _errors(found):
             yield f"{name} adds an error"
-        elif len(after) > len(found):
+        elif _errors(after) == _errors(found) and len(after) > len(found):
             yield f"{name} ends with more findings"
 
 

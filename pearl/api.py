@@ -22,8 +22,13 @@ from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import format_plan
 from pearl.lang.source import LONGEST_PATH, Source
 from pearl.lang.text import counted, shorten
-from pearl.lint.checker import DEFAULT, Selection, library_findings
-from pearl.lint.checker import check as _check
+from pearl.lint.checker import (
+    DEFAULT,
+    Selection,
+    check_for_person,
+    library_findings,
+    with_taken_fixes,
+)
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model
 from pearl.models.constraints import Mode
@@ -57,7 +62,7 @@ among them, or None for those Pearl ships."""
 def check(
     plan: str | Parsed, library: Actions = None, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
-    """Check a plan's text.
+    """Check a plan's text. A finding has a fix where `fix` takes it.
 
     Args:
         plan: its text, or what `parse` made of it.
@@ -65,7 +70,7 @@ def check(
         selection: which rules speak.
     """
     parsed = parse(plan) if isinstance(plan, str) else plan
-    return _check(parsed, as_library(library) or _load_library(), selection)
+    return check_for_person(parsed, as_library(library) or _load_library(), selection)
 
 
 def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
@@ -139,7 +144,8 @@ async def write_plan(
         planned = await _write_plan(write, caller, context=session.planning)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
-        return planned
+        found = with_taken_fixes(planned.diagnostics, planned.source, prepared.library)
+        return replace(planned, diagnostics=tuple(found))
 
 
 async def ask(

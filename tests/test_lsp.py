@@ -341,6 +341,16 @@ class TestFixes:
             left = one.rewrite("fixes.plan", after)
             assert "PRL202" not in codes([s for s in left if s["range"]["start"]["line"] == line])
 
+    def test_what_does_harm_is_not_offered_and_a_name_is_what_the_title_says(self, one: Editor):
+        one.open("harm.plan", '1. a = FIND_EVENT(CTX, "x") : y\nc\n = CONCAT(a, a) : w\n')
+        assert actions(one, "harm.plan", only=["quickfix"]) == []
+        text = '1. the_end = FIND_EVENT(CTX, "x") : y\n2. b = FIND_REASON(CTX, the end) : z\n'
+        one.open("words.plan", text)
+        [action] = actions(one, "words.plan", only=["quickfix"])
+        assert action["title"] == "Write the_end (unsafe: it may change the meaning)"
+        after = applied(text, edits_of(one, action["edit"], "words.plan"))
+        assert after == text.replace("the end", "the_end")
+
     def test_only_what_is_asked_for(self, one: Editor):
         text = '1. a = FIND_EVENT(ctx, "x") : y\n2. b = FIND_EVENT(CTX, mother) : z\n'
         one.open("asked.plan", text)

@@ -587,6 +587,11 @@ class TestCheckedPlan:
                 assert words in terminal
         assert shown.summary.startswith("3 errors")
 
+    def test_no_fix_is_shown_that_lint_does_not_take(self):
+        text = '1. a = FIND_EVENT(CTX, "x") : y\nc\n = CONCAT(a, a) : w\n'
+        shown = check_plan("bad.plan", text, load_library())
+        assert [(one.code, one.fix) for one in shown.findings] == [("PRL116", None)]
+
     def test_the_lines_are_the_text_and_the_marks_where_findings_are(self):
         shown = check_plan("bad.plan", BAD, load_library())
         lines = ["".join(text for _, text in line.parts) for line in shown.lines]

@@ -2,6 +2,7 @@
 
 import pytest
 
+import pearl
 from pearl.lang.diagnostics import Diagnostic, Safety, apply_fixes, has_errors
 from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
@@ -11,6 +12,7 @@ from pearl.lang.source import Source
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
+from pearl.strategies.registry import prepare_plan
 from tests.conftest import library_of
 
 SECTIONS = ("What it does", "Why", "Example", "Use instead", "Fix")
@@ -598,6 +600,40 @@ def test_a_library_s_plans_call_its_own_actions_and_builtins():
     # A builtin stays what it is in the plans, too.
     both = "CONCAT(CTX) : Join CTX.\nBOTH(X) : Join X.\n  plan:\n    1. a = CONCAT(X, X) : both\n"
     assert codes(check_library(Source("x", both))) == {"PRL501"}
+
+
+HIDING = (
+    # What has no part in the answer shows once what is returned is known.
+    '1. at = FIND_EVENT(CTX, "x") : a\n2. b = FIND_EVENT(CTX, "y {at}") : b\n'
+    '3. eels = FIND_EVENT(CTX, "z") : c\nreturn e_ls\n',
+    # A step's own errors show once it stands on a line of its own, which is broken, too.
+    '1. aail = FIND_EVENT(CTX, "x") : a\n'
+    '2. rs = FIND_EVENT(CTX, "y {avail}") : Find it3. both = CONCAT(avail, rs : Join\n',
+)
+HARMFUL = '1. a = FIND_EVENT(CTX, "x") : y\nc\n = CONCAT(a, a) : w\n'
+"""Here the rule's own fix makes the text no better."""
+
+
+@pytest.mark.parametrize("text", HIDING)
+def test_a_fix_is_taken_though_it_shows_what_an_error_hid(text: str) -> None:
+    found = pearl.check(text, LIBRARY)
+    assert any(one.fix for one in found)
+    left = pearl.check(pearl.fix(text, LIBRARY, unsafe=True), LIBRARY)
+    assert not has_errors(left)
+
+
+def test_what_is_promised_is_taken() -> None:
+    [promised] = check(parse(HARMFUL), LIBRARY)
+    assert promised.fix
+    assert pearl.fix(HARMFUL, LIBRARY, unsafe=True) == HARMFUL
+    assert [one.fix for one in pearl.check(HARMFUL, LIBRARY)] == [None]
+    with pytest.raises(pearl.RunError) as refused:
+        prepare_plan(parse(HARMFUL), LIBRARY)
+    assert [one.fix for one in refused.value.diagnostics] == [None]
+    # Beside one that is taken, too.
+    [left, taken] = pearl.check(f"{HARMFUL}3. e = FIND_REASON(ctx, a) : z\n", LIBRARY)
+    assert left.fix is None
+    assert taken.fix
 
 
 def test_no_fix_is_promised_for_a_text_without_a_step():

@@ -140,7 +140,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     from pearl.api import run
     from pearl.lang.diagnostics import Report, Severity
     from pearl.lang.parser import parse
-    from pearl.lint.checker import check
+    from pearl.lint.checker import check_for_person
     from pearl.lint.render import terminal
     from pearl.lint.render.programs import as_object
     from pearl.session import context_for
@@ -152,7 +152,8 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     warn_of_library(source, options.libraries)
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
     doc = _read(documents)
-    errors = [error for error in check(parse(source), library) if error.severity is Severity.ERROR]
+    found = check_for_person(parse(source), library)
+    errors = [error for error in found if error.severity is Severity.ERROR]
     if errors:
         if not options.as_json:
             click.echo(terminal.render([Report(source, errors)]), nl=False)

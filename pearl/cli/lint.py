@@ -40,7 +40,7 @@ from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.parser import parse
 from pearl.lang.source import TextKind, write
 from pearl.lang.text import counted, printable
-from pearl.lint.checker import Selection, check, check_library, fix, with_taken_fixes
+from pearl.lint.checker import Selection, check_for_person, check_library, fix
 from pearl.lint.render import RENDERERS
 
 if TYPE_CHECKING:
@@ -410,8 +410,7 @@ class _Checker:
                 if item.kind is TextKind.LIBRARY:
                     findings = check_library(item.source, selection, library)
                 else:
-                    findings = check(parse(item.source), library, selection)
-                    findings = with_taken_fixes(findings, item.source, library, selection)
+                    findings = check_for_person(parse(item.source), library, selection)
                 if key:
                     fresh[key] = findings
             form = self._checks.form

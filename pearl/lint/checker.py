@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pearl.lang.ast import Broken, Param, Parsed, ParsedLibrary, step_refs
-from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
+from pearl.lang.diagnostics import Diagnostic, Fix, Safety, Severity, apply_fixes
 from pearl.lang.library import Library, builtins, library_source, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, shipped_actions
@@ -195,9 +195,11 @@ def fix(
 ) -> Source:
     """Apply the fixes of a plan's findings until none is left.
 
-    Fixes that would bring in an error, or leave more findings than there were, are not taken. What
-    a line that could not be read is found to have, once it can be, was there before. Guesses come
-    after what is certain, which may be what they miss. A text without a step is left as it is.
+    Fixes that would bring in an error, or leave more findings than there were and no fewer errors,
+    are not taken: an error hides what it leaves open, as which steps have a part in the answer.
+    What a line that could not be read is found to have, once it or a step in it can be, was there
+    before. Guesses come after what is certain, which may be what they miss. A text without a step
+    is left as it is.
 
     Args:
         source: the plan's text.
@@ -214,27 +216,57 @@ def fix(
     return source
 
 
-def with_taken_fixes(
-    findings: list[Diagnostic], source: Source, library: Library, selection: Selection = DEFAULT
+def check_for_person(
+    parsed: Parsed, library: Library, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
-    """Findings in a plan's text without the fixes of a kind of which `fix` takes none."""
-    kinds = {finding.fix.safety for finding in findings if finding.fix}
-    if not kinds:
-        return findings
-    safe = fix(source, library, selection)
-    guessed = fix(source, library, selection, unsafe=True) if Safety.UNSAFE in kinds else safe
-    untaken = {
-        kind
-        for kind, before, after in (
-            (Safety.SAFE, source, safe),
-            (Safety.UNSAFE, safe, guessed),
-        )
-        if before.text == after.text
-    }
+    """What `check` finds, with those fixes alone that `fix` takes: whoever shows findings to a
+    person, or gives them to a person's program, promises no others."""
+    findings = check(parsed, library, selection)
+    return with_taken_fixes(findings, parsed.plan.source, library, selection)
+
+
+def with_taken_fixes(
+    findings: Sequence[Diagnostic], source: Source, library: Library, selection: Selection = DEFAULT
+) -> list[Diagnostic]:
+    """Findings in a plan's text without the fixes that are still there to be taken when `fix` has
+    taken what it does."""
+    left: set[tuple[str, str, str]] = set()
+    kinds, fixed = {finding.fix.safety for finding in findings if finding.fix}, source
+    for kind in sorted(kinds):  # Guesses come after what is safe, whose text they go on from.
+        fixed = fix(fixed, library, selection, unsafe=kind is Safety.UNSAFE)
+        rest = findings if fixed.text == source.text else check(parse(fixed), library, selection)
+        left.update(_promise(each) for each in rest if each.fix and each.fix.safety is kind)
     return [
-        replace(finding, fix=None) if finding.fix and finding.fix.safety in untaken else finding
+        replace(finding, fix=None) if finding.fix and _promise(finding) in left else finding
         for finding in findings
     ]
+
+
+def _promise(finding: Diagnostic) -> tuple[str, str, str]:
+    """What is the same of a fix before and after other places are mended."""
+    return finding.code, finding.message, finding.fix.title if finding.fix else ""
+
+
+def mended(
+    parsed: Parsed,
+    findings: Sequence[Diagnostic],
+    fixes: Sequence[Fix],
+    library: Library,
+    selection: Selection = DEFAULT,
+) -> tuple[Parsed, list[Diagnostic]] | None:
+    """A plan with fixes of its findings applied, and what is then found; None where that is no
+    better than before."""
+    source = parsed.plan.source
+    text, applied = apply_fixes(source.text, fixes)
+    if not applied or text == source.text:
+        return None
+    result = parse(Source(source.name, text))
+    after = check(result, library, selection)
+    fewer = len(parsed.broken) - len(result.broken)
+    more = len(result.plan.steps) - len(parsed.plan.steps)
+    errors = _errors(findings) - _errors(after)
+    harmless = errors > 0 or (errors == 0 and len(after) <= len(findings))
+    return (result, after) if fewer > 0 or (fewer == 0 and (more > 0 or harmless)) else None
 
 
 def _fixed(
@@ -251,24 +283,17 @@ def _fixed(
         batches = [fixes]
         for _ in range(_TRIES):
             if not batches:
-                return source
+                return parsed.plan.source
             chosen = batches.pop()
-            text, applied = apply_fixes(source.text, chosen)
-            fixed = Source(source.name, text)
-            if applied and text != source.text:
-                mended = parse(fixed)
-                after = check(mended, library, selection)
-                none_new = _errors(after) <= _errors(findings) and len(after) <= len(findings)
-                lines = len(parsed.broken) - len(mended.broken)
-                if lines > 0 or (lines == 0 and none_new):
-                    source, parsed, findings = fixed, mended, after
-                    break
+            if result := mended(parsed, findings, chosen, library, selection):
+                parsed, findings = result
+                break
             if len(chosen) > 1:
                 middle = len(chosen) // 2
                 batches += (chosen[middle:], chosen[:middle])
         else:
-            return source
-    return source
+            return parsed.plan.source
+    return parsed.plan.source
 
 
 def _errors(findings: Iterable[Diagnostic]) -> int:

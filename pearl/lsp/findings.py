@@ -13,7 +13,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.rewriting import format_library, format_plan
 from pearl.lang.source import TextKind
 from pearl.lang.text import printable, printable_lines
-from pearl.lint.checker import check, check_library, fix
+from pearl.lint.checker import check, check_library, fix, mended
 from pearl.lsp.workspace import Document, LanguageSession, Libraries, refused, workspace_edit
 
 MOST = 1000
@@ -170,15 +170,33 @@ def code_actions(
     offered: list[types.CodeAction] = []
     if _wanted(types.CodeActionKind.QuickFix.value, params.context):
         span = document.lines.span(params.range)
+        harmless = _harmless(document, libraries)
         for finding in find(document, libraries):
             if finding.span.start <= span.end and finding.span.end >= span.start:
-                offered += (_action(session, document, finding, mend) for mend in _fixes(finding))
+                offered += (
+                    _action(session, document, finding, mend)
+                    for mend in _fixes(finding)
+                    if len(offered) < _MOST_ACTIONS and harmless(mend)
+                )
         offered.sort(key=lambda action: not action.is_preferred)
     # An editor asks by itself at every move of the cursor; mending a whole plan is too much then.
     by_itself = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
     if _wanted(FIX_ALL, params.context) and not (by_itself and not params.context.only):
         offered += _fix_all(session, document, libraries)
     return offered
+
+
+_MOST_ACTIONS = 100
+"""Fixes among which a person picks one; each is tried before."""
+
+
+def _harmless(document: Document, libraries: Libraries) -> Callable[[Fix], bool]:
+    """Tells whether a fix by itself leaves a plan no worse: it is picked without all others."""
+    if document.kind is not TextKind.PLAN:
+        return lambda _: True
+    known = libraries.library, libraries.selection
+    before = check(document.plan, *known)
+    return lambda chosen: mended(document.plan, before, [chosen], *known) is not None
 
 
 def _wanted(kind: str, context: types.CodeActionContext) -> bool:

@@ -15,7 +15,7 @@ from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.text import counted
-from pearl.lint.checker import check
+from pearl.lint.checker import check_for_person
 from pearl.review import people, verdicts
 from pearl.review.agreement import review_report
 from pearl.review.app import Page, Visit, back_to, make_app
@@ -85,7 +85,7 @@ def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
     """
     source = Source(name, text)
     parsed = parse(source)
-    findings = check(parsed, library)
+    findings = check_for_person(parsed, library)
     drawn = image(parsed.plan) if len(parsed.plan.steps) <= DRAWN else ""
     lines = plan_lines(source, findings, plain)
     called = dict.fromkeys(step.action for step in parsed.plan.steps)

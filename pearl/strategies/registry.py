@@ -25,7 +25,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.text import close_name, counted
 from pearl.lang.values import Value, as_text
-from pearl.lint.checker import check_errors
+from pearl.lint.checker import check_errors, with_taken_fixes
 from pearl.models.base import ModelError
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
@@ -295,7 +295,7 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
         raise RunError(
             f"The plan has {counted(len(errors), 'error')}: {errors[0].message} "
             f"{errors[0].help}".rstrip(),
-            diagnostics=tuple(errors),
+            diagnostics=tuple(with_taken_fixes(errors, plan.plan.source, library)),
         )
 
     def make(caller: Caller) -> Strategy:
