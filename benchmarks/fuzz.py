@@ -20,7 +20,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import format_plan
-from pearl.lang.source import Source, plan_folders, plan_rows, read_source, shipped_plans
+from pearl.lang.source import Source, lines_of, plan_folders, plan_row, read_source, shipped_plans
 from pearl.lint.checker import check, check_library, fix
 
 TOKENS = r'''
@@ -40,7 +40,8 @@ LINES = (
 def seeds(rows: str = "") -> list[str]:
     """Texts to start from: the plans that ship, or those of a file of JSON lines."""
     if rows:
-        return [row["plan"] for _, row in plan_rows(read_source(rows, "file of plans"))]
+        lines = lines_of(read_source(rows, "file of plans"))
+        return [plan_row(line, name)["plan"] for name, line in lines]
     found = (file for folder in plan_folders() for file in shipped_plans(folder))
     return [file.read_text(encoding="utf-8") for file in found]
 
@@ -93,12 +94,12 @@ def problems(text: str, library: Library) -> Iterator[str]:
         mended = parse(fix(source, library, unsafe=unsafe))
         after = check(mended, library)
         name = "--fix --unsafe" if unsafe else "--fix"
-        lines, steps = len(parsed.broken), len(parsed.plan.steps)
-        if len(mended.broken) < lines or len(mended.plan.steps) > steps:
-            continue  # What can be read at last may have findings of its own.
+        if len(mended.broken) < len(parsed.broken):
+            continue  # A line that can be read at last may have findings of its own.
+        more = len(after) > len(found) and len(mended.plan.steps) <= len(parsed.plan.steps)
         if _errors(after) > _errors(found):
             yield f"{name} adds an error"
-        elif _errors(after) == _errors(found) and len(after) > len(found):
+        elif _errors(after) == _errors(found) and more:
             yield f"{name} ends with more findings"
 
 

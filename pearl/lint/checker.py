@@ -197,9 +197,8 @@ def fix(
 
     Fixes that would bring in an error, or leave more findings than there were and no fewer errors,
     are not taken: an error hides what it leaves open, as which steps have a part in the answer.
-    What a line that could not be read is found to have, once it or a step in it can be, was there
-    before. Guesses come after what is certain, which may be what they miss. A text without a step
-    is left as it is.
+    What a line that could not be read is found to have, once it can be, was there before. Guesses
+    come after what is certain, which may be what they miss. A text without a step is left as it is.
 
     Args:
         source: the plan's text.
@@ -265,8 +264,8 @@ def mended(
     fewer = len(parsed.broken) - len(result.broken)
     more = len(result.plan.steps) - len(parsed.plan.steps)
     errors = _errors(findings) - _errors(after)
-    harmless = errors > 0 or (errors == 0 and len(after) <= len(findings))
-    return (result, after) if fewer > 0 or (fewer == 0 and (more > 0 or harmless)) else None
+    harmless = errors > 0 or (errors == 0 and (more > 0 or len(after) <= len(findings)))
+    return (result, after) if fewer > 0 or (fewer == 0 and harmless) else None
 
 
 def _fixed(
