@@ -17,7 +17,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.graph import reads_document
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import Source
-from pearl.lang.text import printable, shorten
+from pearl.lang.text import counted, printable, shorten
 from pearl.lang.values import Pairs, Value, as_text, from_json
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.routing import readers_of
@@ -346,6 +346,11 @@ SHORTENED = (
     "as far as their whole lines go."
 )
 
+EXCERPTED = (
+    "What the parts of the document gave came out longer than was asked for: in {} passages of it "
+    "were read."
+)
+
 LACKS = "The passages come nearest; they lack these words of the question: {}."
 
 
@@ -383,7 +388,10 @@ async def answer(
     window = learned_window(model.identity).notice
     near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""
     cut = sum(CUT in entry.path.split("/") for entry in journal.entries)
-    picked = (PICKED if guessed else "", SHORTENED.format(cut) if cut else "")
+    shown = [entry.value for entry in journal.entries if "context" in entry.path.split("/")]
+    merges = sum(isinstance(value, dict) and "findings" in value for value in shown)
+    shorter = EXCERPTED.format(counted(merges, "merge")) if merges else ""
+    picked = (PICKED if guessed else "", SHORTENED.format(cut) if cut else "", shorter)
     limited = [str(entry.value) for entry in journal.entries if entry.path == LIMITED]
     notices = (model.notice, window, prepared.notice, *limited, *picked, near)
     if notice := " ".join(filter(None, notices)):

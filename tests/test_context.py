@@ -411,6 +411,39 @@ def test_replies_longer_than_an_endpoint_was_asked_for_are_merged_in_smaller_gro
     assert {times for path, times in asked.items() if path.startswith("step/a_parts[")} == {1}
 
 
+@pytest.mark.parametrize("plan", ["", "each "])
+def test_of_replies_too_long_to_merge_two_of_them_passages_are_merged_that_bear_on_it(plan: str):
+    """A run does not end once parts were read: what they were asked for at least is merged."""
+    declared = "New actions:\n- LIST_OF(CTX, X) -> list : List all X in CTX.\n\n"
+    plan = f'{declared}l = LIST_OF(CTX, "x") : all\na = FIND_RELATION(CTX, {plan}l, "lamp") : one'
+    context = window(1000)
+
+    def reply(call: ExecuteStep) -> str:
+        assert context.holds(render(call))
+        if call.action.returns == "list":
+            return '["Ulm"]'
+        bearing = "keeps a lamp in Rest" in render(call)[-1]["content"]
+        told = "The lamp is Cy's, who keeps a lamp in Rest.\n" * bearing
+        return "Rain fell in the street.\n" * 80 + told + "Snow fell, and no one came.\n" * 80
+
+    finished, model, journal = run(plan, context, story(), Scripted(reply))
+    assert "The lamp is Cy's" in str(finished.values["a"])
+    merging = [one.call for one in model.asked if one.call.action.name.startswith("MERGE_FIND")]
+    assert any("characters left out" in render(call)[-1]["content"] for call in merging)
+    cut = [one.value for one in journal.entries if one.path.startswith("context/a")]
+    assert cut
+    assert all(sum(one["cut"]) < min(sum(one["findings"]), context.room) for one in cut)
+    replays(journal, finished.text)
+
+
+def test_who_asks_is_told_that_passages_of_long_replies_were_merged():
+    document = story(330)
+    model = Scripted(lambda _: "Rain fell in the street.\n" * 600)
+    plan = 'a = FIND_EVENT(CTX, "rain") : one'
+    answer = pearl.run_sync(plan, document, model=model, context=window(2000))
+    assert re.search(r"in \d+ merges passages of it were read", answer.notice)
+
+
 @pytest.mark.parametrize(
     ("context", "use"),
     [(window(3000, "full"), "--context chunk"), (window(350, "retrieve"), "a model with a longer")],
@@ -642,13 +675,13 @@ def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
     def long(call: ExecuteStep) -> str:
         return "word " * (7000 if call.step.name == "a" else 5)
 
-    plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_RELATION(CTX, a, "y") : two'
-    wrong = r"too small to merge .*: a merge itself takes \d+, each of what it merges up to 1,141"
+    plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_CHARACTER(CTX, "y") : two'
+    plan += "\nc = FIND_RELATION(CTX, a, b) : three"
+    wrong = r"Step c .*: a merge itself takes 1,\d+, each of what it merges up to 116, and"
     with pytest.raises(RunError, match=wrong) as caught:
-        run(plan, window(2000), ask=Scripted(lambda _: "word " * 900))
+        run(plan, window(2000), ask=Scripted(lambda _: "word " * 700))
     first = caught.value.failures[0]
-    assert (first.step, first.reason) == ("a", "context")
-    assert "Use --context retrieve or a" in first.cause
+    assert (first.step, first.reason) == ("c", "context")
     wrong = r"Step b has no output: Its prompt has 7,\d{3} tokens, 7,00\d of them for X, and"
     plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = RATE(a) : two'
     with pytest.raises(RunError, match=wrong) as caught:

@@ -329,7 +329,11 @@ class Excerpt:
 
 
 def choose_passages(
-    text: str, query: Mapping[str, float], room: int, count: Callable[[str], int]
+    text: str,
+    query: Mapping[str, float],
+    room: int,
+    count: Callable[[str], int],
+    length: int = _PASSAGE,
 ) -> Excerpt | None:
     """The best passages that there is room for.
 
@@ -338,15 +342,16 @@ def choose_passages(
         query: terms, as `passage_terms` gives them, and what each is worth.
         room: tokens that the passages and the marks between them may have.
         count: counts tokens.
+        length: characters of a passage, about.
 
     Returns:
         The passages, or None where there is not room for one.
     """
-    passages, weights = _passage_index(text)
+    passages, weights = _passage_index(text, length)
     scores = with_neighbours(weights.scores(query))
     order = sorted(range(len(passages)), key=lambda at: -scores[at])
     bearing = [at for at in order if scores[at] > 0]
-    sizes = _sizes(text, count)
+    sizes = _sizes(text, count, length)
     mark = count(_mark(len(text)))
     chosen: list[int] = []
     spare = room - mark
@@ -408,15 +413,15 @@ def passage_terms(text: str) -> list[str]:
 
 # Many steps, and many questions, ask for passages of one document.
 @lru_cache(maxsize=8)
-def _passage_index(text: str) -> tuple[list[Span], Weights]:
-    passages = spans(text, max(1, round(len(text) / _PASSAGE)), _SLACK)
+def _passage_index(text: str, length: int) -> tuple[list[Span], Weights]:
+    passages = spans(text, max(1, round(len(text) / length)), _SLACK)
     terms = [passage_terms(text[start:end]) for start, end in passages]
     return passages, weigh(terms, k1=1.5, b=0.75)
 
 
 @lru_cache(maxsize=8)
-def _sizes(text: str, count: Callable[[str], int]) -> tuple[int, ...]:
-    return tuple(count(text[start:end]) for start, end in _passage_index(text)[0])
+def _sizes(text: str, count: Callable[[str], int], length: int = _PASSAGE) -> tuple[int, ...]:
+    return tuple(count(text[start:end]) for start, end in _passage_index(text, length)[0])
 
 
 def _joined(text: str, passages: Sequence[Span], chosen: Sequence[int]) -> str:

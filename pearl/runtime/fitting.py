@@ -366,17 +366,21 @@ def _parts(
         return enough_parts(document.text, context.room - size, context.count)
 
     number = enough(reading)
-    merged_at_once = (context.room - merging) // finding
+    # Of two that are longer than was asked for each is cut (`fit_call`), but not below that.
+    asked = context.free + _WRAPPED
+    merged_at_once = max(
+        (context.room - merging) // finding, min(2, (context.room - merging) // asked)
+    )
     if number is None or (merging and merged_at_once < 2):
         what = "read the document in parts"
         if number is None:
             name, size = next(one for one in readers.items() if enough(one[1]) is None)
             sizes = f"a step itself takes {size:,}"
         else:
-            least = context.room - 2 * finding
+            least = context.room - 2 * asked
             name, size = next(one for one in mergers.items() if one[1] > least)
             what = "merge what the parts of the document gave"
-            sizes = f"a merge itself takes {size:,}, each of what it merges up to {finding:,}"
+            sizes = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
         raise ContextError(
             f"The window of {context.limit:,} tokens is too small to {what}: {sizes}, and "
             f"{context.free:,} are kept free for the reply. "
@@ -511,8 +515,8 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
     """Make sure that a step's prompt fits, once its arguments are known.
 
     Returns:
-        The call, and, where it was given passages in place of the document, or of the part of it
-        that it reads, what was left out.
+        The call, and, where it was given passages in place of the document, of the part of it that
+        it reads, or of two findings that it merges, what was left out.
 
     Raises:
         ContextError: it does not fit.
@@ -526,6 +530,8 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
     chosen = None
     if document is not None and context.policy == "retrieve":
         chosen = _passages(call, context)
+    if document is None and context.policy != "full" and (cut := _cut_findings(call, context)):
+        return cut
     if document is None or chosen is None:
         size = size_without_document(call, context)
         raise ContextError(_too_long(total if document else None, size, context, call))
@@ -535,19 +541,69 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
 
 
 def _passages(call: ExecuteStep, context: Context) -> Excerpt | None:
-    """What a step is shown of its document, which is too long for it; None where no passage fits.
-
-    A step looks for its arguments' terms most, for its action's least.
-    """
+    """What a step is shown of a document that is too long for it; None where no passage fits."""
     assert call.document is not None
+    room = context.room - size_without_document(replace(call, omitted=0.5), context)
+    return choose_passages(call.document.text, _query(call), room, context.count)
+
+
+def _query(call: ExecuteStep) -> dict[str, float]:
+    """Terms that a step looks for: its arguments' most, its action's least."""
     query: dict[str, float] = {}
     weighted = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
     weighted += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
     weighted += ((0.3, as_text(value)) for _, value, _ in call.outputs)
     for weight, text in weighted:
         query |= {term: max(weight, query.get(term, 0.0)) for term in passage_terms(text)}
-    room = context.room - size_without_document(replace(call, omitted=0.5), context)
-    return choose_passages(call.document.text, query, room, context.count)
+    return query
+
+
+def _cut_findings(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision] | None:
+    """A merge of two findings at most that are longer than was asked for, which no smaller groups
+    would make fit: given the passages of each that bear on its task. None where it is none, or
+    where there is not room for half of what was asked for."""
+    given = dict(call.arguments).get(FINDINGS)
+    # What was found for an item comes as a list, or, by one part alone, as a text.
+    keys = [key for key, _ in given] if isinstance(given, Pairs) else []
+    items = [text for _, text in given] if isinstance(given, Pairs) else given
+    items = items if isinstance(items, list) else [items or ""]
+    texts = [text for text in items if isinstance(text, str)]
+    if given is None or not 0 < len(texts) <= 2 or texts != items:
+        return None
+
+    def put(texts: Sequence[str]) -> ExecuteStep:
+        cut: Value = [*texts] if isinstance(given, list) else texts[0]
+        if keys:
+            cut = Pairs(tuple(zip(keys, texts, strict=True)))
+
+        def taken(value: Value) -> Value:
+            return cut if value == given else value
+
+        return replace(
+            call,
+            arguments=tuple((name, taken(value)) for name, value in call.arguments),
+            outputs=tuple((name, taken(value), origin) for name, value, origin in call.outputs),
+            found=tuple(map(taken, call.found)),
+        )
+
+    sizes = [*map(context.count, texts)]
+    bare = put([""] * len(texts))
+    room = context.room - size_without_document(bare, context) - _WRAPPED
+    # What the shorter of two leaves is the longer one's.
+    share = max(room // len(texts), room - min(sizes))
+    if share < context.free // 2:
+        return None
+    query, kept = _query(bare), [*texts]
+    for at, (text, size) in enumerate(zip(texts, sizes, strict=True)):
+        if size > share:
+            # So short that some of them fit.
+            length = max(1, len(text) * share // size // 8)
+            chosen = choose_passages(text, query, share, context.count, length)
+            if chosen is None:
+                return None
+            kept[at] = chosen.text
+    decision = {"findings": sizes, "cut": [*map(context.count, kept)]}
+    return put(kept), decision
 
 
 def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision | None]:
