@@ -229,6 +229,19 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
     assert ask(Local("local", FILE), step(STORY, "Tom"))[0].text
 
 
+def test_an_estimate_counts_the_calls_that_are_made_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "200")
+    model = ("--model", "local")
+    assert call("run", "one.plan", "story.txt", *model, "--library", "small.actions").code == 0
+    rows = [{"id": str(at), "question": f"Why {at}?", "document": "story.txt"} for at in range(9)]
+    text = "\n".join(map(json.dumps, rows))
+    (folder / "q.jsonl").write_text(text, encoding="utf-8")
+    told = call("estimate", "q.jsonl", *model, "--concurrency", "8")
+    assert "with 1 call at a time" in told.out
+
+
 def test_two_at_a_time_say_what_each_says_alone():
     one, two = step(STORY, "Mara"), step(NEW, "the lamp")
     model, other = Local("local", FILE), Local("local", FILE)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -450,6 +451,17 @@ class TestHistory:
             run(written(store, name, slow, Entry("call", "step/a", "said", "a", kept=True)))
             assert mean_seconds(store.engine, "m") == 2.0
             assert mean_seconds(store.engine, "another") is None
+            assert mean_seconds(store.engine, "another", alone=True) is None
+
+    def test_how_long_calls_take_that_wait_for_each_other(self, place: str):
+        with opened(place) as store:
+            name = store.start("ask", {})
+            run(kept(store, "a"))
+            call = Entry("call", "step/a", "said", "a")
+            both = [replace(call, seconds=took, started=10.0) for took in (5.0, 2.0)]
+            run(written(store, name, *both, replace(call, seconds=2.0, started=20.0)))
+            # Of the first five two were spent waiting.
+            assert mean_seconds(store.engine, "m", alone=True) == 7.0 / 3
 
 
 class TestCache:

@@ -102,6 +102,7 @@ def use(file: Path) -> None:
         list(history.read_entries(engine, found, item))
         history.totals(engine, run, item)
     history.mean_seconds(engine, "m")
+    history.mean_seconds(engine, "m", alone=True)
     list(history.read_rows(engine, run))
     list(history.read_rows(engine, run, ["a"], "answered"))
     history.read_row_keys(engine, run)

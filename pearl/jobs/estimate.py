@@ -202,7 +202,7 @@ class Estimate:
             "time",
             f"not known: no call of {self.model} is in the store yet"
             if self.seconds is None
-            else f"{most} {self.seconds:,.0f} s with {self.parallel} calls at a time",
+            else f"{most} {self.seconds:,.0f} s with {counted(self.parallel, 'call')} at a time",
         )
 
     def as_object(self) -> dict[str, Any]:
@@ -272,7 +272,10 @@ def estimate(
     write = WritePlan("?", prepared.library, prepared.demonstrations)
     write = narrowed(write, prepared.settings.shown)
     writing = _tokens(within_window(write, planning, Journal()), planning)
-    reader = readers_of(model)[0].name
+    reader = readers_of(model)[0]
+    # A model in this process makes fewer at a time than it is asked for; the others wait.
+    at_once = min(parallel, getattr(reader, "at_once", parallel))
+    mean = mean_seconds(store, reader.name, alone=at_once == 1) if store is not None else None
     return Estimate(
         len(index.places),
         len({place.document for place in index.places}),
@@ -280,10 +283,10 @@ def estimate(
         share,
         Usage(share.planned * (writing + 30), share.planned * PLANNED),
         planner_of(model).name,
-        reader,
+        reader.name,
         prices,
-        parallel,
-        mean_seconds(store, reader) if store is not None else None,
+        at_once,
+        mean,
         looked_up,
         why,
         longest,

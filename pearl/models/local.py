@@ -62,6 +62,9 @@ class Local:
         InputError: it cannot be used, or a setting is wrong; the message says which.
     """
 
+    at_once = 1
+    """Calls that are made at a time, however many are asked for."""
+
     def __init__(self, name: str, path: Path) -> None:
         from pearl.models.settings import make_settings
 

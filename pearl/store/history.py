@@ -375,17 +375,32 @@ def totals(engine: Engine, run: str, item: str | None = None, method: str = "") 
     return replace(every, models=by_model) if any(by_model) else every
 
 
-def mean_seconds(engine: Engine, model: str) -> float | None:
-    """How long a model's calls took on average of late, or None where none was made."""
+def mean_seconds(engine: Engine, model: str, *, alone: bool = False) -> float | None:
+    """How long a model's calls took on average of late, or None where none was made.
+
+    Args:
+        engine: of the store.
+        model: its name.
+        alone: whether it makes one call at a time, so that how long a call waited for those before
+            it is not to count.
+    """
     lately = entries.c.id > select(func.max(entries.c.id)).scalar_subquery() - LATELY
     recent = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
     reply = and_(replies.c.scope == runs.c.scope, replies.c.key == entries.c.call_key)
-    query = select(func.avg(entries.c.seconds)).select_from(entries)
+    columns = (entries.c.started, entries.c.seconds) if alone else (func.avg(entries.c.seconds),)
+    query = select(*columns).select_from(entries)
     query = query.join(runs, runs.c.id == entries.c.run).join(replies, reply)
     query = query.where(recent, replies.c.model == model)
     with reading(engine) as connection:
-        mean = connection.execute(query).scalar()
-    return None if mean is None else float(mean)
+        rows = connection.execute(query).all()
+    if not alone:
+        return None if rows[0][0] is None else float(rows[0][0])
+    taken: list[float] = []
+    free = 0.0
+    for end, seconds in sorted((start + took, took) for start, took in rows if start is not None):
+        taken.append(end - max(end - seconds, free))
+        free = end
+    return sum(taken) / len(taken) if taken else None
 
 
 def read_reply(engine: Engine, key: str) -> Reply | None:
