@@ -327,6 +327,23 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         '|id,name,fee|\n|1,Ada,"4, at least"|\n|2,Bo,5|\n|3,Cy,6|',
         "|name;fee|\n|Ada;4|\n|Bo;5|",
         "|It had, so it, was\nsaid, of Ada, who\nwas, as Bo, said, ill.|",
+        "|BURIALS|\n|1801\tAda Pope\t3\tfever|\n|1802\tBo\t60\tfell. Left a wife|\n|Sum\t2|",
+        "|year,name,cause|\n|1801,Ada,fever|\n|1802,Bo,a fall|\n|Total,2|",
+        "|1801: Ada Pope aged 3 of fever|\n|1802: Bo Hill aged 60 of a fall\nfrom the tower|\n"
+        "|1803: Cy Orr aged 4|",
+        "|They were counted by two clerks.|\n|Name      Born  Town|\n|Ada Pope  1801  Ulm|\n"
+        "|Bo Hill   1790  Kiel|\n|Cy Orr    1811  Ulm|",
+        "|Ada Pope 1801 Ulm|\n|Bo Hill 1790 Kiel|\n|Cy Orr 1811 Ulm|",
+        "|name: Ada\ntown: Ulm|\n|name: Bo\nborn: 1790\ntown: Kiel|",
+        "|Mill Lane is closed until the winter|\n|New lamps|\n|Ada Pope is thanked|\n|No fence|",
+        "|It was in the spring of the year\nthat Ada came to the mill, and when\n"
+        "Bo Hill had seen her cart he asked who\nMr. Orr was, and was told.| |Then\nhe left.|",
+        "|Die Brücke am Markt baute damals\nein Huber, der aus Graz kam und dort viele\n"
+        "Brücken und Mühlen gebaut hatte, wie\nMayr sagte.|",
+        '|"I am."|\n|"You are the one from the\nGarrow."|\n|"I am."|\n|"Go."|\n|"Not for a letter,'
+        ' but for\nBo I will."|',
+        "|Who has the meadow when the bells are still,\nAnd who the river and the road to Ulm,\n"
+        "Let him remember those who built the mill\nAnd sleep beneath the linden and the elm|",
         "",
         " \n\n \n",
     ],
@@ -346,7 +363,7 @@ def test_sentences_cover_a_document_without_overlap(name: str):
     assert max(span.end - span.start for span in spans) < 600
 
 
-@given(st.text('Ab.!?"“” \n-1', max_size=80))
+@given(st.text('Ab.!?"“” \n-1\t,:', max_size=80))
 def test_sentences_lose_nothing(text: str):
     spans = sentences(text)
     assert "".join(text.split()) == "".join("".join(text[a:b].split()) for a, b in spans)
@@ -398,7 +415,10 @@ def test_a_long_document_is_read_to_its_end():
     assert "mooring rope" in ask(text, "Why did the zeppelin burn?").text
 
 
-@pytest.mark.parametrize("text", ["x" * 200_000, "word " * 40_000, '"' * 80_000, "Mr. " * 20_000])
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 200_000, "word " * 40_000, '"' * 80_000, "Mr. " * 20_000, "A  b\n" * 40_000],
+)
 def test_a_long_document_without_sentences_is_read_in_sane_time(text: str):
     assert ask(text).text
 
@@ -709,6 +729,17 @@ def test_that_nothing_bears_is_no_answer_whatever_the_gold_answer_is():
     table = next(block for block in blocks if "rows" in block)
     assert [row["ungrounded"] for row in table["rows"]] == [1, 1]
     assert "no-context needs a language model" in call(*asked, "--methods", "no-context").err
+
+
+@pytest.mark.parametrize("form", ["{}\t{}\t{}\t{}", "{},{},{},{}", "{}: {} aged {}, {}",
+                                  "{}  {:<9}  {:<2}  {}", "{} {} {} {}"])  # fmt: skip
+def test_a_row_is_quoted_by_itself(form: str):
+    cause = ("old age", "fever", "a fall from the tower")
+    rows = [form.format(1790 + at % 40, "Ada Pope", at, cause[at % 3]) for at in range(400)]
+    rows[211] = form.format(1801, "Bo Hill", 7, "drowned in the mill race")
+    answer = ask("\n".join(["PARISH REGISTER OF ST OSYTH, BURIALS", *rows]), "Who drowned in 1801?")
+    assert answer.evidence[0].text == rows[211]
+    assert {quote.text for quote in answer.evidence} <= {*rows}
 
 
 def test_a_line_of_a_log_is_quoted_by_itself():

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import filterfalse
+from itertools import filterfalse, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pearl.lang.source import Span
@@ -153,6 +153,13 @@ _PARAGRAPH = re.compile(
     r"|\n(?:[^\S\n]*\|[-:| ]+\n)?(?=[^\S\n]*\|)"
 )
 _LINE, _FIELD = re.compile("\n"), re.compile('"[^"\n]*"')
+_GAP, _TIGHT = re.compile(r"(?<=[^\s.!?:]) {2,}(?=\S)"), re.compile(r",(?=[^\W\d])|(?<!\d),(?=\w)")
+_FIGURE, _LABEL = re.compile(r"\d+"), re.compile(r"[^\W\d_][\w .'/-]{0,30}(?::\s|=)")
+_OPENING, _CLOSING, _WITHIN = "\"'“‘«„([*_", "\"'”’»)]*_", ",.;:!?)”»"
+_STOPS, _GOES_ON = (".", "!", "?", "…"), (",", "-", "–", "—")
+_NEAR, _ROOM = 3, 0.9
+"""How many lines on either side say what a line is, and the share of their width that is sure to
+have been free: in a proportional font lines of one width differ in characters."""
 _HEADING = re.compile(
     r"[^\S\n]*+(?:#{1,6}[^\S\n][^\n]*+|[^\n\t]{0,59}[^\n\s.!?,;:…\"”’)—-])[^\S\n]*\n"
     r"(?=\s*[\"“‘(]?[^\W_])"
@@ -213,34 +220,118 @@ def sentences(text: str) -> list[Span]:
     """Where each sentence stands, without the white space around it.
 
     What somebody says in quotes stays whole, with its quotes, as long as its
-    paragraph lasts and it is no long speech. A heading is a sentence, and so is a row of values.
+    paragraph lasts and it is no long speech. A heading is a sentence, and so is a row of values;
+    a line of a record or a list ends its sentence, and one that is only wrapped does not
+    (`_pieces`).
     """
     spans: list[Span] = []
-    for start, end in blocks(text, _PARAGRAPH):
-        if rows := _rows(text, start, end):
-            for row in rows:
-                _keep(spans, text, *row)
-            continue
-        heading = _HEADING.match(text, start, end)
-        if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
-            _keep(spans, text, start, heading.end())
-            start = heading.end()
-        _split(spans, text, start, end)
+    for block in blocks(text, _PARAGRAPH):
+        for (start, end), row in _pieces(text, *block):
+            if row:
+                _keep(spans, text, start, end)
+                continue
+            heading = _HEADING.match(text, start, end)
+            if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
+                _keep(spans, text, start, heading.end())
+                start = heading.end()
+            _split(spans, text, start, end)
     return spans
 
 
-def _rows(text: str, start: int, end: int) -> list[Span]:
-    """The lines of a paragraph that is rows of values, as in CSV; none of another."""
-    lines = text.count("\n", start, end) + 1
-    for mark, fewest in (("\t", 2), (";", 3), (",", 4)):
-        if lines < fewest or text.find(mark, start, end) < 0:
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[Span, bool]]:
+    """A paragraph, cut where its lines are records, and whether each piece is a row of values.
+
+    A line is done where it and the next are of one form (`_form`), or both are labelled fields;
+    or where it does not run on (`_runs_on`) and the next one's first word had room, as the
+    longest line near by shows: wrapped text fills its lines. Lines are records where most near by
+    are done, which a name that begins a line does not make of prose. Among records, what does
+    not run on is another, but for the fields of one (`_heads`). The end of a sentence says
+    nothing of lines: in prose and in dialogue a paragraph's last line has it, too.
+    """
+    lines = [Span(start + a, start + b) for a, b in blocks(text[start:end].rstrip(), _LINE)]
+    # Two lines say little, but for what stands between their values.
+    fewest = 1 if "\t" in text[start:end] else 2
+    if len(lines) <= fewest:
+        yield Span(start, end), False
+        return
+    texts = [text[a:b].strip() for a, b in lines]
+    plain = [_FIELD.sub("", line) if '"' in line else line for line in texts]
+    # Prose has commas before a space too: they are between values where all lines have as many.
+    even = len(lines) > 3 and len({line.count(",") for line in plain[1:]}) == 1
+    forms = [_form(line, even) for line in plain]
+    labels = [match[0] if (match := _LABEL.match(line)) else "" for line in plain]
+    heads = _heads([label for label in labels if label], end - start)
+    alike = [one & other for one, other in pairwise(forms)]
+    values = [any(number for _, number in shared) for shared in alike]
+    fields = [bool(one and other) for one, other in pairwise(labels)]
+    done = [2] * len(alike)
+    for at, line in enumerate(texts[:-1]):
+        if values[at]:
             continue
-        rows = [Span(start + one.start, start + one.end)
-                for one in blocks(text[start:end].rstrip(), _LINE)]  # fmt: skip
-        marks = {_FIELD.sub("", text[row.start : row.end]).count(mark) for row in rows}
-        if len(marks) == 1 and marks.pop() > (mark == ","):
-            return rows
-    return []
+        if line.rstrip(_CLOSING).endswith(_STOPS):
+            done[at] = 0
+        elif alike[at] or fields[at]:
+            continue
+        elif _runs_on(line, texts[at + 1]):
+            done[at] = -2
+        else:
+            width = max(b - a for a, b in lines[max(0, at - _NEAR) : at + _NEAR + 2])
+            if len(line) + 1 + len(texts[at + 1].split(maxsplit=1)[0]) > _ROOM * width:
+                done[at] = -1
+    begin = 0
+    for at in range(len(lines)):
+        if at < len(done):
+            near = done[max(0, at - _NEAR) : at + _NEAR + 1]
+            most = sum(near) > 0 and 2 * near.count(2) > max(len(near), 2 * fewest - 1)
+            if not most or done[at] in (-2, 0):
+                continue
+            if fields[at] and not values[at] and labels[at + 1] not in heads:
+                continue
+        row = begin == at and any(values[max(0, at - 1) : at + 1])
+        yield Span(lines[begin].start, lines[at].end), row
+        begin = at + 1
+
+
+def _runs_on(line: str, following: str) -> bool:
+    """Whether a line goes on in the next one, by its end and by how that begins; what is all in
+    capitals may."""
+    first = following.lstrip(_OPENING)[:1]
+    small = first.islower() or first in _WITHIN or (line.isupper() and following.isupper())
+    return small or line.endswith(_GOES_ON)
+
+
+def _form(line: str, even: bool) -> frozenset[tuple[str, int]]:
+    """What a line has in common with others of its kind: how many tabs, gaps, semicolons and
+    commas (`even`: before a space, too) are between its values, that it begins with a figure, and
+    how many it has, where it begins with no small letter."""
+    form = {(mark, line.count(mark)) for mark in "\t;" if mark in line[:-1]}
+    if gaps := len(_GAP.findall(line)):
+        form.add((" ", gaps))
+    large = not line[:1].islower()
+    commas = line.count(",")
+    if (even and commas > 1 and large) or (commas and _TIGHT.search(line)):
+        form.add((",", commas))
+    if line[:1].isdigit():
+        form.add(("0", 0))
+    if large and (figures := len(_FIGURE.findall(line))):
+        form.add((f"{figures} figures", 0))
+    return frozenset(form)
+
+
+def _heads(labels: list[str], length: int) -> frozenset[str]:
+    """The labels in a paragraph that begin another record: the first, where none comes twice
+    before it comes again and records are short; else, as in settings and plays, every one."""
+    seen: set[str] = set()
+    for label in labels:
+        if label == labels[0]:
+            seen.clear()
+        if label in seen:
+            break
+        seen.add(label)
+    else:
+        if labels and length <= _SPEECH * labels.count(labels[0]):
+            return frozenset(labels[:1])
+    return frozenset(labels)
 
 
 def _split(spans: list[Span], text: str, start: int, end: int) -> None:
