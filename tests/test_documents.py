@@ -162,15 +162,12 @@ def test_an_empty_cell_is_seen_where_a_table_is_quoted():
     rows = ["Year\tVehicles a day\tClosures", "2022\t4 310\t3", "2023\t\t7", "2024\t5 022"]
     Path("t.pdf").write_bytes(pdf_of([rows]))
     asked = "ask", "t.pdf", "How many vehicles a day in 2023?", "--model", "offline"
-    shown = (
-        "page 1: Year | Vehicles a day | Closures / 2022 | 4 310 | 3 / 2023 |  | 7 / 2024 | 5 022"
-    )
-    assert shown in call(*asked).out
-    assert "2023\t\t7 2024" in call(*asked, "--json").json["answer"]
+    assert "page 1: 2023 |  | 7\n" in call(*asked).out
+    assert "2023\t\t7\n" in call(*asked, "--json").json["answer"]
     assert call("runs", "show", "last", "--html", "t.html").code == 0
     page = Path("t.html").read_text(encoding="utf-8")
-    row = "<tr><td>2023</td><td></td><td>7</td></tr>\n<tr><td>2024</td><td>5 022</td></tr>"
-    # In the answer, in its evidence, and not run on in one line.
+    row = "<tr><td>2023</td><td></td><td>7</td></tr>"
+    # In the answer, and in its evidence.
     assert page.count(row) == 2
 
 
