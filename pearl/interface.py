@@ -26,9 +26,9 @@ from pearl.api import (
 )
 from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_results, run_job
+from pearl.jobs.progress import batch_progress, is_watched
 from pearl.jobs.questions import questions_in, read_index
 from pearl.jobs.scoring import Metric, find_metric, with_grader
-from pearl.jobs.watching import batch_progress, is_watched
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.functions import OwnAction

@@ -610,7 +610,7 @@ a = LIST_OF(CTX, "x") : one
         assert call.document
         return json.dumps([f"{call.document.name} {at} {'word ' * 40}" for at in range(2)])
 
-    finished, model, journal = run(plan, context, story(300), ask=Scripted(reply))
+    finished, model, journal = run(plan, context, story(80), ask=Scripted(reply))
     paths = [request.path for request in model.asked]
     assert len(paths) == len(set(paths))
     assert any("condensed" in name for name in names(finished))

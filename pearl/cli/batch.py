@@ -101,7 +101,7 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
         Stopped: the person stopped it.
     """
     from pearl.jobs.job import start
-    from pearl.jobs.watching import batch_progress
+    from pearl.jobs.progress import batch_progress
     from pearl.models.base import ModelError
 
     with batch_progress(quiet=quiet) as changed:

@@ -12,7 +12,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json, tell
-from pearl.jobs.watching import is_watched
+from pearl.jobs.progress import is_watched
 from pearl.lang.errors import InputError
 from pearl.lang.source import write
 from pearl.lang.text import counted, printable

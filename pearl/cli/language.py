@@ -145,7 +145,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     from pearl.lang.diagnostics import Severity
     from pearl.lang.parser import parse
     from pearl.lang.rewriting import migrate
-    from pearl.lint.checker import check
+    from pearl.lint.checker import check_for_person
     from pearl.lint.render.programs import as_object
 
     check_output(options.output)
@@ -171,7 +171,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         library = library_of(own_libraries(plan.source, options.libraries), folder_of(plan.source))
         migrated = migrate(plan.source, library)
         source = Source(plan.source.name, migrated.text)
-        findings = check(parse(source), library)
+        findings = check_for_person(parse(source), library)
         errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
         done.append(_PlanMigration(plan, migrated, errors))
     texts = {file: _migrated(file, done) for file in files}

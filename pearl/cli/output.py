@@ -14,7 +14,7 @@ import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import read_config
-from pearl.jobs.watching import bar, is_watched, run_until_stopped
+from pearl.jobs.progress import bar, is_watched, run_until_stopped
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import Source, check_writable, read_source, write
 from pearl.lang.text import json_text, printable, printable_lines

@@ -16,7 +16,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
 from pearl.cli.output import emit, emit_json, tell
-from pearl.jobs.watching import bar, is_watched
+from pearl.jobs.progress import bar, is_watched
 from pearl.lang.errors import InputError
 from pearl.lang.text import counted, printable, printable_lines
 

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pearl.jobs.watching import run_until_stopped
+from pearl.jobs.progress import run_until_stopped
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import as_frame
