@@ -75,7 +75,7 @@ def test_a_text_that_is_known_is_not_checked_again_unless_its_library_or_the_rul
         checked.append("")
         return []
 
-    monkeypatch.setattr(lint, "check", check)
+    monkeypatch.setattr(lint, "check_for_person", check)
     assert call("lint", "many.jsonl", "--statistics", "--json").json == cold
     assert not checked
     for other in (("--library", "my.actions"), ("--ignore", "PRL2"), ("--no-cache",)):
