@@ -13,6 +13,9 @@ def call(name: str, *values: Value) -> Value:
     return FUNCTIONS[name]([Given(Literal(value), value) for value in values])
 
 
+PARTED = Pairs((("CTX 1/9 to CTX 4/9", "one"), ("CTX 5/9 to CTX 8/9", "two")))
+
+
 @pytest.mark.parametrize(
     ("name", "values", "result"),
     [
@@ -28,6 +31,7 @@ def call(name: str, *values: Value) -> Value:
         ("groups", (Pairs(()), 2), Pairs(())),
         ("groups", (Pairs((("so " * 20, 1), ("on " * 20, 2))), 1),
          Pairs((("items 1 to 2", Pairs((("so " * 20, 1), ("on " * 20, 2)))),))),
+        ("groups", (PARTED, 1), Pairs((("CTX 1/9 to CTX 8/9", PARTED),))),
         ("by_item", (["a", "b"], [1, 2], Pairs((("x", 3), ("y", 4)))),
          Pairs((("a", [1, 3]), ("b", [2, 4])))),
         ("by_item", (AGES, ["x", "y", "z"]), Pairs(((3, "x"), ([4], "y"), (3, "z")))),

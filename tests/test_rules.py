@@ -695,3 +695,15 @@ def test_a_second_step_on_a_line_keeps_its_number():
     assert "FIND_REASON(CTX, y)" in print_plan(parse(fix(Source("p", text), LIBRARY)).plan)
     note = 'x = FIND_EVENT(CTX, "k")\nz = CONCAT(x)\ny FIND_EVENT(CTX, z)\n'
     assert "FIND_EVENT(CTX, z)" in fix(Source("p", note), LIBRARY).text
+
+
+@pytest.mark.parametrize("call", ["COUNT(CTX)", "GROUPS(CTX, 2)", "BY_ITEM(CTX, CTX)", "KEYS(CTX)"])
+def test_a_builtin_works_on_what_steps_found_and_not_on_the_document(call: str):
+    assert set(codes(check(parse(f"1. n = {call} : c"), load_library()))) == {"PRL303"}
+
+
+def test_the_document_has_its_place_in_some_builtins_and_concat_passes_over_it():
+    text = (
+        '1. p = PARTS(CTX, 2) : cut\n2. d = DOCUMENTS(CTX) : all\n3. a = CONCAT("a", CTX, p, d) : b'
+    )
+    assert check(parse(text), load_library()) == []

@@ -32,6 +32,7 @@ MOST = 9999
 """The most parts or groups."""
 
 _LABEL = pattern(rf"{re.escape(DOCUMENT)} ([0-9]{{1,6}})/([0-9]{{1,6}})")
+_RANGE = pattern(rf"({re.escape(DOCUMENT)} [0-9/]+) to ({re.escape(DOCUMENT)} [0-9/]+)")
 _NAMED = pattern(rf"{re.escape(DOCUMENT)}\.(\S.*)")
 
 
@@ -284,7 +285,11 @@ def groups(args: Sequence[Given]) -> Value:
             continue
         items = _pairs(given, "GROUPS").items[start:end]
         first, last = items[0][0], items[-1][0]
-        name = first if len(items) == 1 else f"{as_text(first)} to {as_text(last)}"
+        # Groups of groups reach from the first part of the first to the last part of the last.
+        begins, ends_at = (_RANGE.fullmatch(as_text(key)) for key in (first, last))
+        begin = begins[1] if begins else as_text(first)
+        reach = f"{begin} to {ends_at[2] if ends_at else as_text(last)}"
+        name = first if len(items) == 1 else reach
         if len(as_text(name).split()) > LONG_NAME:
             # It would fill the prompts that are to have room for what the group holds.
             name = f"items {start + 1} to {end}"

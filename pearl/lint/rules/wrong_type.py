@@ -3,8 +3,9 @@
 What it does
     Compares the types that builtins and typed parameters take with what the
     arguments are and the earlier steps give, and numbers that the plan itself
-    gives with those that ``PARTS``, ``GROUPS`` and ``ITEM`` can work on. Where
-    a type is not known, nothing is said.
+    gives with those that ``PARTS``, ``GROUPS`` and ``ITEM`` can work on; the
+    document is nothing that a builtin works on. Where a type is not known,
+    nothing is said.
 
 Why
     ``KEYS`` of a list that is not pairs, or ``COUNT`` of a number, has no
@@ -23,7 +24,7 @@ Fix
     None.
 """
 
-from pearl.lang.ast import DOCUMENT, Literal
+from pearl.lang.ast import DOCUMENT, Builtin, Literal, Ref
 from pearl.lang.builtins import KINDS, MOST, is_of, kinds_taken
 from pearl.lang.printer import print_value
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
@@ -50,9 +51,12 @@ def check(view: PlanView) -> Findings:
         arguments = zip(action.params, step.args, strict=False)
         pairs = [(param, arg) for param, arg in arguments if param.name != DOCUMENT]
         for (param, arg), kinds in zip(pairs, kinds_taken(action), strict=False):
-            given = view.type_of_argument(arg, index)
             types = [KINDS[kind] for kind in kinds]
-            if given == "any" or "any" in types:
+            # A builtin works on what steps found: only CONCAT passes over the document.
+            works = isinstance(action.body, Builtin) and action.body.function != "concat"
+            whole = works and arg == Ref(DOCUMENT)
+            given = "the document" if whole else view.type_of_argument(arg, index)
+            if given == "any" or ("any" in types and not whole):
                 continue
             wanted = help = ""
             if given not in types:
