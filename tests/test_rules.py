@@ -707,3 +707,21 @@ def test_the_document_has_its_place_in_some_builtins_and_concat_passes_over_it()
         '1. p = PARTS(CTX, 2) : cut\n2. d = DOCUMENTS(CTX) : all\n3. a = CONCAT("a", CTX, p, d) : b'
     )
     assert check(parse(text), load_library()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("eahc a", "each a"), ("whre a", "where a"), ("evidnce a", "evidence a")],
+)
+def test_a_mode_with_a_slip_is_no_text(wrong: str, right: str):
+    text = f'1. a = FIND_EVENT(CTX, "x") : one\n2. b = FIND_REASON(CTX, {wrong}) : two\n'
+    fixed = fix(Source("x", text), load_library(), unsafe=True).text
+    assert f"(CTX, {right})" in fixed
+
+
+def test_a_step_whose_name_is_several_words_is_the_one_that_others_name_in_one():
+    text = (
+        '1. the boat = FIND_EVENT(CTX, "x") : one\n2. b = FIND_REASON(CTX, the_boat) : {the_boat}'
+    )
+    assert codes(check(parse(text), load_library())) == {"PRL111"}
+    assert fix(Source("x", text), load_library(), unsafe=True).text == text

@@ -261,9 +261,11 @@ def _names(parsed: Parsed) -> frozenset[str]:
             names.add(f"step_{numbers[line.span.start]}")
             text = parsed.plan.source.at(line.span)[:400]
             head = _NAMED_BEFORE.match(text)
-            names.update(
-                re.findall(r"[^\W\d]\w*", head["words"] or head["all"] or "" if head else "")
-            )
+            before = head["words"] or head["all"] or "" if head else ""
+            names.update(re.findall(r"[^\W\d]\w*", before))
+            # The name in several words is written as one elsewhere.
+            one = "_".join(re.findall(r"\w+", before.partition("=")[0]))
+            names |= {one, one.lower()}
             names.update(_NAMED_AFTER.findall(text))
     return frozenset(names)
 

@@ -34,6 +34,7 @@ from pearl.lint.rules.base import (
 
 _NO_COMMA = "Two arguments have no comma between them."
 _JOINING = frozenset("all any both and or + & | / -".split())
+_MODES = ("each", "where", "evidence")
 _WORDS = pattern(r"[^\"(),\[\]=]+")
 
 
@@ -78,6 +79,11 @@ def explain(broken: Broken) -> Diagnostic | None:
             data={"text": words, "candidates": one},
             fix=fix,
         )
+    mode = nearest(known[0].lower(), _MODES, word=False) if len(known) == 2 else None
+    if mode and known[1] in names and known[0] not in names:
+        ref = f"{mode} {known[1]}"
+        message, data = f"{shorten(words)} is no reference.", {"text": words, "candidates": [ref]}
+        return RULE(span, message, help=f"Closest: {ref}.", data=data, fix=guess(span, ref))
     listed = [word for word in known if word.lower() not in _JOINING]
     if listed and names.issuperset(listed):
         return RULE(
