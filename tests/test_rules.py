@@ -725,3 +725,31 @@ def test_a_step_whose_name_is_several_words_is_the_one_that_others_name_in_one()
     )
     assert codes(check(parse(text), load_library())) == {"PRL111"}
     assert fix(Source("x", text), load_library(), unsafe=True).text == text
+
+
+@pytest.mark.parametrize(
+    ("returns", "right", "wrong"),
+    [("number", "3", '"many"'), ("bool", '"yes"', '"maybe"')],
+)
+def test_an_example_s_answer_is_of_the_action_s_type(returns: str, right: str, wrong: str):
+    for answer, found in ((right, set()), (wrong, {"PRL505"})):
+        text = f'A(X) -> {returns} : Say what X comes to.\n  example: ("a") = {answer}\n'
+        findings = check_library(Source("x", text))
+        assert codes(findings) == found, answer
+        assert not has_errors(findings)
+
+
+def test_the_document_goes_to_its_place_and_the_others_keep_their_order():
+    text = '1. a = FIND_RELATION("Jon", "Mara", CTX) : one\n'
+    fixed = fix(Source("x", text), load_library(), unsafe=True).text
+    assert fixed == '1. a = FIND_RELATION(CTX, "Jon", "Mara") : one\n'
+
+
+@pytest.mark.parametrize("call", ['CTX, Y="Mara", X="Jon"', 'X="Jon", Y="Mara", CTX=CTX'])
+def test_names_that_stand_in_another_order_are_not_taken_out(call: str):
+    text = f"1. a = FIND_RELATION({call}) : one\n"
+    assert fix(Source("x", text), load_library(), unsafe=True).text == text
+    ordered = fix(
+        Source("x", text.replace(call, 'CTX=CTX, X="Jon", Y="Mara"')), load_library(), unsafe=True
+    )
+    assert ordered.text == '1. a = FIND_RELATION(CTX, "Jon", "Mara") : one\n'

@@ -5,7 +5,8 @@ What it does
     parameter, and, below an action of a library: a key that there is none of (``alias:``), one
     without its colon, and one in a form that it does not have; one that is said twice, or two that
     each say how the action is carried out; a trait or a builtin that does not exist; a solver's
-    name that is nearly ``retrieve``, the one that Pearl has; an example with other arguments;
+    name that is nearly ``retrieve``, the one that Pearl has; an example with other arguments, or
+    whose answer is not of the action's type;
     parameters or an output that the builtin, the retriever or the plan does not have; a ``model``
     for what asks none; an older action that two replace, or one action twice, or whose calls stay
     as they are, as the library has its name; a name in ``replaces`` that it has no parameter for or
@@ -59,9 +60,9 @@ from pearl.lang.ast import (
 from pearl.lang.builtins import FUNCTIONS, misfit
 from pearl.lang.graph import outputs
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
-from pearl.lang.printer import print_action
+from pearl.lang.printer import print_action, print_value
 from pearl.lang.text import counted, pattern
-from pearl.lang.values import TYPES, Type
+from pearl.lang.values import TYPES, DecodeError, Type, as_text, decode
 from pearl.lint.rules import misplaced_document, wrong_type
 from pearl.lint.rules.base import (
     ERROR,
@@ -118,9 +119,11 @@ def check(view: LibraryView) -> Findings:
         for wrong, said, help in _metadata(view, action):
             key, _, word = said.rpartition(" ")
             yield _finding(action, view.place(action, word, key), wrong, help)
-        for name, wrong, help in _migrated(view, action):
-            found = _finding(action, view.place(action, name, "replaces"), wrong, help)
-            # A run is none the worse for it: the library is loaded.
+        doubts = [(f"replaces {name}", *rest) for name, *rest in _migrated(view, action)]
+        for said, wrong, help in (*doubts, *_misleading(action)):
+            key, _, word = said.rpartition(" ")
+            # A run may be none the worse for it: the library is loaded.
+            found = _finding(action, view.place(action, word, key), wrong, help)
             yield replace(found, severity=WARNING)
 
 
@@ -226,6 +229,19 @@ def _migrated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
     for older in action.replaces:
         for wrong, help in chain(_stays(view, action, older), _rewritten(action, older)):
             yield older.name, wrong, help
+
+
+def _misleading(action: Action) -> Iterator[tuple[str, str, str]]:
+    """Examples whose answers are not of the action's type, which models answer like."""
+    for shown in action.body.examples if isinstance(action.body, Prompt) else ():
+        answer = shown.answer
+        try:
+            decode(
+                print_value(answer) if isinstance(answer, list) else as_text(answer), action.returns
+            )
+        except DecodeError as error:
+            wrong = f"an example's answer is not of its type: {error}."
+            yield "example", wrong, f"Write one that is, or another type than {action.returns}."
 
 
 def _stays(view: LibraryView, action: Action, older: Replaced) -> Iterator[tuple[str, str]]:

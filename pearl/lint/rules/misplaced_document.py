@@ -16,7 +16,8 @@ Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
 
 Fix
-    Unsafe: lets the two change places, where the document does not stand in its own.
+    Unsafe: puts the document in its place, where it does not stand there; the others
+    keep their order.
 """
 
 from pearl.lang.ast import Items
@@ -47,8 +48,18 @@ def check(view: PlanView) -> Findings:
             fix = None
         else:
             message = f"{DOCUMENT} does not stand where {step.action} takes the document."
-            edits = (Edit(own.span, DOCUMENT), Edit(ref.span, view.source.at(own.span)))
-            fix = Fix("change their places", edits, Safety.UNSAFE)
+            place = names.index(DOCUMENT)
+            moved = [arg for arg in step.args if arg is not ref]
+            moved.insert(place, ref)
+            fix = Fix(
+                f"put {DOCUMENT} in its place",
+                tuple(
+                    Edit(before.span, view.source.at(after.span))
+                    for before, after in zip(step.args, moved, strict=True)
+                    if before is not after
+                ),
+                Safety.UNSAFE,
+            )
         yield RULE(
             ref.span,
             message,

@@ -14,11 +14,13 @@ Use instead
     1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
 
 Fix
-    Unsafe: takes the name out and leaves the place.
+    Unsafe: takes the name out and leaves the place; none where names such as X and
+    Y stand in another order.
 """
 
 from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
+    DOCUMENT,
     ERROR,
     Broken,
     Diagnostic,
@@ -30,6 +32,7 @@ from pearl.lint.rules.base import (
     word_start,
 )
 
+_NAMED = pattern(rf"[(,]\s*({DOCUMENT}|[A-Z])\s*=")
 _VALUE = pattern(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
 
 
@@ -44,7 +47,10 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     start = word_start(text, at)
     past = len(text) - len(text[at:].lstrip(":=： \t"))
-    fix = guess(Span(start, past), "", "take the name out")
+    names = _NAMED.findall(text, broken.span.start, end)
+    # By place they would be others' values.
+    others = names != sorted(names, key=lambda name: (name != DOCUMENT, name))
+    fix = None if others else guess(Span(start, past), "", "take the name out")
     return _finding(Span(start, past), broken, fix)
 
 
