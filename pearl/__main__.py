@@ -23,8 +23,13 @@ def main() -> None:
     try:
         run_command()
     except SystemExit as end:
-        # A thread that still works, a profiler and a debugger are waited for.
-        if threading.active_count() > 1 or sys.getprofile() or sys.gettrace():
+        # A thread that still works, a profiler and a debugger are waited for; Python says a text.
+        if (
+            isinstance(end.code, str)
+            or threading.active_count() > 1
+            or sys.getprofile()
+            or sys.gettrace()
+        ):
             raise
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):

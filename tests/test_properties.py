@@ -114,6 +114,11 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
         400,
     ),
     "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
+    "lists beside a call": (
+        checked,
+        lambda size: "a = F(each a, " + "each a, " * size + "G(each a))",
+        400,
+    ),
     "new and unknown": (checked, lambda size: unknown(size), 40),
     "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 20),
     "harm": (fixed, each("@. a = FIND_EVENT(CTX, @,000, 'x\") : it\n"), 10),

@@ -1063,3 +1063,10 @@ def test_a_call_that_fails(declared: str, here: Services):
     assert (found["reason"], "500" in found["error"]) == ("status", True)
     result = call("tools", "call", service(f"{here.url}/long"), "it")
     assert (result.code, result.err) == (0, "3 more characters are left out.\n")
+
+
+@pytest.mark.parametrize("before", [r"key:\n", "Bearer%20", r"\u0022", "="])
+def test_a_short_secret_is_seen_behind_what_is_escaped_and_in_no_longer_word(before: str):
+    hidden = redaction(["ab1c9x"])
+    assert hidden(f"{before}ab1c9x") == f"{before}***"
+    assert hidden("xab1c9x ab1c9xy") == "xab1c9x ab1c9xy"

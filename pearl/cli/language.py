@@ -174,7 +174,10 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         findings = check_for_person(parse(source), library)
         errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
         done.append(_PlanMigration(plan, migrated, errors))
-    texts = {file: _migrated(file, done) for file in files}
+    by_file: dict[str, list[_PlanMigration]] = {}
+    for result in done:
+        by_file.setdefault(_file_of(result.plan), []).append(result)
+    texts = {file: _migrated(file, by_file[file]) for file in files}
     if in_place:
         rewritten = {_file_of(result.plan) for result in done if result.migrated.changes}
         for file, text in texts.items():
@@ -259,9 +262,8 @@ def _readable(plans: Sequence[Input], unreadable: list[InputError]) -> list[Inpu
     return kept
 
 
-def _migrated(file: str, done: Sequence[_PlanMigration]) -> str:
-    """The file with those of the plans rewritten that it holds."""
-    results = [result for result in done if _file_of(result.plan) == file]
+def _migrated(file: str, results: Sequence[_PlanMigration]) -> str:
+    """The file with its plans rewritten."""
     if not results[0].plan.row:
         return results[0].migrated.text
     lines = read_source(file, "plan").text.split("\n")

@@ -61,7 +61,9 @@ def is_key(text: str) -> bool:
 def _forms(secret: str) -> Iterator[str]:
     plain = "".join(map(_character, secret))
     if len(secret) < CERTAIN:
-        yield rf"(?i:(?<!\w){plain}(?!\w))"
+        # What is escaped before it, as a line's end or a space, ends in a letter or a figure.
+        escaped = r"(?<=\\[nrt])|(?<=%[0-9a-f]{2})|(?<=\\u[0-9a-f]{4})"
+        yield rf"(?i:(?:(?<!\w)|{escaped}){plain}(?!\w))"
         return
     yield f"(?i:{plain})"
     data = secret.encode()

@@ -39,11 +39,13 @@ from pearl.lint.rules.base import (
     word_start,
 )
 
-_MODED = pattern(
-    r"\b(?P<mode>(?:each|where)(?:\s+values)?)\s+(?P<name>\$?[^\W\d]\w*|#\d+)", re.IGNORECASE
+_MODED_OR_BRACKET = pattern(
+    r"\b(?P<mode>(?:each|where)(?:\s+values)?)\s+(?P<name>\$?[^\W\d]\w*|#\d+)"
+    r"|(?P<bracket>[(（)）])",
+    re.IGNORECASE,
 )
-_SAID, _OPENED, _CLOSED = pattern(r"(?:^|\})[^{]*(?:\{|$)"), pattern(r"[(（]"), pattern(r"[)）]")
-"""What a text says around the references in it; parentheses."""
+_SAID = pattern(r"(?:^|\})[^{]*(?:\{|$)")
+"""What a text says around the references in it."""
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -78,12 +80,18 @@ def _items(broken: Broken, inner: Span) -> list[Span] | None:
     the inner one gives for an item belongs beside that item. None where it cannot stand there."""
     text = string_pattern().sub(_blank, broken.source.at(broken.span))
     opening, refs = broken.at.start - broken.span.start, []
-    for ref in _MODED.finditer(text):
+    depth = {False: 0, True: 0}  # Of the line, and of the inner call.
+    for ref in _MODED_OR_BRACKET.finditer(text):
+        if bracket := ref["bracket"]:
+            change = 1 if bracket in "(（" else -1
+            depth = {
+                False: depth[False] + change,
+                True: depth[True] + change * (ref.start() >= opening),
+            }
+            continue
         span = Span(*ref.span()).moved(broken.span.start)
         inside = inner.start <= span.start < inner.end
-        before = text[opening if inside else 0 : ref.start()]
-        deep = len(_OPENED.findall(before)) - len(_CLOSED.findall(before)) > 1
-        refs.append((inside, deep, ref["mode"].lower(), ref["name"], span))
+        refs.append((inside, depth[inside] > 1, ref["mode"].lower(), ref["name"], span))
     listed = {name for inside, _, _, name, _ in refs if inside}
     if not any(name in listed for inside, deep, _, name, _ in refs if not (inside or deep)):
         return []
