@@ -13,6 +13,7 @@ def call(name: str, *values: Value) -> Value:
     return FUNCTIONS[name]([Given(Literal(value), value) for value in values])
 
 
+COUNTED = Pairs((("items 1 to 2", "one"), ("items 3 to 4", "two")))
 PARTED = Pairs((("CTX 1/9 to CTX 4/9", "one"), ("CTX 5/9 to CTX 8/9", "two")))
 
 
@@ -31,6 +32,7 @@ PARTED = Pairs((("CTX 1/9 to CTX 4/9", "one"), ("CTX 5/9 to CTX 8/9", "two")))
         ("groups", (Pairs(()), 2), Pairs(())),
         ("groups", (Pairs((("so " * 20, 1), ("on " * 20, 2))), 1),
          Pairs((("items 1 to 2", Pairs((("so " * 20, 1), ("on " * 20, 2)))),))),
+        ("groups", (COUNTED, 1), Pairs((("items 1 to 4", COUNTED),))),
         ("groups", (PARTED, 1), Pairs((("CTX 1/9 to CTX 8/9", PARTED),))),
         ("by_item", (["a", "b"], [1, 2], Pairs((("x", 3), ("y", 4)))),
          Pairs((("a", [1, 3]), ("b", [2, 4])))),

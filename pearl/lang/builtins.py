@@ -32,7 +32,8 @@ MOST = 9999
 """The most parts or groups."""
 
 _LABEL = pattern(rf"{re.escape(DOCUMENT)} ([0-9]{{1,6}})/([0-9]{{1,6}})")
-_RANGE = pattern(rf"({re.escape(DOCUMENT)} [0-9/]+) to ({re.escape(DOCUMENT)} [0-9/]+)")
+_RANGE = pattern(rf"((?:{DOCUMENT}|items) [0-9/]+) to ((?:{DOCUMENT} )?[0-9/]+)")
+"""What groups are called: of the document's parts, and of what has long names."""
 _NAMED = pattern(rf"{re.escape(DOCUMENT)}\.(\S.*)")
 
 

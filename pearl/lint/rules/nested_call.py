@@ -80,18 +80,17 @@ def _items(broken: Broken, inner: Span) -> list[Span] | None:
     the inner one gives for an item belongs beside that item. None where it cannot stand there."""
     text = string_pattern().sub(_blank, broken.source.at(broken.span))
     opening, refs = broken.at.start - broken.span.start, []
-    depth = {False: 0, True: 0}  # Of the line, and of the inner call.
+    depth = inner_depth = 0
     for ref in _MODED_OR_BRACKET.finditer(text):
         if bracket := ref["bracket"]:
             change = 1 if bracket in "(（" else -1
-            depth = {
-                False: depth[False] + change,
-                True: depth[True] + change * (ref.start() >= opening),
-            }
+            depth += change
+            inner_depth += change if ref.start() >= opening else 0
             continue
         span = Span(*ref.span()).moved(broken.span.start)
         inside = inner.start <= span.start < inner.end
-        refs.append((inside, depth[inside] > 1, ref["mode"].lower(), ref["name"], span))
+        deep = (inner_depth if inside else depth) > 1
+        refs.append((inside, deep, ref["mode"].lower(), ref["name"], span))
     listed = {name for inside, _, _, name, _ in refs if inside}
     if not any(name in listed for inside, deep, _, name, _ in refs if not (inside or deep)):
         return []

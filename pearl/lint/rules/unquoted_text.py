@@ -59,7 +59,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     span = trimmed(text, start, end if note < 0 else note)
     words = broken.source.at(span)
     known, names = words.split(), names_above(broken)
-    one = joined(words, names)
+    one = joined(words, names) or _moded(known, names)
     closest = f"Closest: {', '.join(one)}. " if one else ""
     if len(known) > 1 and names.issuperset(known):
         # What may be one name as well as several, nobody can tell.
@@ -79,11 +79,6 @@ def explain(broken: Broken) -> Diagnostic | None:
             data={"text": words, "candidates": one},
             fix=fix,
         )
-    mode = nearest(known[0].lower(), _MODES, word=False) if len(known) == 2 else None
-    if mode and known[1] in names and known[0] not in names:
-        ref = f"{mode} {known[1]}"
-        message, data = f"{shorten(words)} is no reference.", {"text": words, "candidates": [ref]}
-        return RULE(span, message, help=f"Closest: {ref}.", data=data, fix=guess(span, ref))
     listed = [word for word in known if word.lower() not in _JOINING]
     if listed and names.issuperset(listed):
         return RULE(
@@ -104,6 +99,14 @@ def explain(broken: Broken) -> Diagnostic | None:
         data={"text": words},
         fix=fix,
     )
+
+
+def _moded(known: list[str], names: frozenset[str]) -> list[str]:
+    """The reference that is meant, where what stands before a name is a slip of a mode."""
+    if len(known) != 2 or known[0] in names or known[1] not in names:
+        return []
+    mode = nearest(known[0].lower(), _MODES, word=False)
+    return [f"{mode} {known[1]}"] if mode else []
 
 
 RULE = Rule("PRL109", "unquoted-text", ERROR, __doc__, explain=explain)
