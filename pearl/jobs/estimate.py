@@ -32,7 +32,8 @@ from pearl.prompts.calls import Call, MapAnswer, WritePlan
 from pearl.prompts.render import render
 from pearl.runtime.calls import PROVE, Journal, calls_made
 from pearl.runtime.context import Context
-from pearl.runtime.fitting import fit_plan, size_of
+from pearl.runtime.fitting import size_of
+from pearl.runtime.parts import fit_plan
 from pearl.session import Session, planning_context
 from pearl.store.history import mean_seconds, read_reply
 from pearl.strategies.pearl import direct_plan, narrowed, within_window

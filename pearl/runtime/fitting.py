@@ -1,46 +1,20 @@
-"""What is done about a document that is longer than the model's window.
+"""What makes a prompt fit the model's window, once it is known: `fit_call` and `fit_fill`.
 
-Plans and prompts are made to fit the window, as a policy says, or there is a reason why they
-cannot be: `fit_plan` before steps run, `fit_call` and `fit_fill` once a prompt is known
-(docs/context.md).
+A step is given passages in place of what does not fit, as a policy says, or there is a reason why
+it cannot be (docs/context.md). What is planned before is in `pearl.runtime.parts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
-from math import ceil
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from pearl.lang.ast import (
-    DOCUMENT,
-    Action,
-    Arg,
-    Literal,
-    Plan,
-    Prompt,
-    Ref,
-    Step,
-    Template,
-    refs,
-    step_refs,
-)
-from pearl.lang.builtins import Given, read_name
-from pearl.lang.builtins import groups as group_items
-from pearl.lang.library import Library
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.passes.split_context import (
-    CONDENSE,
-    CONDENSE_NOTE,
     FINDINGS,
-    GROUP_NOTE,
-    condense,
-    reading_place,
-    split_context,
 )
 from pearl.prompts.calls import ExecuteStep, FillSchema
 from pearl.prompts.render import render
@@ -48,21 +22,15 @@ from pearl.retrieval.retriever import (
     Excerpt,
     choose_paragraphs,
     choose_passages,
-    enough_parts,
     passage_terms,
-    smallest_excerpt,
 )
-from pearl.runtime.binding import BindError, items_of
-from pearl.runtime.context import SHARE, Context, ContextError, Policy
+from pearl.runtime.context import Context, ContextError, Policy
 
 Decision: TypeAlias = dict[str, Any]
 """What was decided on which sizes, as JSON data for a journal."""
 
-_WRAPPED = 16
+WRAPPED = 16
 """Tokens around a value that an earlier step gave."""
-
-_NAMED = 64
-"""Tokens that say of a long value which step gave it."""
 
 _TEMPLATE = 3000
 """More bytes than a step's prompt has beside its texts."""
@@ -70,10 +38,7 @@ _TEMPLATE = 3000
 _LONG = 12
 """Words from which an argument is what an earlier step told, and no name of a thing."""
 
-_NOTHING = Source("", "")
-
-
-# --- sizes ---
+NOTHING = Source("", "")
 
 
 @lru_cache(maxsize=64)
@@ -84,7 +49,7 @@ def size_of(document: Source, count: Callable[[str], int]) -> int:
 
 def size_without_document(call: ExecuteStep | FillSchema, context: Context) -> int:
     """Tokens of a prompt beside the document."""
-    bare = call if call.document is None else replace(call, document=_NOTHING)
+    bare = call if call.document is None else replace(call, document=NOTHING)
     return context.size(render(bare))
 
 
@@ -101,414 +66,10 @@ def most_without_document(call: ExecuteStep) -> int:
     return _TEMPLATE + sum(len(text.encode("utf-8", "replace")) + 16 for text in texts)
 
 
-def _fits(call: ExecuteStep, total: int, context: Context) -> bool:
+def fits_window(call: ExecuteStep, total: int, context: Context) -> bool:
     """Whether a prompt fits, with so many tokens of what is not in the call."""
     room = context.room - total
     return most_without_document(call) <= room or size_without_document(call, context) <= room
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A step's call as far as it shows before earlier steps have run.
-
-    Args:
-        call: the call, without its document and without their outputs.
-        extra: tokens allowed for those outputs.
-    """
-
-    call: ExecuteStep
-    extra: int
-
-    def size(self, context: Context) -> int:
-        """Tokens of the prompt beside the document."""
-        return size_without_document(self.call, context) + self.extra
-
-
-def _draft(
-    step: Step,
-    action: Action,
-    place: int | None,
-    context: Context,
-    values: Mapping[str, Value],
-    omitted: float = 0.0,
-) -> _Draft:
-    """What is known of a step's call before the plan runs.
-
-    Args:
-        step: the step, as a plan has it.
-        action: what it calls.
-        place: which argument is the document, or the findings that it merges, if one is.
-        context: the window; a known one.
-        values: outputs that are known by now.
-        omitted: above 0 for a step that reads a part.
-    """
-    arguments: list[tuple[str, Value]] = []
-    extra = 0
-    for at, arg in enumerate(step.args):
-        if at != place:
-            name = action.params[at].name if at < len(action.params) else f"S{at}"
-            arguments.append((name, "".join(_known_text(arg))))
-            for ref in refs(arg):
-                if ref.name != DOCUMENT:
-                    extra += max(_known_size(ref, values, context), _allowed(context))
-    reads = place is not None and action.params[place].name == DOCUMENT
-    document = _NOTHING if reads else None
-    call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    return _Draft(call, extra)
-
-
-def _known_size(ref: Ref, values: Mapping[str, Value], context: Context) -> int:
-    """Tokens of an output, or of the longest of its items where the step goes over them; 0 where
-    it is not known, or is none that the step can take."""
-    if ref.name not in values:
-        return 0
-    try:
-        parts = [item.value for item in items_of(ref, values)] if ref.maps else [values[ref.name]]
-    except BindError:
-        return 0
-    return max((context.count(as_text(part)) for part in parts), default=0) + _NAMED
-
-
-def _allowed(context: Context) -> int:
-    """Tokens that a prompt has room for of each earlier output.
-
-    A whole reply, and of a large window more, as a list may come of several.
-    """
-    return max(context.free + _WRAPPED, (context.limit or 0) // (2 * SHARE))
-
-
-def _known_text(arg: Arg) -> Iterator[str]:
-    match arg:
-        case Literal():
-            yield as_text(arg.value)
-        case Template():
-            yield from (part for part in arg.parts if isinstance(part, str))
-        case Ref():
-            return
-        case _:
-            for item in arg.items:
-                yield from _known_text(item)
-                yield "\n"
-
-
-# --- plans ---
-
-
-def fit_plan(
-    plan: Plan,
-    start: int,
-    document: Source,
-    library: Library,
-    context: Context,
-    values: Mapping[str, Value] = MappingProxyType({}),
-) -> tuple[Plan, Decision | None]:
-    """Split steps that the whole document does not fit, as the policy says.
-
-    Args:
-        plan: a checked plan.
-        start: the number of its steps that have run; they stay as they are.
-        document: what ``CTX`` is.
-        library: the actions, without the plan's own.
-        context: the window, and the policy.
-        values: outputs that are known by now, where one turned out longer than was allowed for.
-
-    Returns:
-        The plan with steps that read parts, and merge them; None with a plan that may run as
-        it is.
-
-    Raises:
-        ContextError: the policy is ``full`` and a step does not fit, or neither parts nor passages
-            would help; or what the plan itself says in a step is too long.
-    """
-    if context.limit is None:
-        return plan, None
-    total = size_of(document, context.count)
-    actions = library.with_declared(plan.declares)
-    drafts = _reading(plan.steps[start:], actions, context, values, total)
-    if context.policy == "retrieve":
-        for name, draft in drafts.items():
-            if not _fits(draft.call, total, context):
-                _check_passages(name, draft, document, context)
-        return plan, None
-    _check_documents(plan, start, document, actions, context, values)
-    fits = {name: _fits(draft.call, total + draft.extra, context) for name, draft in drafts.items()}
-    long = [name for name, fit in fits.items() if not fit]
-    if not long:
-        return plan, None
-    if context.policy == "full":
-        draft = drafts[long[0]]
-        raise ContextError(_too_long(total, draft.size(context), context, draft.call), long[0])
-    # With parts for one step there are parts for all: they open the same prompts.
-    split = list(drafts) if context.policy == "chunk" else long
-    number, groups = _parts(plan, start, split, document, library, context, values)
-    decision = {
-        "policy": context.policy,
-        "document": total,
-        "window": context.limit,
-        "reply": context.free,
-        "parts": number,
-        "steps": split,
-    }
-    return split_context(split, number, groups).apply(plan, library).plan, decision
-
-
-def _reading(
-    steps: Sequence[Step],
-    actions: Library,
-    context: Context,
-    values: Mapping[str, Value],
-    total: int,
-) -> dict[str, _Draft]:
-    """What is known of the calls that read the whole document, by their steps' names.
-
-    Raises:
-        ContextError: what a step itself says is too long, whether it reads the document or not; a
-            document of so many tokens in all is a part of that where it is given for a text.
-    """
-    drafts: dict[str, _Draft] = {}
-    for step in steps:
-        action = actions.get(step.action)
-        if action is None or not isinstance(action.body, Prompt):
-            continue
-        place = reading_place(step, action)
-        draft = _draft(step, action, place, context, values)
-        given = any(arg == Ref(DOCUMENT) for at, arg in enumerate(step.args) if at != place)
-        if not _fits(draft.call, total * given, context):
-            itself = size_without_document(draft.call, context) + total * given
-            raise ContextError(_too_long(None, itself, context, draft.call), step.name)
-        if place is not None:
-            drafts[step.name] = draft
-    return drafts
-
-
-def _check_passages(name: str, draft: _Draft, document: Source, context: Context) -> None:
-    """Make sure that a step whose prompt the document does not fit has room for a passage.
-
-    Raises:
-        ContextError: it has not, whatever earlier steps give.
-    """
-    call = replace(draft.call, document=document)
-    if draft.extra:
-        # Which passages bear on it, only a run knows.
-        room = context.room - size_without_document(replace(call, omitted=0.5), context)
-        found = room >= smallest_excerpt(document.text, context.count)
-    else:
-        found = _passages(call, context) is not None
-    if not found:
-        total, size = size_of(document, context.count), size_without_document(call, context)
-        raise ContextError(_too_long(total, size, context, call), name)
-
-
-def _check_documents(
-    plan: Plan,
-    start: int,
-    document: Source,
-    actions: Library,
-    context: Context,
-    values: Mapping[str, Value],
-) -> None:
-    """Make sure that each of several documents fits the steps that read it as a whole.
-
-    Raises:
-        ContextError: one does not, and is not read in parts.
-    """
-    listing = {step.name for step in plan.steps if step.action == "DOCUMENTS"}
-    for step in plan.steps[start:] if document.documents else ():
-        action = actions.get(step.action)
-        if action is None or not isinstance(action.body, Prompt):
-            continue
-        for place, (param, arg) in enumerate(zip(action.params, step.args, strict=False)):
-            if param.name != DOCUMENT:
-                continue
-            spans: list[Span | None] = []
-            if isinstance(arg, Literal):
-                spans = [document.named(read_name(as_text(arg.value)))]
-            elif isinstance(arg, Ref) and arg.maps and arg.name in listing:
-                spans = [*document.documents.values()]
-            texts = [document.at(span) for span in spans if span]
-            total = max(map(context.count, texts), default=0)
-            call = _draft(step, action, place, context, values).call
-            if total and not _fits(call, total, context):
-                reason = _too_long(total, size_without_document(call, context), context, call)
-                reason = f"One of several documents is not read in parts. {reason}"
-                raise ContextError(reason, step.name)
-
-
-def _parts(
-    plan: Plan,
-    start: int,
-    split: Sequence[str],
-    document: Source,
-    library: Library,
-    context: Context,
-    values: Mapping[str, Value],
-) -> tuple[int, list[int]]:
-    """How many parts the document needs, and in how many groups findings are merged."""
-    trial = split_context(split, 2, (2,)).apply(plan, library).plan
-    actions = library.with_declared(trial.declares)
-    readers: dict[str, int] = {}
-    mergers: dict[str, int] = {}
-    for step in trial.steps[start:]:
-        action = actions.get(step.action)
-        if action is None or action.is_builtin:
-            continue
-        for place, param in enumerate(action.params):
-            if param.name == DOCUMENT and place < len(step.args):
-                draft = _draft(step, action, place, context, values, 0.5)
-                readers[step.name] = draft.size(context)
-            elif param.name == FINDINGS:
-                draft = _draft(step, action, place, context, values)
-                mergers[step.name] = draft.size(context)
-    reading, merging = (max(sizes.values(), default=0) for sizes in (readers, mergers))
-    finding = _finding(plan, values, context)
-
-    def enough(size: int) -> int | None:
-        return enough_parts(document.text, context.room - size, context.count)
-
-    number = enough(reading)
-    # Of two that are longer than was asked for each is cut (`fit_call`), but not below that.
-    asked = context.free + _WRAPPED
-    merged_at_once = max(
-        (context.room - merging) // finding, min(2, (context.room - merging) // asked)
-    )
-    if number is None or (merging and merged_at_once < 2):
-        what = "read the document in parts"
-        if number is None:
-            name, size = next(one for one in readers.items() if enough(one[1]) is None)
-            sizes = f"a step itself takes {size:,}"
-        else:
-            least = context.room - 2 * asked
-            name, size = next(one for one in mergers.items() if one[1] > least)
-            what = "merge what the parts of the document gave"
-            sizes = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
-        raise ContextError(
-            f"The window of {context.limit:,} tokens is too small to {what}: {sizes}, and "
-            f"{context.free:,} are kept free for the reply. "
-            f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
-            "longer window.",
-            owner(name, plan),
-        )
-    number = max(2, number)
-    # Parts that steps which ran have cut already serve where there are enough of them.
-    earlier = [
-        step.args[1].value
-        for step in plan.steps[:start]
-        if step.action == "PARTS" and isinstance(step.args[1], Literal)
-    ]
-    serving = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
-    number = min(serving, default=number)
-    groups: list[int] = []
-    count = number if merging else 0
-    while count > merged_at_once:
-        count = ceil(count / merged_at_once)
-        groups.append(count)
-    return number, groups
-
-
-def owner(name: str, plan: Plan) -> str:
-    """The step of a plan that stands in parts under a name."""
-    names = (step.name for step in plan.steps)
-    return max((own for own in names if f"{name}_".startswith(f"{own}_")), key=len, default=name)
-
-
-def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
-    """Tokens that a merge is to have room for of each finding.
-
-    A whole reply; more where an endpoint gave longer ones than it was asked for, to steps that
-    were added to the plan to read its parts.
-    """
-    own = {step.name for step in plan.steps}
-    added = [value for name, value in values.items() if name not in own]
-    pairs = chain.from_iterable(value for value in added if isinstance(value, Pairs))
-    longest = max((context.count(item) for _, item in pairs if isinstance(item, str)), default=0)
-    return max(context.free, longest * 5 // 4) + _WRAPPED
-
-
-def condense_long(
-    plan: Plan,
-    start: int,
-    step: Step,
-    values: Mapping[str, Value],
-    library: Library,
-    context: Context,
-    *,
-    beside: bool = False,
-) -> tuple[Plan, Decision] | None:
-    """Have outputs of many items or lines condensed that made a step's prompt too long.
-
-    Args:
-        plan: the plan as it was before parts were planned.
-        start: the number of its steps that stay as they are.
-        step: the one whose prompt did not fit, as it stood once parts were planned.
-        values: what the plan's steps gave.
-        library: the actions, without the plan's own.
-        context: the window.
-        beside: whether texts beside the document are too, as no part of it is small enough.
-
-    Returns:
-        The plan with steps that condense them first, group by group until no more is left than
-        a prompt has room for, and in how many groups; None where that helps nothing: none is too
-        long, or no two reports fit the prompt that condenses them.
-    """
-    if context.limit is None or context.policy == "full":
-        return None
-    report, actions = context.free + _WRAPPED, library.with_declared(plan.declares)
-    # A function counts the items that there are; what a step was given that ran stays as it was.
-    asked = {
-        own.name
-        for own in plan.steps[start:]
-        if own.name not in values
-        and (action := actions.get(own.action))
-        and isinstance(action.body, Prompt)
-    }
-    # What was condensed once and is still too long is not condensed again.
-    groupings = {own.name: own.args[0] for own in plan.steps if own.action == "GROUPS"}
-    made = {arg.name for arg in groupings.values() if isinstance(arg, Ref)}
-    made |= {own.name for own in plan.steps if any(ref.name in groupings for ref in step_refs(own))}
-    decision: Decision = {}
-    for name in dict.fromkeys(ref.name for ref in step_refs(step) if not ref.maps):
-        value = values.get(name)
-        known = name in {own.name for own in plan.steps} and name not in made
-        # A step that reads the document has it cut into smaller parts beside a long text.
-        reads = any(ref.name == DOCUMENT for ref in step_refs(step)) and not beside
-        if not known or not isinstance(value, list | Pairs if reads else str | list | Pairs):
-            continue
-        room = context.room - size_without_document(_condensing(name), context)
-        if context.count(as_text(value)) <= _allowed(context) or room < 2 * report:
-            continue
-        parts = value.items if isinstance(value, Pairs) else value
-        items = len(parts.splitlines() if isinstance(parts, str) else parts)
-        fitting = (at for at in range(1, items + 1) if _groups_fit(value, at, room, context))
-        groups = [next(fitting, 0)]
-        if not groups[0]:
-            continue
-        while groups[-1] * report > _allowed(context) and groups[-1] > 1:
-            groups.append(ceil(groups[-1] / (room // report)))
-        condensed = condense(plan, name, groups, asked)
-        if condensed != plan:
-            plan, decision[name] = condensed, groups
-    return (plan, {"condensed": decision, "window": context.limit}) if decision else None
-
-
-def _condensing(name: str) -> ExecuteStep:
-    """A call that condenses a group of what a step gave, which stands in it by its name."""
-    # Names may come with numbers, where others have theirs already.
-    step = Step("", CONDENSE.name, (), CONDENSE_NOTE.format(name))
-    group, origin = f"one of {name}_groups_99", GROUP_NOTE.format(f"{name}_condensed_99")
-    outputs = ((group, "", f'the step "{origin}"'),)
-    return ExecuteStep(
-        None, CONDENSE, step, ((FINDINGS, ""),), written=(f"[{group}]",), outputs=outputs
-    )
-
-
-def _groups_fit(value: Value, number: int, room: int, context: Context) -> bool:
-    """Whether each of so many groups of an output is small enough for a prompt."""
-    grouped = group_items([Given(Literal(""), value), Given(Literal(number), number)])
-    assert isinstance(grouped, Pairs)
-    return all(context.count(as_text(group)) <= room for _, group in grouped.items)
-
-
-# --- prompts ---
 
 
 def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision | None]:
@@ -525,22 +86,22 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
         return call, None
     document = call.document
     total = size_of(document, context.count) if document else 0
-    if _fits(call, total, context):
+    if fits_window(call, total, context):
         return call, None
     chosen = None
     if document is not None and context.policy == "retrieve":
-        chosen = _passages(call, context)
+        chosen = passages_for(call, context)
     if document is None and context.policy != "full" and (cut := _cut_findings(call, context)):
         return cut
     if document is None or chosen is None:
         size = size_without_document(call, context)
-        raise ContextError(_too_long(total if document else None, size, context, call))
+        raise ContextError(too_long(total if document else None, size, context, call))
     passages, decision = _left_out(document, chosen, call.omitted)
     decision["found"] = chosen.bearing
     return replace(call, document=passages, omitted=decision["omitted"]), decision
 
 
-def _passages(call: ExecuteStep, context: Context) -> Excerpt | None:
+def passages_for(call: ExecuteStep, context: Context) -> Excerpt | None:
     """What a step is shown of a document that is too long for it; None where no passage fits."""
     assert call.document is not None
     room = context.room - size_without_document(replace(call, omitted=0.5), context)
@@ -588,7 +149,7 @@ def _cut_findings(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Dec
 
     sizes = [*map(context.count, texts)]
     bare = put([""] * len(texts))
-    room = context.room - size_without_document(bare, context) - _WRAPPED
+    room = context.room - size_without_document(bare, context) - WRAPPED
     # What the shorter of two leaves is the longer one's.
     share = max(room // len(texts), room - min(sizes))
     if share < context.free // 2:
@@ -634,7 +195,7 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
             return replace(call, document=passages), decision
     # What else would help is only said where it does: parts and passages are one here.
     policy: Policy = "full" if document and context.policy == "full" else "retrieve"
-    raise ContextError(_too_long(total, size, replace(context, policy=policy), call))
+    raise ContextError(too_long(total, size, replace(context, policy=policy), call))
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
@@ -649,9 +210,7 @@ def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[
     return Source(f"{document.name} (passages)", chosen.text), decision
 
 
-def _too_long(
-    total: int | None, size: int, context: Context, call: ExecuteStep | FillSchema
-) -> str:
+def too_long(total: int | None, size: int, context: Context, call: ExecuteStep | FillSchema) -> str:
     """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
     the document's, or None where it reads none."""
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}

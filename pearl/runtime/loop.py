@@ -26,7 +26,7 @@ from pearl.runtime.calls import SchemaError
 from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, StepFailure, execute
-from pearl.runtime.fitting import condense_long, fit_plan, owner
+from pearl.runtime.parts import condense_long, fit_plan, owner
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 """Rules whose findings keep a plan from running."""

@@ -37,8 +37,8 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import LIMITED, Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.executor import StepFailure
-from pearl.runtime.fitting import fit_plan
 from pearl.runtime.loop import Run, RunError, Steps
+from pearl.runtime.parts import fit_plan
 
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
