@@ -39,7 +39,7 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
-from pearl.store.leases import renew
+from pearl.store.statements import renew
 from pearl.store.store import Store, open_store
 from pearl.store.tables import entries, leases, replies, rows, runs
 from tests.forks import Fork

@@ -1,4 +1,8 @@
-"""What is written of a run, and how: entries, replies, rows and runs, many at a time.
+"""The changes to a store, many at a time: entries, replies and rows of runs, and leases on calls.
+
+A lease on a call's key says which process makes it, for as long as it is made. So no call is made
+twice, whoever asks it: a process that finds a lease waits, and one that dies leaves a lease that
+another may take over.
 
 What every call needs goes straight to the driver (`write_many`, `read_all`): SQLAlchemy writes the
 SQL, once for each kind of database; to put it together and to wrap results anew for each call takes
@@ -8,15 +12,28 @@ longer than the database does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache, lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Insert, Table, and_, bindparam, delete, insert, update
+from sqlalchemy import (
+    BindParameter,
+    Insert,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
-from pearl.store.tables import entries, leases, replies, rows, runs
+from pearl.models.base import Reply, Usage
+from pearl.store.database import is_dead
+from pearl.store.tables import TOKENS, entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Dialect, Executable
@@ -43,8 +60,7 @@ def params(table: Table) -> dict[str, Any]:
 
 _ADD_ENTRY = insert(entries).values(params(entries))
 
-
-END_LEASE = delete(leases).where(
+_END_LEASE = delete(leases).where(
     and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
 )
 
@@ -59,7 +75,7 @@ def add_replies(connection: Connection, changes: list[Row]) -> None:
     changes.sort(key=lambda row: (row["scope"], row["key"]))
     write_many(connection, _keeping(connection.dialect.name), changes)
     # Whoever took such a call over meanwhile finds its reply.
-    write_many(connection, END_LEASE, [{"s": row["scope"], "k": row["key"]} for row in changes])
+    write_many(connection, _END_LEASE, [{"s": row["scope"], "k": row["key"]} for row in changes])
 
 
 def put_rows(connection: Connection, changes: list[Row]) -> None:
@@ -114,6 +130,131 @@ def _upsert(table: Table, dialect: str, where: ColumnElement[bool] | None = None
     replaced = {name: column for name, column in statement.excluded.items() if name not in key}
     upsert: Insert = statement.on_conflict_do_update(index_elements=key, set_=replaced, where=where)
     return upsert
+
+
+# --- which process makes a call ---
+
+LEASE = 60.0
+"""Seconds for which a call under way is its maker's, unless it renews the lease."""
+
+_AT_ONCE = 400
+"""Keys in one look-up: databases limit the parameters of a statement."""
+
+
+class Claim(NamedTuple):
+    """A call that somebody wants made."""
+
+    scope: str
+    key: str
+    owner: str
+
+
+def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
+    """Look calls up, and take those that are neither answered nor under way.
+
+    Each is answered with its reply, with True where the claimer is to make
+    the call, or with False where another process is making it.
+
+    The lease comes first and the look-up second: the other way round, a reply
+    that another process commits in between would be missed, and paid again.
+    """
+    now = time.time()
+    claims = dict(sorted({(claim.scope, claim.key): claim for claim in changes}.items()))
+    fresh = [{**claim._asdict(), "expires": now + LEASE} for claim in claims.values()]
+    all_new = write_many(connection, _leasing(connection.dialect.name), fresh) == len(fresh)
+    answered: dict[tuple[str, str], Reply] = {}
+    for scope, keys in _by_scope(claims):
+        values = {"scope": scope, **{f"k{number}": key for number, key in enumerate(keys)}}
+        for key, text, *tokens in read_all(connection, _looking_up(len(keys)), values):
+            answered[scope, key] = Reply(text, Usage(*tokens), kept=True)
+    missing = [place for place in claims if place not in answered]
+    # Who holds a call, and until when.
+    held: dict[tuple[str, str], tuple[str, float]] = {}
+    for scope, keys in _by_scope([] if all_new else missing):
+        where = and_(leases.c.scope == scope, leases.c.key.in_(keys))
+        for row in connection.execute(select(leases).where(where)):
+            held[scope, row.key] = (row.owner, row.expires)
+    verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
+    for place in missing:
+        # On a server another process may have kept the reply, or given up, since the look-up
+        # above: then no lease is there, and the claimer looks again.
+        owner, expires = held.get(place, ("", 0.0))
+        verdicts[place] = all_new or (
+            place in held
+            and (
+                owner == claims[place].owner
+                or _take_over(connection, claims[place], owner, expires, now)
+            )
+        )
+    if answered:
+        give_up(connection, [claims[place] for place in answered])
+    return [verdicts[claim.scope, claim.key] for claim in changes]
+
+
+def _take_over(connection: Connection, call: Claim, owner: str, expires: float, now: float) -> bool:
+    """Take a dead process's lease, unless another one was faster."""
+    if now < expires and not is_dead(owner, expires - LEASE, now):
+        return False
+    where = and_(leases.c.scope == call.scope, leases.c.key == call.key, leases.c.owner == owner)
+    changed = connection.execute(
+        update(leases).where(where).values(owner=call.owner, expires=now + LEASE)
+    )
+    return changed.rowcount == 1
+
+
+@cache
+def _leasing(dialect: str) -> Insert:
+    """The statement that takes leases; one that is there stays as it is."""
+    statement: Insert = insert_into(leases, dialect).values(params(leases)).on_conflict_do_nothing()
+    return statement
+
+
+def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
+    """Scopes with their keys, some at a time."""
+    scopes: dict[str, list[str]] = {}
+    for scope, key in places:
+        scopes.setdefault(scope, []).append(key)
+    for scope, keys in scopes.items():
+        for at in range(0, len(keys), _AT_ONCE):
+            yield scope, keys[at : at + _AT_ONCE]
+
+
+@lru_cache(maxsize=128)
+def _looking_up(count: int) -> Select[Any]:
+    """Look up so many calls; a reply that was cut off helps nobody, and is asked for again."""
+    keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]
+    tokens = [replies.c[name] for name in TOKENS]
+    where = and_(replies.c.scope == bindparam("scope"), replies.c.key.in_(keys), replies.c.complete)
+    return select(replies.c.key, replies.c.text, *tokens).where(where)
+
+
+def give_up(connection: Connection, claims: list[Claim]) -> None:
+    """Give up leases, as far as they are still the claimers' own."""
+    where = and_(
+        leases.c.scope == bindparam("s"),
+        leases.c.key == bindparam("k"),
+        leases.c.owner == bindparam("o"),
+    )
+    given_up = [{"s": claim.scope, "k": claim.key, "o": claim.owner} for claim in claims]
+    connection.execute(delete(leases).where(where), given_up)
+
+
+def renew(connection: Connection, changes: list[str]) -> None:
+    """A sign of life of some owners: their leases and runs hold on."""
+    now = time.time()
+    owners = list(dict.fromkeys(changes))
+    connection.execute(update(leases).where(leases.c.owner.in_(owners)).values(expires=now + LEASE))
+    connection.execute(update(runs).where(runs.c.owner.in_(owners)).values(seen=now))
+    connection.execute(update(ledger).where(ledger.c.owner.in_(owners)).values(seen=now))
+
+
+def forget_owner(connection: Connection, changes: list[str]) -> None:
+    """Delete the leases of owners that end, and leave their runs without an owner."""
+    connection.execute(delete(leases).where(leases.c.owner.in_(changes)))
+    connection.execute(update(runs).where(runs.c.owner.in_(changes)).values(owner=""))
+
+
+# --- how statements reach the driver ---
 
 
 def write_many(connection: Connection, statement: Executable, rows: Sequence[Row]) -> int:

@@ -13,7 +13,7 @@ from sqlalchemy import delete, select, text
 from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.runtime.calls import Entry, Journal
-from pearl.store import leases, statements
+from pearl.store import statements
 from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.statements import insert_into
 from pearl.store.tables import PLAIN, TOKENS, ledger
@@ -38,7 +38,7 @@ class Store:
         self.place = place
         self.owner = new_owner()
         make = LoopWriter if engine.dialect.name == "sqlite" else ThreadWriter
-        self.writer: Writer = make(engine, (leases.renew, self.owner))
+        self.writer: Writer = make(engine, (statements.renew, self.owner))
 
     def start(
         self, kind: str, head: dict[str, Any], fingerprint: str = "", *, own: bool = False
@@ -97,7 +97,7 @@ class Store:
             or `release`s it; or False: another process is making it.
         """
         reply: Reply | bool = await self.writer.ask(
-            leases.claim, leases.Claim(scope, key, self.owner)
+            statements.claim, statements.Claim(scope, key, self.owner)
         )
         return reply
 
@@ -119,7 +119,7 @@ class Store:
 
     def release(self, scope: str, key: str) -> None:
         """Give up a call that was claimed and got no reply."""
-        self.writer.post(leases.give_up, leases.Claim(scope, key, self.owner))
+        self.writer.post(statements.give_up, statements.Claim(scope, key, self.owner))
 
     def put_row(self, row: dict[str, Any]) -> None:
         """Put the result of a batch's question."""
@@ -139,7 +139,7 @@ class Store:
 
     def close(self) -> None:
         """Commit everything and let go of the database."""
-        self.writer.post(leases.forget_owner, self.owner)
+        self.writer.post(statements.forget_owner, self.owner)
         self.writer.close()
         self.engine.dispose()
 
