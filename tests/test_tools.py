@@ -31,7 +31,7 @@ from pearl.retrieval.index import build_index
 from pearl.runtime.binding import SolverError
 from pearl.tools.calculator import calculate, evaluate
 from pearl.tools.declared import load_tools, read_tools
-from pearl.tools.safety import host_problem, is_public
+from pearl.tools.endpoint import host_problem, is_public
 from pearl.tools.toolbox import Toolbox, ToolError, ToolReply, solver
 from pearl.tools.web import page_text, read_text
 from tests.conftest import ROOT

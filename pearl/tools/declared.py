@@ -27,9 +27,8 @@ from pearl.lang.source import read_source
 from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
 from pearl.models.secrets import redaction
 from pearl.runtime.binding import StepError, carry_out
-from pearl.tools.endpoint import VARIABLE, Http, Table, read_http
+from pearl.tools.endpoint import VARIABLE, Http, Resolve, Table, look_up, read_http
 from pearl.tools.mcp import Connection, Server, read_server
-from pearl.tools.safety import Resolve, look_up
 from pearl.tools.toolbox import (
     PARAMETER_NAME,
     TOOL_NAME,

@@ -24,8 +24,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pearl.lang.errors import InputError, install_command
-from pearl.tools.endpoint import Table, read_address, read_authorities, read_headers, with_variables
-from pearl.tools.safety import Resolve
+from pearl.tools.endpoint import (
+    Resolve,
+    Table,
+    read_address,
+    read_authorities,
+    read_headers,
+    with_variables,
+)
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
 
 if TYPE_CHECKING:

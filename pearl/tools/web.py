@@ -21,8 +21,16 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from pearl.tools.endpoint import HOLE, Http, origin_of, with_variables
-from pearl.tools.safety import Resolve, is_private_literal, is_public, one_form
+from pearl.tools.endpoint import (
+    HOLE,
+    Http,
+    Resolve,
+    is_private_literal,
+    is_public,
+    one_form,
+    origin_of,
+    with_variables,
+)
 from pearl.tools.toolbox import Limits, ToolError
 
 _TEXTS = re.compile(r"text/|application/(?:json|xml|x-ndjson|jsonl|yaml|toml)$|.*\+(?:json|xml)$")
