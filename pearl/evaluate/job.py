@@ -124,33 +124,24 @@ class Trials:
     async def __call__(self, task: Task[Trial], session: Session) -> dict[str, Any]:
         """Try one method on one question, or have the question labelled."""
         session = replace(session, examples=self.shared.examples)
-        example, journal, model = task.payload.example, session.journal, session.engine.model
-        is_label = task.payload.method == REASON_LABELS
-        method = None if is_label else find_method(task.payload.method, self.shared.own)
+        name, example = task.payload.method, task.payload.example
+        journal, model = session.journal, session.engine.model
+        method = None if name == REASON_LABELS else find_method(name, self.shared.own)
         working = self.shared.setup((method.setup if method else "") or LIBRARY)
         shown = len(working.demonstrations) if method and method.setup else None
         library = method.library(self.shared) if method else working.library
         asked = (example.question, example.document, library, model, shown)
-        head = heading(*asked, example.options)
-        journal.decide("run", {**head, "method": task.payload.method})
+        journal.decide("run", {**heading(*asked, example.options), "method": name})
         row: dict[str, Any] = {"id": task.id, "example": example.id, "status": "answered"}
-        started, message = time.monotonic(), ""
+        if method is None:
+            return row | await _label(example, session)
+        started = time.monotonic()
         # Every question counts: one without an answer is wrong.
-        outcome, score = Outcome(None), 0.0
-        measures: dict[str, float] = {}
+        outcome, score, measures = Outcome(None), 0.0, dict[str, float]()
         try:
-            if method is None:
-                question = LabelQuestion(example.question, REASONING)
-                labels = list(read_labels((await session.caller()(question, "label")).text))
-                journal.decide("labels", labels)
-                return {**row, "labels": labels}
             outcome, score, measures = await self._try(method, example, session)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
-            failure = failure_of(raised)
-            message = failure["message"]
-            row |= {"status": "failed", "error": failure}
-            if method is None:
-                return row
+            row |= {"status": "failed", "error": failure_of(raised)}
         # What the journal and the clock say, whether there is an answer or not.
         # What grading takes is no part of what the method took.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
@@ -162,7 +153,7 @@ class Trials:
         # A plan stays a plan where one of its steps has no output.
         plan, fallback = plan_come_to(own) if method.plans else ("", False)
         result = Result(
-            method=task.payload.method,
+            method=name,
             id=example.id,
             split=example.split,
             score=score,
@@ -174,7 +165,7 @@ class Trials:
             options=example.options,
             words=outcome.words,
             plan=plan,
-            error=message,
+            error=row.get("error", {}).get("message", ""),
             fallback=fallback,
             calls=len(calls),
             usage=sum(spent.values(), Usage()),
@@ -214,6 +205,17 @@ class Trials:
         else:
             score = dataset.score(example, outcome.answer)
         return outcome, score, {**measures, **outcome.measures}
+
+
+async def _label(example: Example, session: Session) -> dict[str, Any]:
+    """The kinds of reasoning that a question takes, as the model says, for its row."""
+    try:
+        call = LabelQuestion(example.question, REASONING)
+        labels = list(read_labels((await session.caller()(call, "label")).text))
+        session.journal.decide("labels", labels)
+    except Exception as raised:  # noqa: BLE001 - whatever it is, the others go on
+        return {"status": "failed", "error": failure_of(raised)}
+    return {"labels": labels}
 
 
 def trial_tasks(
