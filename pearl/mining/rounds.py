@@ -167,7 +167,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
 
     Args:
         shard: the actions that were put to the model.
-        proposals: what it proposal.
+        proposals: what it proposes.
     """
     asked_of = {action.name: action for action in shard}
     notes: list[Note] = []
