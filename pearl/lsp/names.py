@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from functools import partial
 
 from lsprotocol import types
 
@@ -473,8 +472,16 @@ def _items(
 ) -> Iterator[types.CompletionItem]:
     """What may stand at a cursor: types; actions; or variables, the nearest first, the document,
     modes."""
-    kind, where = types.CompletionItemKind, cursor.where
-    item = partial(_item, document.lines.range(cursor.word))
+    kind, where, place = types.CompletionItemKind, cursor.where, document.lines.range(cursor.word)
+
+    def item(
+        label: str, kind: types.CompletionItemKind, detail: str, order: str, text: str = ""
+    ) -> types.CompletionItem:
+        edit = types.TextEdit(place, text or label)
+        return types.CompletionItem(
+            label, kind=kind, detail=detail, sort_text=order, filter_text=label, text_edit=edit
+        )
+
     if where is Where.TYPE:
         yield from (item(name, kind.TypeParameter, "a type", name) for name in TYPES)
     elif where is Where.ACTION:
@@ -513,17 +520,3 @@ def _calls(
         if snippets:
             entry.insert_text_format = types.InsertTextFormat.Snippet
         yield entry
-
-
-def _item(
-    place: types.Range,
-    label: str,
-    kind: types.CompletionItemKind,
-    detail: str,
-    order: str,
-    text: str = "",
-) -> types.CompletionItem:
-    edit = types.TextEdit(place, text or label)
-    return types.CompletionItem(
-        label, kind=kind, detail=detail, sort_text=order, filter_text=label, text_edit=edit
-    )
