@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,9 @@ from pearl.lang.source import write
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
-    from pearl.evaluate.job import Sample
     from pearl.evaluate.results import Evaluation
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
-    from pearl.lang.library import Library
     from pearl.report.document import Report
 
 _ENDINGS = {
@@ -115,7 +113,7 @@ def eval_command(
     """
     from pearl.evaluate.job import load_run
     from pearl.evaluate.methods.strategies import with_sizes
-    from pearl.evaluate.preparation import read_sample
+    from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
     from pearl.report.document import as_object
@@ -130,7 +128,18 @@ def eval_command(
     if len(options.sets) > 1 and len(options.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
     notes = (*notes, *drawn)
-    jobs = list(_jobs(questions, library, names, sizes, notes, options, reasoning=reasoning))
+    equip = partial(with_options, metric=choose_metric(options),
+                    **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
+    fit = fit_of(options)
+    jobs: list[tuple[Job, JobSettings]] = []
+    # One for each model, or for each set of demonstrations, as it is when evaluated alone.
+    for folder in options.sets or ("",):
+        how = (library, names, sizes, folder, options.libraries, equip)
+        ready = prepare_methods(questions, *how)
+        for name in options.compared or ("",):
+            settings = job_settings(options, name)
+            job, model = ready.job(settings.model, fit, notes, reasoning=reasoning, shown=folder)
+            jobs.append((job, replace(settings, model=model)))
     # Two that are one run could not stand side by side.
     identities = [job.identity for job, _ in jobs]
     for folder, identity in zip(options.sets, identities, strict=False):
@@ -152,35 +161,6 @@ def eval_command(
         runs = " ".join(progress.run for progress in done)
         click.echo(click.style(f"\npearl report {runs}", dim=True))
     complain(*done, noun="trial")
-
-
-def _jobs(
-    sample: Sample,
-    library: Library,
-    methods: tuple[str, ...],
-    sizes: tuple[int, ...],
-    notes: Sequence[str],
-    options: Options,
-    *,
-    reasoning: bool,
-) -> Iterator[tuple[Job, JobSettings]]:
-    """A job for each model, or for each set of demonstrations, as it is when evaluated alone.
-
-    The library is condensed to the sizes, too; notes are what a reader must know of questions and
-    methods, and reasoning says whether questions are labelled.
-    """
-    from pearl.evaluate.preparation import prepare_methods, with_options
-
-    fit = fit_of(options)
-    equip = partial(with_options, metric=choose_metric(options),
-                    **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
-    for folder in options.sets or ("",):
-        how = (library, methods, sizes, folder, options.libraries, equip)
-        ready = prepare_methods(sample, *how)
-        for name in options.compared or ("",):
-            settings = job_settings(options, name)
-            job, model = ready.job(settings.model, fit, notes, reasoning=reasoning, shown=folder)
-            yield job, replace(settings, model=model)
 
 
 def _beside(jobs: Sequence[tuple[Job, JobSettings]]) -> list[tuple[Job, JobSettings]]:
