@@ -50,7 +50,7 @@ class Session:
         """Asks the model, and keeps the journal; ``watch`` is told of each call."""
         engine, journal = self.engine, self.journal
         return Caller(
-            learning(engine.ask, self.context, journal),
+            learning(engine.ask, self.context, journal.decide),
             engine.identity,
             journal,
             watch,
@@ -58,6 +58,8 @@ class Session:
             engine.constrain == "always",
             self.examples,
             engine.model if isinstance(engine.model, Models) else None,
+            context=self.context,
+            planning=self.planning,
         )
 
 
@@ -106,7 +108,7 @@ def planning_context(model: Model, context: Context) -> Context:
     own = context if planner is model else context_for(planner)
     if not (isinstance(planner, TokenCounter) and own.window):
         return own
-    return replace(own, window=max(own.window // 4, min(own.window, 2048)), reply=0)
+    return replace(own, window=max(own.window // 4, min(own.window, 2048)), reply=0, whole=own)
 
 
 @asynccontextmanager

@@ -109,7 +109,7 @@ def carry_out(
     """A run's end, its journal and its strategy."""
     journal = journal or Journal()
     journal.decide("run", {"question": question})
-    caller = Caller(model.answer, model.identity, journal)
+    caller = Caller(model.answer, model.identity, journal, context=context, planning=context)
     strategy = make(caller)
     handed = handlers or getattr(strategy, "handlers", NONE)
     handed = handed(caller) if callable(handed) else handed

@@ -27,7 +27,7 @@ from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Call, CorrectFilled, FillSchema
 from pearl.prompts.render import load_schema, render
 from pearl.runtime.calls import Caller, Journal, as_json_schema, plan_come_to
-from pearl.runtime.context import Context
+from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import evidence
 from pearl.runtime.loop import Finished, RunError
 from pearl.session import Session
@@ -147,13 +147,16 @@ class Done:
     ) -> None:
         self.model, self.journal = model, Journal()
         self.error, turns = "", limits.pop("turns", False)
+        context = limits.pop("context", UNLIMITED)
 
         def make(caller: Caller) -> Fsm:
             self.strategy = Fsm(machine, caller, document, FsmLimits(**limits), turns=turns)
             return self.strategy
 
         try:
-            self._finished, *_ = run(model, make, question, LIBRARY, document, journal=self.journal)
+            self._finished, *_ = run(
+                model, make, question, LIBRARY, document, context=context, journal=self.journal
+            )
         except RunError as error:
             self.error = str(error)
 
@@ -648,9 +651,9 @@ class TestLimits:
     def test_a_document_that_may_not_be_cut_is_an_error(self):
         long = Source("long.md", TEXT * 40)
         done = Done(Walking(), document=long, context=Context("full", 7000, 1000, len))
-        assert "It is to read" in done.error
+        assert "fsm_search is to read" in done.error
         assert "Use --context chunk, --context retrieve or a model" in done.error
-        assert not [one for one in done.model.asked if one.document]
+        assert not done.model.asked
 
 
 HOSTILE = """\

@@ -25,7 +25,7 @@ from pearl.runtime.context import Context, LearnedWindow, learned_window, learni
 from pearl.session import context_for
 from tests.mind import Scripted
 from tests.runs import entries
-from tests.server import Answer, Serve, answering
+from tests.server import Answer, Serve, Server, answering
 from tests.shell import call
 
 WINDOW = 4096
@@ -102,7 +102,7 @@ def test_a_failure_that_says_nothing_of_a_window_has_its_prompt_not_counted():
     async def fails(request: Request) -> Reply:
         raise ModelError("server", "It is busy.")
 
-    listening = learning(fails, Context(count=count), Journal())
+    listening = learning(fails, Context(count=count), Journal().decide)
     call = MapAnswer("Why?", "It closed.", ("yes", "no"))
     with pytest.raises(ModelError, match="busy"):
         asyncio.run(listening(Request(call, render(call), "map", "key")))
@@ -322,6 +322,93 @@ def test_a_batch_learns_once(serve: Serve, tmp_path: Path):
     assert len(rows) == 6
     assert sum(tokens(one.body) > WINDOW for one in endpoint.asked) == 1
     assert "PEARL_CONTEXT=4096" in done.err
+
+
+# --- what a state machine and corrections are asked ---
+
+
+def within(window: int, replies: Callable[[str], str]) -> Callable[[dict[str, Any]], Answer]:
+    """An endpoint with a window, which answers the prompts that fit it."""
+    refusing = windowed(WORDS["vLLM"].replace("4096", str(window)), window)
+
+    def script(body: dict[str, Any]) -> Answer:
+        answer = refusing(body)
+        text = "\n".join(message["content"] for message in body["messages"])
+        return replies(text) if isinstance(answer, str) else answer
+
+    return script
+
+
+def fitting(endpoint: Server, window: int) -> bool:
+    return all(tokens(one.body) <= window for one in endpoint.asked)
+
+
+@pytest.mark.parametrize("examples", [0, 5])
+def test_a_machine_s_correction_is_shown_fewer_paragraphs(serve: Serve, examples: int):
+    wrong = iter(["It tells of Mara. " * 20])
+    replies = {
+        "simple or compound": {"kind": "simple", "sub_question": "Who lit lamp 3?"},
+        "paragraphs of the document": {"answer": "Mara", "evidence": [], "title": None},
+        "from what was found": {"answer": "Mara"},
+    }
+
+    def reply(text: str) -> str:
+        reply = next(json.dumps(reply) for words, reply in replies.items() if words in text)
+        return next(wrong, reply) if "<document>\n" in text else reply
+
+    endpoint = serve(within(1200, reply), PEARL_CONTEXT="1200")
+    answer = pearl.ask_sync(STORY, "Who lit lamp 3?", strategy="fsm1", examples=examples)
+    assert answer.text == "Mara"
+    assert fitting(endpoint, 1200)
+    shown = [
+        one.text.count("Mara lit lamp") for one in endpoint.asked if "<document>\n" in one.text
+    ]
+    assert shown[0] > shown[1] > 0
+
+
+def test_a_tool_s_question_that_is_mended_fits(serve: Serve):
+    def reply(text: str) -> str:
+        return "no " * 300 if "That reply cannot be used" not in text else "never"
+
+    endpoint = serve(within(660, reply), PEARL_CONTEXT="660")
+    with pytest.raises(pearl.RunError):
+        pearl.ask_sync(STORY, "Who lit lamp 3?", strategy="rebel")
+    assert len(endpoint.asked) > 3
+    assert fitting(endpoint, 660)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        ("fsm1", "The prompt of fsm_decompose"),
+        ("fsm2", "The prompt of fsm_decompose"),
+        ("rebel", "The prompt of rebel_split"),
+        ("react", "The prompt of react_step"),
+    ],
+)
+def test_what_cannot_fit_at_its_smallest_is_refused_by_all_before_the_first_call(
+    serve: Serve, tmp_path: Path, strategy: str, words: str
+):
+    endpoint = serve(["It was not to be asked."])
+    (tmp_path / "s.txt").write_text("Mara lit the lamp.")
+    row = {"id": "q", "document": "s.txt", "question": "Who lit the lamp?", "gold": "Mara"}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    how = ("--strategy", strategy, "--window", "520")
+    said = re.compile(rf"{words} has [\d,]+ tokens, and 264 fit: the window has 520, of which 256 ")
+    ask = call("ask", tmp_path / "s.txt", row["question"], *how)
+    assert (ask.code, len(said.findall(ask.err))) == (1, 1), ask.err
+    batch = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "a.jsonl", *how)
+    assert batch.code == 1
+    error = json.loads((tmp_path / "a.jsonl").read_text())["error"]
+    assert (error["reason"], bool(said.search(error["message"]))) == ("context", True)
+    estimated = call("estimate", tmp_path / "q.jsonl", *how)
+    assert "1 question is refused before anything is sent" in estimated.err
+    assert said.search(estimated.err)
+    evaluated = call(
+        "eval", "questions", "--data", tmp_path / "q.jsonl", "--methods", strategy, *how[2:]
+    )
+    assert said.search(evaluated.out + evaluated.err), evaluated
+    assert not endpoint.asked
 
 
 # --- the real server ---

@@ -480,7 +480,7 @@ async def condense_in_run(
         model, head, "condense", store, context=context, cache=cache, began=began
     ) as session:
         engine, journal = session.engine, session.journal
-        ask = Caller(learning(engine.ask, context, journal), engine.identity, journal, watch)
+        ask = Caller(learning(engine.ask, context, journal.decide), engine.identity, journal, watch)
         return await condense_with(
             actions, target, ask, rounds=rounds, seeds=seeds, context=context
         )

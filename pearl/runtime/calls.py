@@ -38,6 +38,8 @@ from pearl.prompts.calls import (
     WritePlan,
 )
 from pearl.prompts.render import document_block, render
+from pearl.runtime.context import UNLIMITED, Context, ContextError
+from pearl.runtime.fitting import fit_fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ class Caller:
         models: who answers which call, where several models do; each call's key has then the
             identity of the one that answers it.
         model: the one that answers, once that is known.
+        context: how much fits a prompt.
+        planning: how much fits the prompt of who plans.
     """
 
     ask: Ask
@@ -161,6 +165,13 @@ class Caller:
     examples: int = 0
     models: Models | None = None
     model: Model | None = None
+    context: Context = UNLIMITED
+    planning: Context = UNLIMITED
+
+    def window(self, call: Call) -> Context:
+        """What fits the model that answers a call."""
+        planner = self.models and model_for(self.models, call) is self.models.planner
+        return self.planning.whole or self.planning if planner else self.context
 
     def shown(self, call: FillSchema) -> FillSchema:
         """The call with no more examples than are wanted."""
@@ -398,9 +409,11 @@ async def fill(
     check: Check = lambda _: (),
     revisions: int = REVISIONS,
 ) -> dict[str, Any]:
-    """Ask for a JSON object; one that does not fit is sent back with what is wrong.
+    """Ask for a JSON object; one that does not fit is sent back with what is wrong, or, where the
+    window does not hold that, asked for anew.
 
-    The journal is told which reply fitted, where there was one to read.
+    The journal is told which reply fitted, where there was one to read, and what was left out of a
+    document that does not fit the window.
 
     Args:
         caller: asks the model and keeps the journal.
@@ -410,12 +423,16 @@ async def fill(
         revisions: how often a reply may be mended.
 
     Raises:
+        ContextError: the prompt does not fit the window; nothing was sent.
         ModelError: the model gave no usable answer.
         SchemaError: the last reply does not fit either.
     """
     calls: list[Call] = []
-    call = caller.shown(call)
-    current: Call = call
+    context, call = caller.window(call), caller.shown(call)
+    first, left_out = fit_fill(call, context)
+    if left_out:
+        caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
+    current: Call = first
     problems: tuple[str, ...] = ()
     for attempt in range(1, revisions + 2):
         try:
@@ -435,7 +452,10 @@ async def fill(
             problems = ("It was cut at its token limit: write a shorter one.",)
         caller.journal.decide(f"{path}/{attempt}/{REJECTED}", list(problems))
         lines = "\n".join(f"- {problem}" for problem in problems)
-        current = CorrectFilled(call, reply.text, lines)
+        try:
+            current, _ = fit_fill(CorrectFilled(call, reply.text, lines), context)
+        except ContextError:
+            current = first
     caller.journal.decide(f"{path}/{FITTED}", 0)
     # The model was told to write less; who runs it can let it write more.
     cut = "it was cut at its token limit: raise PEARL_MAX_TOKENS."

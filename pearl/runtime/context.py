@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 from typing import Literal as OneOf
 
 from pearl.lang.errors import InputError, check_numbers
 from pearl.models.base import Ask, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import LabelQuestion, MapAnswer, Message, ProveForm
-
-if TYPE_CHECKING:
-    from pearl.runtime.calls import Journal
 
 Policy: TypeAlias = OneOf["auto", "full", "chunk", "retrieve"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -92,9 +89,9 @@ def learned_window(identity: str) -> LearnedWindow:
     return LearnedWindow()
 
 
-def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
+def learning(ask: Ask, context: Context, decide: Callable[[str, Any], None]) -> Ask:
     """An ask that bounds replies, learns the window from an endpoint's refusals, and writes them
-    down.
+    down, as decisions of a journal.
 
     In a known window a reply may have what is kept free there, so that a plan is made to fit by
     sizes that no reply exceeds; where somebody has set a limit, that is all. Where an endpoint
@@ -126,7 +123,7 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
             # Of several models, those that are shown documents say how long these may be.
             reads = request.model is None or bool(request.document)
             if stated and reads and learned and learned.learn(stated, request.messages, context):
-                journal.decide("window", {"said": stated, "tokens": learned.tokens})
+                decide("window", {"said": stated, "tokens": learned.tokens})
             raise
 
     return listening
@@ -146,6 +143,8 @@ class Context:
         count: tokens of a text, at most one for each byte of its UTF-8 form. What it says of
             documents is remembered, for this very function.
         learned: what the endpoint has said of its window meanwhile; None where nobody listens.
+        whole: the model's own window, where prompts are kept shorter than it needs; None where this
+            is that.
 
     Raises:
         InputError: an unknown policy, or a window that a reply would fill.
@@ -156,6 +155,7 @@ class Context:
     reply: int = 0
     count: Callable[[str], int] = count_tokens
     learned: LearnedWindow | None = field(default=None, compare=False)
+    whole: Context | None = None
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -203,8 +203,8 @@ UNLIMITED = Context()
 """Nothing is known of a window, so nothing is checked."""
 
 
-class ContextError(Exception):
-    """A prompt that does not fit the window.
+class ContextError(ModelError):
+    """A prompt that does not fit the window, and was not sent.
 
     Args:
         message: one line that names the sizes and says what to do.
@@ -212,5 +212,5 @@ class ContextError(Exception):
     """
 
     def __init__(self, message: str, step: str = "") -> None:
-        super().__init__(message)
+        super().__init__("context", message, sent=False)
         self.step = step

@@ -80,7 +80,7 @@ from pearl.runtime.binding import (
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
-from pearl.runtime.context import UNLIMITED, Context, ContextError
+from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import evidence_key, quoted
 from pearl.runtime.fitting import fit_call
 
@@ -283,7 +283,6 @@ _REASONS: Mapping[type[Exception], str] = {
     BindError: "value",
     BuiltinError: "value",
     LabelError: "value",
-    ContextError: "context",
 }
 """Why a step fails that raises what has no ``reason`` of its own."""
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.passes.split_context import (
     FINDINGS,
 )
-from pearl.prompts.calls import ExecuteStep, FillSchema
+from pearl.prompts.calls import CorrectFilled, ExecuteStep, FillSchema, NextStep, WritePlan
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import (
     Excerpt,
@@ -40,6 +40,9 @@ _LONG = 12
 
 NOTHING = Source("", "")
 
+_Call = TypeVar("_Call", bound=ExecuteStep | FillSchema | CorrectFilled)
+_Filled = TypeVar("_Filled", bound=FillSchema | CorrectFilled)
+
 
 @lru_cache(maxsize=64)
 def size_of(document: Source, count: Callable[[str], int]) -> int:
@@ -47,10 +50,17 @@ def size_of(document: Source, count: Callable[[str], int]) -> int:
     return count(document.text)
 
 
-def size_without_document(call: ExecuteStep | FillSchema, context: Context) -> int:
+def size_without_document(call: ExecuteStep | FillSchema | CorrectFilled, context: Context) -> int:
     """Tokens of a prompt beside the document."""
-    bare = call if call.document is None else replace(call, document=NOTHING)
-    return context.size(render(bare))
+    filled = call.fill if isinstance(call, CorrectFilled) else call
+    return context.size(render(call if filled.document is None else _with(call, document=NOTHING)))
+
+
+def _with(call: _Call, **changes: Any) -> _Call:  # noqa: ANN401 - as `replace` takes them
+    """A call, or the one whose reply it has mended, with other fields."""
+    if isinstance(call, CorrectFilled):
+        return replace(call, fill=replace(call.fill, **changes))
+    return replace(call, **changes)
 
 
 def most_without_document(call: ExecuteStep) -> int:
@@ -167,8 +177,8 @@ def _cut_findings(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Dec
     return put(kept), decision
 
 
-def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision | None]:
-    """Make sure that a prompt that demands a form fits the window.
+def fit_fill(call: _Filled, context: Context) -> tuple[_Filled, Decision | None]:
+    """Make sure that a prompt that demands a form, or has a reply mended, fits the window.
 
     Under every policy but ``full`` a document that is too long is cut to the paragraphs that bear
     on what is given, in its order, each with its headings: parts could not be merged, as the reply
@@ -182,20 +192,24 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
     """
     if context.limit is None:
         return call, None
-    size = size_without_document(call, context)
-    document = call.document
+    filled = call.fill if isinstance(call, CorrectFilled) else call
+    size, document = size_without_document(call, context), filled.document
     total = size_of(document, context.count) if document else None
     if (total or 0) <= context.room - size:
         return call, None
     if document and context.policy != "full":
-        words = "\n".join(as_text(value) for _, value in call.given)
+        words = "\n".join(as_text(value) for _, value in filled.given)
         chosen = choose_paragraphs(document, words, context.room - size, context.count)
         if chosen is not None:
             passages, decision = _left_out(document, chosen)
-            return replace(call, document=passages), decision
+            return _with(call, document=passages), decision
+    if filled.schema.examples:
+        fewer = replace(filled.schema, examples=filled.schema.examples[:-1])
+        fitted, left_out = fit_fill(_with(call, schema=fewer), context)
+        return fitted, {"examples": len(fewer.examples), **(left_out or {})}
     # What else would help is only said where it does: parts and passages are one here.
     policy: Policy = "full" if document and context.policy == "full" else "retrieve"
-    raise ContextError(too_long(total, size, replace(context, policy=policy), call))
+    raise ContextError(too_long(total, size, replace(context, policy=policy), filled))
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
@@ -210,7 +224,12 @@ def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[
     return Source(f"{document.name} (passages)", chosen.text), decision
 
 
-def too_long(total: int | None, size: int, context: Context, call: ExecuteStep | FillSchema) -> str:
+def too_long(
+    total: int | None,
+    size: int,
+    context: Context,
+    call: ExecuteStep | FillSchema | WritePlan | NextStep,
+) -> str:
     """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
     the document's, or None where it reads none."""
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
@@ -219,17 +238,28 @@ def too_long(total: int | None, size: int, context: Context, call: ExecuteStep |
     policy = policies.get(context.policy, "--context retrieve") if helps else ""
     use = f"Use {policy} or a" if policy else "Use a"
     window, reply = context.limit or 0, context.free
-    given = call.arguments if isinstance(call, ExecuteStep) else call.given
+    reader, prompt = "It", "Its prompt"
+    given: tuple[tuple[str, Value], ...]
+    match call:
+        case ExecuteStep():
+            given = call.arguments
+        case FillSchema():
+            given, reader = call.given, call.schema.name
+            prompt = f"The prompt of {reader}"
+        case _:
+            given = (("question", call.question),)
+            wanted = "the next step" if isinstance(call, NextStep) else "a plan"
+            prompt = f"The prompt that asks for {wanted}"
     longest, name = max(
         ((context.count(as_text(value)), name) for name, value in given), default=(0, "")
     )
     # Of one that is short among others, or beside the action, nothing is to be said.
     most = f", {longest:,} of them for {name}," if 2 * longest > size else ""
-    sizes = f"Its prompt has {size:,} tokens{most or ','} and {context.room:,} fit"
+    sizes = f"{prompt} has {size:,} tokens{most or ','} and {context.room:,} fit"
     itself = ""
     if total is not None:
         room = max(context.room - size, 0)
-        sizes = f"It is to read {total:,} tokens of the document, and {room:,} fit"
+        sizes = f"{reader} is to read {total:,} tokens of the document, and {room:,} fit"
         itself = f" the step itself takes {size:,}{most} and"
     return (
         f"{sizes}: the window has {window:,}, of which{itself} {reply:,} are kept free for the "

@@ -150,7 +150,7 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
         frame: on which document, with which actions, and where in a run.
 
     Raises:
-        RunError: a step was rejected, does not fit the window, or has no output.
+        RunError: a step was rejected, or has no output, or a prompt does not fit the window.
         ModelError: the strategy's own calls got no usable answer.
     """
     run = Run(question, Plan(question=question), MappingProxyType({}))
@@ -160,6 +160,9 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
             move = await strategy.next(run)
         except SchemaError as error:
             raise RunError(str(error)) from None
+        except ContextError as error:
+            failure = StepFailure(error.step, "context", str(error))
+            raise RunError(str(error), (failure,)) from None
         if isinstance(move, Attempt):
             try:
                 run = await _append(run, Steps(move.steps), frame)

@@ -51,7 +51,6 @@ from pearl.prompts.render import load_schema
 from pearl.runtime.calls import Caller, fill
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import Handlers
-from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Run, Steps
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import ANSWER, direct_plan, narrowed, whole, write_plan
@@ -260,15 +259,12 @@ def asking_plan(action: str, question: str) -> Plan:
     return Plan((_step(action, question),), question)
 
 
-def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED) -> Handlers:
+def asking(caller: Caller, document: Source | None) -> Handlers:
     """What a run is handed so that its step can be asked of a document, or of none."""
 
     async def solve(name: str, path: str, args: Sequence[Given]) -> Value:
         schema = load_schema(*name.split("_with_"))
-        whole = caller.shown(FillSchema(schema, (("question", args[0].value),), document))
-        call, left_out = fit_fill(whole, context)
-        if left_out:
-            caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
+        call = FillSchema(schema, (("question", args[0].value),), document)
         reply = await fill(caller, call, path)
         # The fields that were asked for, and no others.
         return Pairs(tuple((field.name, _as_value(reply[field.name])) for field in schema.fields))

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, woven
 from pearl.lang.builtins import Given
 from pearl.lang.graph import needed
-from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
@@ -28,13 +27,12 @@ from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Paragraph
 from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
-from pearl.runtime.context import UNLIMITED, Context, ContextError
+from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.executor import Handlers
 from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
-from pearl.strategies.pearl import check_fits
 
 WORDS = 5
 """Words of a search's answer, at most."""
@@ -55,15 +53,12 @@ class FsmLimits:
         revisions: how often a reply that does not fit may be mended in place.
         backtracks: how often it goes back to an earlier state.
         calls: requests to the model in all; the last ones are kept for the answer.
-        context: the model's window; of a document that does not fit, the paragraphs that bear
-            on what is asked are read, or, with the policy ``full``, the run fails.
     """
 
     hops: int = 6
     revisions: int = REVISIONS
     backtracks: int = 4
     calls: int = 40
-    context: Context = UNLIMITED
 
 
 class Hop(NamedTuple):
@@ -140,8 +135,12 @@ class Fsm:
     async def _walk(self) -> AsyncIterator[Move]:
         """The walk through the table; after a move, `_run` has what came of it."""
         self._question = Literal(self._run.question)
-        if (context := self.limits.context).policy == "full":
-            check_fits(self._run.question, self._document, load_library("core"), context)
+        for state in self.machine.states:
+            # Before the first is asked: what does not fit with nothing found yet never does.
+            reads = self._document if state.name == "search" else None
+            given = (("question", self._run.question),)
+            call = FillSchema(load_schema(state.asks), given, reads)
+            fit_fill(call, self._caller.window(call))
         while self._at != END:
             if self._left() < 1:
                 self._stop("calls", f"its {self.limits.calls} requests are used up: allow more.")
@@ -387,7 +386,7 @@ class Fsm:
             check: what else the reply must hold to.
 
         Raises:
-            ContextError: the document does not fit the window, and may not be cut.
+            ContextError: the prompt does not fit the window, and may not be cut.
             ModelError: the model gave no usable answer.
             SchemaError: no reply fits.
         """
@@ -395,17 +394,14 @@ class Fsm:
         schema = load_schema(self.machine.state(state).asks)
         call = self._caller.shown(FillSchema(schema, tuple(whole.items()), reads))
         talks = self._talks and state != "review"
-        if talks or reads is not None:
-            turns = self._turns if talks else ()
-            shown = any(earlier.document == reads for earlier, _ in turns)
-            turn = replace(call, document=None if shown else reads, turns=turns)
+        if talks:
+            shown = any(earlier.document == reads for earlier, _ in self._turns)
+            turn = replace(call, document=None if shown else reads, turns=self._turns)
             try:
-                call, left_out = fit_fill(turn, self.limits.context)
+                call, left_out = fit_fill(turn, self._caller.window(call))
             except ContextError:
-                if not turns:
-                    raise
                 # What does not fit as the next turn is the first of anew.
-                call, left_out = fit_fill(call, self.limits.context)
+                call, left_out = fit_fill(call, self._caller.window(call))
             if left_out:
                 self._caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
 

@@ -10,7 +10,7 @@ stands in `pearl.strategies.rebel_calls`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +24,7 @@ from pearl.prompts.calls import FillSchema
 from pearl.runtime.binding import Output, SolverError
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers
+from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps, run_strategy
 from pearl.strategies.rebel_calls import (
     NO_TOOL,
@@ -223,6 +224,9 @@ class Rebel:
         """
         self._question = self._run.question
         self.spent.deepest = max(self.spent.deepest, len(self.above))
+        for call in () if self.above else self._smallest():
+            # Before the first is asked: what does not fit with nothing found yet never does.
+            fit_fill(call, self.caller.window(call))
         for turn in (self._ask_parts, self._recall, self._use_tools):
             async for move in turn():
                 yield move
@@ -232,6 +236,12 @@ class Rebel:
         made = f" It made {self.spent.calls} of its {self.limits.calls} calls, and what is next"
         short = f"{made} takes more: allow more." if self._short else ""
         raise RunError(f"There is no answer to “{self._question[:120]}”: {why}{short}")
+
+    def _smallest(self) -> Iterator[FillSchema]:
+        """What is asked of every question, with nothing found yet."""
+        yield split_of(self._question, self.tools.tools, ())
+        for schema in ("rebel_memory", "rebel_read", "rebel_answer"):
+            yield filled_from(schema, question=self._question)
 
     # --- the turns ---
 

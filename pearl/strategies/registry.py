@@ -407,7 +407,7 @@ def _fsm(name: str, prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.fsm_states import MACHINES
 
     inputs = _within(prepared, inputs)
-    limits = FsmLimits(calls=prepared.calls, context=inputs.context)
+    limits = FsmLimits(calls=prepared.calls)
     turns = prepared.settings.turns
     strategy = Fsm(MACHINES[name], inputs.caller, inputs.document, limits, turns=turns)
     return strategy, _frame(prepared, inputs, strategy.handlers)

@@ -370,7 +370,7 @@ async def in_form(
     """
     document = None if example.document == NO_DOCUMENT else example.document
     plan = baselines.asking_plan(action, example.question)
-    handlers = baselines.asking(session.caller(), document, session.context)
+    handlers = baselines.asking(session.caller(), document)
     finished = await _run(GivenPlan(plan), example, demanding(shared), session, handlers)
     reply = baselines.fields_of(finished.values[baselines.OUTPUT])
     answer = reply["answer"]
