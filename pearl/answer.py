@@ -215,7 +215,7 @@ def start(
 ) -> Started:
     """Put a strategy together for one question of a session, of what `RunInputs` names."""
     engine = session.engine
-    args = (session.context, tools, engine.replies, options, session.planning, engine.keep)
+    args = (session.context, tools, engine.replies, options, engine.keep)
     return prepared.start(RunInputs(session.caller(watch), document, *args))
 
 

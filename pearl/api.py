@@ -141,7 +141,7 @@ async def write_plan(
         model, head, "plan", store, context=window, cache=cache, began=began, constrain=constrain
     ) as session:
         journal, caller = session.journal, session.caller(watch)
-        planned = await _write_plan(write, caller, context=session.planning)
+        planned = await _write_plan(write, caller)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
         found = with_taken_fixes(planned.diagnostics, planned.source, prepared.library)

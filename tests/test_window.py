@@ -251,11 +251,14 @@ def test_a_planner_in_this_process_reads_a_quarter_of_its_window():
     class Own(Scripted):
         window, count = 8192, staticmethod(count_tokens)
 
-    model = Own(['1. a = FIND_CHARACTER(CTX, "Mara") : Find her', "She lit it."])
+    model = Own(['1. a = FIND_CHARACTER(CTX, "Mara") : Find her', "She lit it."] * 2)
     pearl.ask_sync(Source("s", "Mara lit the lamp."), "Who lit the lamp?", model=model)
     plan, step = model.asked
     sizes = [sum(count_tokens(one["content"]) for one in asked.messages) for asked in (plan, step)]
     assert 1000 < sizes[0] < 2048 > sizes[1]
+    # What needs more is asked all the same, as long as the window holds it.
+    pearl.ask_sync(Source("s", "Mara lit it."), "Who lit the lamp? " * 500, model=model)
+    assert sum(count_tokens(one["content"]) for one in model.asked[2].messages) > 2048
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -324,7 +327,7 @@ def test_a_batch_learns_once(serve: Serve, tmp_path: Path):
     assert "PEARL_CONTEXT=4096" in done.err
 
 
-# --- what a state machine and corrections are asked ---
+# --- what a planner, a state machine and corrections are asked ---
 
 
 def within(window: int, replies: Callable[[str], str]) -> Callable[[dict[str, Any]], Answer]:
@@ -341,6 +344,62 @@ def within(window: int, replies: Callable[[str], str]) -> Callable[[dict[str, An
 
 def fitting(endpoint: Server, window: int) -> bool:
     return all(tokens(one.body) <= window for one in endpoint.asked)
+
+
+STEPS = (
+    'a = RETRIEVE("lamp 1", 8)',
+    'b = RETRIEVE("lamp 2", 6)',
+    'c = READ(b, "Who?")',
+    "return c",
+)
+
+
+@pytest.mark.parametrize("window", [1500, 1000])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_decomposer_is_shown_what_fits_its_window(
+    serve: Serve, tmp_path: Path, window: int, known: bool
+):
+    """Its examples and what steps gave do not fit it whole; neither does a correction."""
+
+    def reply(text: str) -> str:
+        if "You take questions apart" not in text:
+            return "Mara"
+        step = STEPS[text.rpartition("Now the question")[2].count("<output")]
+        # The first is wrong at first, at such length that its correction does not fit.
+        wrong = step == STEPS[0] and "cannot" not in text and next(mistakes, False)
+        return f'a = FIND({"x" * 400}, "{"the lamp " * 40}")' if wrong else step
+
+    mistakes = iter([True])
+    settings = {"PEARL_CONTEXT": str(window)} if known else {}
+    endpoint, store = serve(within(window, reply), **settings), str(tmp_path / "runs.db")
+    answer = pearl.ask_sync(STORY, "Who lit the lamps?", strategy="decomp", store=store)
+    assert answer.text == "Mara"
+    assert sum(tokens(one.body) > window for one in endpoint.asked) == (not known)
+    said = [str(entry.value) for entry in entries(store) if entry.path == "next/fitted"]
+    assert "of 15 demonstrations" in said[0]
+    assert "and the beginning of" in said[-1]
+    # A step is given the whole of what it takes.
+    [read] = endpoint.steps()
+    assert read.text.count("Mara lit lamp") == 6 * 9
+
+
+def test_under_full_what_steps_gave_is_not_cut(serve: Serve):
+    endpoint = serve(within(1000, lambda _: STEPS[len(endpoint.asked) - 1]), PEARL_CONTEXT="1000")
+    full = context_for(pearl.choose_model(), "full")
+    with pytest.raises(pearl.RunError, match="The prompt that asks for the next step has 1,"):
+        pearl.ask_sync(STORY, "Who?", strategy="decomp", context=full)
+    assert fitting(endpoint, 1000)
+
+
+def test_a_plan_s_correction_that_does_not_fit_is_asked_for_anew(serve: Serve):
+    plans = iter([f'1. a = FIND(CTX, "{"the lamp " * 120}") : Find', PLAN])
+
+    def reply(text: str) -> str:
+        return next(plans) if "write reading plans" in text else "Mara"
+
+    endpoint = serve(within(1470, reply), PEARL_CONTEXT="1470")
+    assert "FIND_CHARACTER" in pearl.ask_sync(Source("s", "Mara lit it."), "Who lit it?").plan
+    assert fitting(endpoint, 1470)
 
 
 @pytest.mark.parametrize("examples", [0, 5])
@@ -380,6 +439,8 @@ def test_a_tool_s_question_that_is_mended_fits(serve: Serve):
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
+        ("pearl", "The prompt that asks for a plan"),
+        ("decomp", "The prompt that asks for the next step"),
         ("fsm1", "The prompt of fsm_decompose"),
         ("fsm2", "The prompt of fsm_decompose"),
         ("rebel", "The prompt of rebel_split"),

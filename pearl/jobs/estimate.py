@@ -272,7 +272,9 @@ def estimate(
     share, why, longest = asyncio.run(_count(index, setup, session if looked_up else None))
     write = WritePlan("?", prepared.library, prepared.demonstrations)
     write = narrowed(write, prepared.settings.shown)
-    writing = _tokens(within_window(write, planning, Journal()), planning)
+    # Where none is to be written, it may be that none fits.
+    planned = share.planned > 0
+    writing = _tokens(within_window(write, planning, Journal()), planning) if planned else 0
     reader = readers_of(model)[0]
     # A model in this process makes fewer at a time than it is asked for; the others wait.
     at_once = min(parallel, getattr(reader, "at_once", parallel))

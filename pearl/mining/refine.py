@@ -62,12 +62,12 @@ async def refine(
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
     write = WritePlan(question, library, setup.prepared.demonstrations, bool(options))
-    call: Call = write
+    call: WritePlan | RefinePlan = write
     earlier: list[Call] = []
     try:
         for number in range(rounds + 1):
             inner = replace(session, journal=session.journal.under(f"try/{number}"))
-            planned = await write_plan(write, inner.caller(), call, earlier, session.planning)
+            planned = await write_plan(write, inner.caller(), call, earlier)
             if planned.plan is None:
                 # The checker's corrections are used up, so another round would only repeat them.
                 wrong = "No plan passed the checker."

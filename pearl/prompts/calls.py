@@ -89,12 +89,14 @@ class NextStep:
         library: the actions that a step may call.
         demonstrations: decompositions of other questions.
         steps: the steps so far, each with what it gave.
+        listed: names of the actions that are shown; empty for all. The others may be called too.
     """
 
     question: str
     library: Library
     demonstrations: tuple[Decomposition, ...] = ()
     steps: tuple[tuple[str, str], ...] = ()
+    listed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

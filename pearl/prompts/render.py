@@ -61,12 +61,11 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
     """The messages of a call; equal calls give equal messages."""
     match call:
         case calls.WritePlan():
-            listed = [action for action in _listing(call.library) if action.name in call.listed]
-            actions = listed or _listing(call.library)
+            actions = _listing(call.library, call.listed)
             answers = any(action.name == "ANSWER_FROM" for action in actions)
             return _messages("write_plan", call=call, actions=actions, answers=answers)
         case calls.NextStep():
-            actions = _listing(call.library)
+            actions = _listing(call.library, call.listed)
             reads = any(param.name == DOCUMENT for action in actions for param in action.params)
             return _messages("next_step", call=call, actions=actions, reads=reads)
         case calls.CorrectPlan():
@@ -240,9 +239,11 @@ def _offered(action: Action) -> str:
     return f"{action.signature}{arrow} : {action.doc}"
 
 
-def _listing(library: Library) -> list[Action]:
-    """The actions as the planner sees them, those that read the document first."""
-    return sorted(library.listed, key=lambda action: all(p.name != DOCUMENT for p in action.params))
+def _listing(library: Library, names: frozenset[str] = frozenset()) -> list[Action]:
+    """The actions as the planner sees them, those of some names or all, and those that read the
+    document first."""
+    listed = [action for action in library.listed if action.name in names] or library.listed
+    return sorted(listed, key=lambda action: all(p.name != DOCUMENT for p in action.params))
 
 
 @cache

@@ -49,7 +49,6 @@ from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json
 from pearl.prompts.calls import Demonstration, FillSchema, WritePlan, letter
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import Caller, fill
-from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Run, Steps
 from pearl.strategies.decomp import as_decomposition
@@ -130,13 +129,11 @@ class PlanShown:
     caller: Caller
     demonstrations: tuple[Demonstration, ...] = ()
     shown: int = 0
-    planning: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps:
         decide = self.caller.journal.decide
         write = WritePlan(run.question, self.library, self.demonstrations)
-        shown = narrowed(write, self.shown)
-        planned = await write_plan(shown, self.caller, context=self.planning)
+        planned = await write_plan(narrowed(write, self.shown), self.caller)
         if planned.plan is None:
             decide("plan/fallback", planned.source.text)
             return whole(direct_plan(run.question))

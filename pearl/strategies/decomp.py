@@ -28,6 +28,7 @@ from pearl.runtime.calls import Caller
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
+from pearl.strategies.pearl import Planning, ask_fitted
 
 CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""
@@ -56,6 +57,7 @@ class Decomp:
         """Ask for one step more.
 
         Raises:
+            ContextError: the prompt does not fit the window; nothing was sent.
             ModelError: the model gave no usable answer.
             RunError: there are too many steps, or none passes the checker.
         """
@@ -70,11 +72,12 @@ class Decomp:
             for step in run.plan.steps
         )
         write = NextStep(run.question, self.library, self.demonstrations, done)
-        call: Call = write
+        call: Planning = write
         calls: list[Call] = []
         for attempt in range(1, CORRECTIONS + 2):
-            reply = await self.caller(call, f"next/{number}/{attempt}", calls.count(call))
-            calls.append(call)
+            call, reply = await ask_fitted(self.caller, call, f"next/{number}/{attempt}", calls)
+            if isinstance(call, NextStep):
+                write = call
             move, findings = _read(reply, run, self.library, number)
             if move is not None:
                 return move

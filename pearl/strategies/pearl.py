@@ -14,6 +14,7 @@ from functools import lru_cache
 from html import escape
 from itertools import chain, count
 from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
@@ -29,14 +30,23 @@ from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
 from pearl.lint.rules import truncated_line, undefined_variable
-from pearl.models.base import ModelError, env_number
+from pearl.models.base import ModelError, Reply, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
-from pearl.prompts.calls import Call, ContinuePlan, CorrectPlan, Demonstration, WritePlan
+from pearl.prompts.calls import (
+    Call,
+    ContinuePlan,
+    CorrectPlan,
+    Demonstration,
+    NextStep,
+    RefinePlan,
+    WritePlan,
+)
 from pearl.prompts.render import render
 from pearl.runtime.calls import LIMITED, Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.executor import StepFailure
+from pearl.runtime.fitting import too_long
 from pearl.runtime.loop import Run, RunError, Steps
 from pearl.runtime.parts import fit_plan
 
@@ -91,9 +101,8 @@ class Planned:
 async def write_plan(
     write: WritePlan,
     caller: Caller,
-    first: Call | None = None,
+    first: WritePlan | RefinePlan | None = None,
     earlier: Sequence[Call] = (),
-    context: Context = UNLIMITED,
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
@@ -102,31 +111,21 @@ async def write_plan(
         caller: asks the model; its journal has what was set aside and what was rejected.
         first: what to ask to begin with; by default for a new plan.
         earlier: calls that were asked before in vain.
-        context: the window, which a call for a new plan is fitted to.
 
     Raises:
+        ContextError: the prompt does not fit the window; nothing was sent.
         ModelError: the model gave no usable answer.
     """
-    call: Call = first or write
-    if call is write:
-        call = write = within_window(write, context, caller.journal)
+    call: Planning = first or write
     codes: frozenset[str] = frozenset()
     calls = list(earlier)
     decide = caller.journal.decide
     continued, rest = 0, ""
     rejected: list[tuple[str, str]] = []
     for attempt in range(1, CORRECTIONS + 2):
-        # A model that repeats its mistake is asked the same again: that is to be a new answer.
-        try:
-            reply = await caller(call, f"plan/{attempt}", calls.count(call))
-        except ModelError as error:
-            # The refusal may have said how long a prompt may be.
-            before, write = write, within_window(write, context, caller.journal)
-            if error.window is None or call is not before or write == before:
-                raise
-            call = write
-            continue
-        calls.append(call)
+        call, reply = await ask_fitted(caller, call, f"plan/{attempt}", calls)
+        if isinstance(call, WritePlan):
+            write = call
         source = Source(f"plan/{attempt}", _joined(call, reply.text, rest))
         parsed = parse(source)
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
@@ -272,7 +271,6 @@ class Pearl:
     shown: int = 0
     document: Source | None = None
     context: Context = UNLIMITED
-    planning: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps:
         if self.document is not None:
@@ -284,7 +282,7 @@ class Pearl:
             self.options,
             documents=document_names(self.document),
         )
-        planned = await write_plan(narrowed(write, self.shown), self.caller, context=self.planning)
+        planned = await write_plan(narrowed(write, self.shown), self.caller)
         written = planned.plan
         if written is None:
             self.caller.journal.decide("plan/fallback", planned.source.text)
@@ -355,8 +353,17 @@ FUSION = 60
 Büttcher, "Reciprocal Rank Fusion", SIGIR 2009)."""
 
 
-def narrowed(write: WritePlan, most: int) -> WritePlan:
-    """A call for a plan that shows the actions which are likeliest to serve its question.
+Planning: TypeAlias = WritePlan | NextStep | CorrectPlan | ContinuePlan | RefinePlan
+"""What a planner is asked: for a plan or a step, or to go on from its reply."""
+
+_BRIEF = 40
+"""Characters of an output that a next step is shown at least, where there are as many."""
+
+_Write = TypeVar("_Write", bound=WritePlan | NextStep)
+
+
+def narrowed(write: _Write, most: int) -> _Write:
+    """A call for a plan or a step that shows the actions which are likeliest to serve its question.
 
     How often a plan that was accepted used an action is known from the action's provenance (the
     questions that proposed it) and from the demonstrations.
@@ -368,7 +375,7 @@ def narrowed(write: WritePlan, most: int) -> WritePlan:
     if not most:
         return write
     used: Counter[str] = Counter()
-    for plan in shown_plans(write.demonstrations):
+    for plan in shown_plans(write.demonstrations) if isinstance(write, WritePlan) else ():
         used.update(step.action for step in plan.steps)
     for action in write.library.actions.values():
         used[action.name] += len(action.provenance)
@@ -376,31 +383,101 @@ def narrowed(write: WritePlan, most: int) -> WritePlan:
     return replace(write, listed=frozenset((*likely, *builtins())))
 
 
-def within_window(write: WritePlan, context: Context, journal: Journal) -> WritePlan:
-    """A call for a plan that fits the window with its reply; the journal says what it leaves out.
-
-    The last demonstrations go first, all but one, and then the actions that are least likely to
-    serve the question. What does not fit even so is left to the endpoint.
+async def ask_fitted(
+    caller: Caller, call: Planning, path: str, asked: list[Call]
+) -> tuple[Planning, Reply]:
+    """Ask for a plan or a step within the planner's window, and once more where the endpoint says
+    how much fits it.
 
     Args:
-        write: what is asked.
+        caller: asks the model, and knows the window.
+        call: what is asked.
+        path: where in the run.
+        asked: the calls before it, which it is added to. A model that repeats its mistake is asked
+            the same again: that is to be a new answer.
+
+    Returns:
+        The call as it was asked, and its reply.
+
+    Raises:
+        ContextError: the prompt does not fit; nothing was sent.
+        ModelError: the model gave no usable answer.
+    """
+    fitted = within_window(call, caller.planning, caller.journal)
+    try:
+        reply = await caller(fitted, path, asked.count(fitted))
+    except ModelError as error:
+        if error.window is None:
+            raise
+        # The refusal has said how long a prompt may be.
+        before, fitted = fitted, within_window(fitted, caller.planning, caller.journal)
+        if fitted == before:
+            raise
+        reply = await caller(fitted, path, asked.count(fitted))
+    asked.append(fitted)
+    return fitted, reply
+
+
+def within_window(call: Planning, context: Context, journal: Journal) -> Planning:
+    """What a planner is asked as it fits the window with its reply; the journal says what it leaves
+    out.
+
+    The last demonstrations go first, all but one. Then of the outputs that a next step is shown the
+    ends go, the longest one's first, the actions that are least likely to serve the question, and
+    the last demonstration. A correction that does not fit even so is asked for anew, without what
+    is wrong.
+
+    Args:
+        call: what is asked.
         context: the planner's window.
         journal: is told.
+
+    Raises:
+        ContextError: it does not fit even so.
     """
-    whole = write
+    window = context.whole or context
+    write = whole = call if isinstance(call, WritePlan | NextStep) else call.write
     most = len([name for name in write.listed or write.library.actions if name not in builtins()])
-    while not context.holds(render(write)):
+    cut: set[int] = set()
+    while not context.holds(render(call)):
+        tight = not window.holds(render(call))
+        less: dict[str, Any] = {}
         if len(write.demonstrations) > 1:
-            write = replace(write, demonstrations=write.demonstrations[:-1])
+            less["demonstrations"] = write.demonstrations[:-1]
+        elif tight and window.policy != "full" and (at := _longest_output(write)) is not None:
+            assert isinstance(write, NextStep)
+            step, output = write.steps[at]
+            shorter = step, f"{output[: len(output) // 2]} …"
+            less["steps"] = (*write.steps[:at], shorter, *write.steps[at + 1 :])
+            cut.add(at)
         elif most > 1:
             most = most * 3 // 4
-            write = narrowed(write, most)
+            less["listed"] = narrowed(write, most).listed
+        elif tight and write.demonstrations:
+            less["demonstrations"] = ()
+        elif tight and isinstance(call, CorrectPlan | ContinuePlan):
+            return within_window(whole, context, journal)
+        elif tight:
+            raise ContextError(too_long(None, window.size(render(call)), window, write))
         else:
             break
+        write = replace(write, **less)
+        inside: dict[str, Any] = {"write": write}
+        call = write if isinstance(call, WritePlan | NextStep) else replace(call, **inside)
     if write != whole:
         shown = f"{len(write.demonstrations)} of {len(whole.demonstrations)} demonstrations"
-        journal.decide("plan/fitted", f"The planner's window shows it {most} actions and {shown}.")
-    return write
+        shown += f", and the beginning of {counted(len(cut), 'output')}" if cut else ""
+        kind = "next" if isinstance(write, NextStep) else "plan"
+        fitted = f"The planner's window shows it {most} actions and {shown}."
+        journal.decide(f"{kind}/fitted", fitted)
+    return call
+
+
+def _longest_output(write: WritePlan | NextStep) -> int | None:
+    """Which step of those before gave the longest output; None where all are short."""
+    outputs = [output for _, output in write.steps] if isinstance(write, NextStep) else []
+    at = max(range(len(outputs)), key=lambda at: len(outputs[at]), default=None)
+    return None if at is None or len(outputs[at]) <= _BRIEF else at
 
 
 def likely_actions(

@@ -142,7 +142,6 @@ class RunInputs:
         tools: what can be asked beside the document; None for a search of it.
         replies: where an endpoint's vectors are kept; None for nowhere.
         options: whether an option is chosen from the answer.
-        planning: the window of who plans.
         keep: keeps what functions gave; None where nothing is kept.
     """
 
@@ -152,7 +151,6 @@ class RunInputs:
     tools: Tools | None = None
     replies: ReplyCache | None = None
     options: bool = False
-    planning: Context = UNLIMITED
     keep: Keep | None = None
 
 
@@ -380,8 +378,8 @@ def _pearl_calls(_: Limits) -> int:
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Started:
     inputs, settings = _within(prepared, inputs), prepared.settings
     options = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
-    windows = (inputs.context, inputs.planning)
-    strategy = Pearl(prepared.library, inputs.caller, *options, inputs.document, *windows)
+    where = (inputs.document, inputs.context)
+    strategy = Pearl(prepared.library, inputs.caller, *options, *where)
     return strategy, _frame(prepared, inputs, _retrieving(prepared, inputs))
 
 

@@ -81,7 +81,7 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
     check_fits(example.question, example.document, setup.library, session.context)
     ready = prepare_own(
         lambda caller: baselines.PlanShown(
-            setup.library, caller, setup.demonstrations, shared.shown, session.planning
+            setup.library, caller, setup.demonstrations, shared.shown
         ),
         setup.library,
     )
