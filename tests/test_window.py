@@ -386,7 +386,9 @@ def test_a_decomposer_is_shown_what_fits_its_window(
 def test_under_full_what_steps_gave_is_not_cut(serve: Serve):
     endpoint = serve(within(1000, lambda _: STEPS[len(endpoint.asked) - 1]), PEARL_CONTEXT="1000")
     full = context_for(pearl.choose_model(), "full")
-    with pytest.raises(pearl.RunError, match="The prompt that asks for the next step has 1,"):
+    with pytest.raises(
+        pearl.RunError, match="The shortest prompt that asks for the next step has 1,"
+    ):
         pearl.ask_sync(STORY, "Who?", strategy="decomp", context=full)
     assert fitting(endpoint, 1000)
 
@@ -439,8 +441,8 @@ def test_a_tool_s_question_that_is_mended_fits(serve: Serve):
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
-        ("pearl", "The prompt that asks for a plan"),
-        ("decomp", "The prompt that asks for the next step"),
+        ("pearl", "The shortest prompt that asks for a plan"),
+        ("decomp", "The shortest prompt that asks for the next step"),
         ("fsm1", "The prompt of fsm_decompose"),
         ("fsm2", "The prompt of fsm_decompose"),
         ("rebel", "The prompt of rebel_split"),

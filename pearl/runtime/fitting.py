@@ -249,7 +249,7 @@ def too_long(
         case _:
             given = (("question", call.question),)
             wanted = "the next step" if isinstance(call, NextStep) else "a plan"
-            prompt = f"The prompt that asks for {wanted}"
+            prompt = f"The shortest prompt that asks for {wanted}"
     longest, name = max(
         ((context.count(as_text(value)), name) for name, value in given), default=(0, "")
     )
