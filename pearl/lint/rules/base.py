@@ -31,7 +31,7 @@ from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severit
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import ASSIGN, PREFIX
-from pearl.lang.text import pattern, section, shorten, stem
+from pearl.lang.text import FUNCTION_WORDS, pattern, section, shorten, stem
 from pearl.lang.values import Type, Value, type_of
 
 # What rules take of other modules, they take from here.
@@ -382,7 +382,8 @@ def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
 
 
 def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
-    """The names that differ in case alone, or else those that differ by a slip of the pen.
+    """The names that differ in case alone, or else those that differ by a slip of the pen, that
+    are abbreviated, or whose words stand in another order.
 
     Args:
         written: what is written.
@@ -398,13 +399,37 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
         most = 1 + len(written) // 8
         near = [name for name in names if OSA.distance(written, name, score_cutoff=most) <= most]
         letters = written[0], sorted(written)
-        near += [name for name in names if (name[:1], sorted(name)) == letters and name not in near]
+        near += [
+            name
+            for name in names
+            if name not in near
+            and ((name[:1], sorted(name)) == letters or _is_form(written.casefold(), name))
+        ]
         if len(written) == 3:  # Another letter makes another name of it.
             same = sorted(written)
             near = [name for name in near if sorted(name) == same or (not word and len(name) > 3)]
     elif not near:  # "aa" beside "a"; any other letter is another name.
         near = [name for name in names if name[:1] == written[:1] and len(name) < 3]
     return near
+
+
+_VOWELS = pattern(r"(?<=.)[aeiouy]")
+
+
+def _is_form(written: str, name: str) -> bool:
+    """Whether a text is a name without some of its vowels, as ``captn`` is of ``captain``, or has
+    its words in another order. Words that lack consonants too, as ``main`` of ``martin``, are words
+    of their own; and around a function word, as in ``ross_to_mara``, the order says something."""
+    from rapidfuzz.distance import Indel
+
+    name = name.casefold()
+    if Indel.distance(written, name) == len(name) - len(written):
+        return _VOWELS.sub("", written) == _VOWELS.sub("", name)
+    return _same_words(written, name) and FUNCTION_WORDS.isdisjoint(name.split("_"))
+
+
+def _same_words(written: str, name: str) -> bool:
+    return sorted(written.split("_")) == sorted(name.split("_"))
 
 
 _MODE = pattern(r"\s*(?P<mode>(?:each|where)(?:\s+values)?\s|evidence\s)?\s*", re.IGNORECASE)
@@ -427,15 +452,16 @@ def joined(words: str, names: Iterable[str]) -> list[str]:
 
 
 def resembling(written: str, names: Iterable[str]) -> list[str]:
-    """The names of which one is a form or a part of the other, with a slip of the pen or none, or
-    that differ by a third of their letters at most: ``parties`` for ``party``, ``notice_period``
-    for ``period``, ``brother`` for ``mother``."""
+    """The names of which one is a form or a part of the other, with a slip of the pen or none, that
+    have the same words, or that differ by a third of their letters at most: ``parties`` for
+    ``party``, ``notice_period`` for ``period``, ``brother`` for ``mother``."""
     return [name for name in dict.fromkeys(names) if _resembles(written.casefold(), name)]
 
 
 def _resembles(written: str, name: str) -> bool:
     both = written, name.casefold()
-    return differs_little(*both) or _shares(*both) or _shares(*map(stem, both))
+    like = differs_little(*both) or _same_words(*both)
+    return like or _shares(*both) or _shares(*map(stem, both))
 
 
 def differs_little(written: str, name: str) -> bool:
