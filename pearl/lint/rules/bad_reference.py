@@ -89,7 +89,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     if not part:
         return None
     name = part["name"]
-    whole, near = meant(part, names_above(broken))
+    whole, near = meant(part, broken)
     if near or not whole:
         close = f"Closest: {', '.join([*near, whole] if whole else near)}. " if near else ""
         return RULE(

@@ -146,6 +146,17 @@ class PlanView:
         nearest = self.plan.steps[max(0, index - NEAREST) : index]
         return [*self.params, *(step.name for step in nearest)]
 
+    def spelled(self, words: str) -> list[str]:
+        """The names that words are, but for what stands between their letters, and case."""
+        return self._by_letters.get(re.sub(r"[\W_]+", "", words).casefold(), [])
+
+    @cached_property
+    def _by_letters(self) -> dict[str, list[str]]:
+        names: dict[str, list[str]] = {}
+        for name in self.defined:
+            names.setdefault(name.replace("_", "").casefold(), []).append(name)
+        return names
+
     def action_of(self, *types: Type) -> str:
         """How a message calls an action that returns one of some types: one is to be declared
         where the library has none of its own."""
@@ -278,6 +289,11 @@ def names_above(broken: Broken) -> frozenset[str]:
     return frozenset((DOCUMENT, *_STEP.findall(_above(broken))))
 
 
+def near_above(broken: Broken) -> list[str]:
+    """The nearest of those, among which there may be one that is nearly what a line says."""
+    return [DOCUMENT, *_STEP.findall(_above(broken))[-NEAREST:]]
+
+
 _LEFT = pattern(rf"^.{{1,200}}?(?={ASSIGN})", re.MULTILINE)
 
 
@@ -285,7 +301,7 @@ def bad_name_above(rule: Rule, broken: Broken, span: Span) -> Diagnostic | None:
     """The finding that an argument is what a line above calls its output, and can be no name;
     None where no line does."""
     words, above = broken.source.at(span), _above(broken)
-    for left in _LEFT.finditer(above):
+    for left in _LEFT.finditer(above) if words in above else ():
         if not left[0].rstrip().endswith(words):
             continue
         number = PREFIX.match(above, left.start())
@@ -303,11 +319,11 @@ PART = pattern(r"(?P<name>[^\W\d]\w*)(?:(?:\.[^\W\d]\w*|\[[^\[\]]*\])(?:\([^()]*
 """What would be a part of a step's output, as other languages write it."""
 
 
-def meant(part: re.Match[str], names: frozenset[str]) -> tuple[str, list[str]]:
-    """The name that a part is one of, or nothing, and other names that it may be, by `joined`."""
-    name = part["name"]
-    whole = name if name in names else nearest(name, names, word=False)
-    return whole, [other for other in joined(part[0], names) if other != whole]
+def meant(part: re.Match[str], broken: Broken) -> tuple[str, list[str]]:
+    """The name that a part in a line is one of, or nothing, and others that it may be: `joined`."""
+    name, near = part["name"], near_above(broken)
+    whole = name if name in names_above(broken) else nearest(name, near, word=False)
+    return whole, [other for other in joined(part[0], near) if other != whole]
 
 
 def part_of(rule: Rule, span: Span, text: str, name: str, whole: str, more: str = "") -> Diagnostic:
@@ -393,21 +409,23 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
     """
     from rapidfuzz.distance import OSA
 
-    names = dict.fromkeys(names)
-    near = [name for name in names if name.casefold() == written.casefold()]
+    names, folded = dict.fromkeys(names), written.casefold()
+    near = [name for name in names if name.casefold() == folded]
     if not near and len(written) > 2:
-        most = 1 + len(written) // 8
-        near = [name for name in names if OSA.distance(written, name, score_cutoff=most) <= most]
-        letters = written[0], sorted(written)
+        most, letters = 1 + len(written) // 8, sorted(written)
+        fit = [name for name in names if abs(len(name) - len(written)) <= most]
+        near = [name for name in fit if OSA.distance(written, name, score_cutoff=most) <= most]
         near += [
             name
             for name in names
+            if (name[:1] == written[0] and len(name) == len(written) and sorted(name) == letters)
+            or _is_form(folded, name)
             if name not in near
-            and ((name[:1], sorted(name)) == letters or _is_form(written.casefold(), name))
         ]
         if len(written) == 3:  # Another letter makes another name of it.
-            same = sorted(written)
-            near = [name for name in near if sorted(name) == same or (not word and len(name) > 3)]
+            near = [
+                name for name in near if sorted(name) == letters or (not word and len(name) > 3)
+            ]
     elif not near:  # "aa" beside "a"; any other letter is another name.
         near = [name for name in names if name[:1] == written[:1] and len(name) < 3]
     return near
@@ -420,16 +438,18 @@ def _is_form(written: str, name: str) -> bool:
     """Whether a text is a name without some of its vowels, as ``captn`` is of ``captain``, or has
     its words in another order. Words that lack consonants too, as ``main`` of ``martin``, are words
     of their own; and around a function word, as in ``ross_to_mara``, the order says something."""
+    name = name.casefold()
+    left_out = len(name) - len(written)
+    if left_out <= 0 or name[0] != written[0]:
+        return _same_words(written, name) and FUNCTION_WORDS.isdisjoint(name.split("_"))
     from rapidfuzz.distance import Indel
 
-    name = name.casefold()
-    if Indel.distance(written, name) == len(name) - len(written):
-        return _VOWELS.sub("", written) == _VOWELS.sub("", name)
-    return _same_words(written, name) and FUNCTION_WORDS.isdisjoint(name.split("_"))
+    kept_in_order = Indel.distance(written, name) == left_out
+    return kept_in_order and _VOWELS.sub("", written) == _VOWELS.sub("", name)
 
 
 def _same_words(written: str, name: str) -> bool:
-    return sorted(written.split("_")) == sorted(name.split("_"))
+    return len(written) == len(name) and sorted(written.split("_")) == sorted(name.split("_"))
 
 
 _MODE = pattern(r"\s*(?P<mode>(?:each|where)(?:\s+values)?\s|evidence\s)?\s*", re.IGNORECASE)
@@ -441,12 +461,13 @@ def joined(words: str, names: Iterable[str]) -> list[str]:
     lead = _MODE.match(words)
     mode, start = (" ".join((lead["mode"] or "").split()), lead.end()) if lead else ("", 0)
     whole = re.sub(r"\W+", "_", words[start:]).strip("_")
-    together = whole.replace("_", "")
-    names = dict.fromkeys(names)
-    near = [name for name in names if name.replace("_", "").casefold() == together.casefold()]
+    together, names = whole.replace("_", ""), dict.fromkeys(names)
+    letters = together.casefold()
+    near = [name for name in names if name.replace("_", "").casefold() == letters]
     if not near:
         # Beside a name, other words are no slip of the pen: "my mother" is not mother.
-        others = [name for name in names if name not in words.split()]
+        said = set(words.split())
+        others = [name for name in names if name not in said]
         near = alike(whole, others, word=True) or alike(together, others, word=True)
     return [f"{mode} {name}".lstrip() for name in near]
 

@@ -42,7 +42,9 @@ def check(view: PlanView) -> Findings:
         words = text[span.start : span.end]
         names = misspelt_return(words)
         if not names and words.casefold().startswith("return "):
-            near = joined(words[len("return ") :], view.defined)
+            returned = words[len("return ") :]
+            before = view.names_before(len(view.plan.steps))
+            near = joined(returned, [*view.spelled(returned), *before])
             names = near if len(near) == 1 else []
         if names and view.defined.keys() >= set(names):
             returns = f"return {', '.join(names)}"

@@ -88,15 +88,12 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""
     if not (close or parts or returned):
         # The order is what is wrong: no text mends it.
-        after = [step.name for step in steps[index + 1 :]]
-        later = alike(ref.name, after, word=not ref.mode) or resembling(ref.name, after[:NEAREST])
-        at = {step.name: view.number(place) for place, step in enumerate(steps)}
-        shown = (
-            f"Closest: {later[0]}, which is defined later, at step {at[later[0]]}. "
-            if later
-            else ""
-        )
-        fix = None if later else fix
+        after = [step.name for step in steps[index + 1 : index + 1 + NEAREST]]
+        later = alike(ref.name, after, word=not ref.mode) or resembling(ref.name, after)
+        if later:
+            at = view.number(index + 1 + after.index(later[0]))
+            shown = f"Closest: {later[0]}, which is defined later, at step {at}. "
+            fix = None
     return RULE(
         ref.span,
         f"{ref.name} is not defined {where}.",

@@ -39,7 +39,6 @@ from pearl.lint.rules.base import (
     guess,
     joined,
     meant,
-    names_above,
     part_of,
     resembling,
 )
@@ -78,7 +77,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     words = text.strip("{ }")
     if not part:
         return _braces(broken.at, words, [])
-    whole, near = meant(part, names_above(broken))
+    whole, near = meant(part, broken)
     if whole and not near:
         return part_of(RULE, broken.at, text, part["name"], f"{{{whole}}}")
     return _braces(broken.at, words, near)

@@ -28,6 +28,7 @@ from pearl.lint.rules.base import (
     guess,
     joined,
     names_above,
+    near_above,
     nearest,
     trimmed,
 )
@@ -58,16 +59,16 @@ def explain(broken: Broken) -> Diagnostic | None:
     note = -1 if closed else text.find(" :", at, end)
     span = trimmed(text, start, end if note < 0 else note)
     words = broken.source.at(span)
-    known, names = words.split(), names_above(broken)
-    one = joined(words, names) or _moded(known, names)
+    known, names, nearby = words.split(), names_above(broken), near_above(broken)
+    one = joined(words, nearby) or _moded(known, names)
     closest = f"Closest: {', '.join(one)}. " if one else ""
     if len(known) > 1 and names.issuperset(known):
         # What may be one name as well as several, nobody can tell.
         commas = None if one else guess(span, ", ".join(known), "put in commas")
         return RULE(span, _NO_COMMA, help=f'{closest}Put "," between them.', fix=commas)
     fix = None
-    near = [nearest(word, names, word=True) for word in known]
-    if len(known) > 1 and all(near) and not one:
+    near = [] if one else [nearest(word, nearby, word=True) for word in known]
+    if len(near) > 1 and all(near):
         close = ", ".join(near)
         return RULE(span, _NO_COMMA, help=f'Put "," between them. Closest: {close}.')
     if one:
