@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz import attack, mutated, problems, seeds
 from pearl.lang import ast, grammar
-from pearl.lang.diagnostics import has_errors
+from pearl.lang.diagnostics import Diagnostic, has_errors
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source, Span
-from pearl.lint.checker import check, check_library, fix
+from pearl.lint.checker import check, check_for_person, check_library, fix
 from tests.growth import assert_linear
 
 MODEST = settings(
@@ -113,6 +114,13 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
         lambda size: f"a = F(CTX) : x\nretur {'a, ' * size}{' ' * size}!",
         400,
     ),
+    "words after returns": (
+        checked,
+        lambda size: each("a@ = F(CTX)\n")(size) + each("return the end @\n")(size),
+        100,
+    ),
+    "words after each return": (checked, each("a@ = F(CTX)\nreturn the end @\n"), 100),
+    "words without quotes": (checked, each("a@ = F(CTX, the sale @) : it\n"), 25),
     "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
     "lists beside a call": (
         checked,
@@ -139,6 +147,19 @@ def unknown(size: int) -> str:
 @pytest.mark.parametrize("name", LONG)
 def test_long_texts_take_linear_time(name: str) -> None:
     assert_linear(*LONG[name])
+
+
+def test_fixes_are_tried_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[int] = []
+
+    def counted(*given: Any) -> list[Diagnostic]:
+        checks.append(0)
+        return check(*given)
+
+    monkeypatch.setattr("pearl.lint.checker.check", counted)
+    found = check_for_person(parse(each("a@ = FIND_EVENT(CTX, the sale @) : it\n")(40)), LIBRARY)
+    assert all(one.fix for one in found)
+    assert len(checks) <= 3
 
 
 def test_a_definition_is_compared_with_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,13 +206,28 @@ def fix(
         selection: which rules' fixes count.
         unsafe: also take fixes that guess at the meaning.
     """
+    parsed = parse(source)
+    checked = parsed, check(parsed, library, selection)
+    return _settled(*checked, library, selection, unsafe=unsafe)[0].plan.source
+
+
+def _settled(
+    parsed: Parsed,
+    findings: list[Diagnostic],
+    library: Library,
+    selection: Selection,
+    *,
+    unsafe: bool,
+) -> tuple[Parsed, list[Diagnostic]]:
+    """A plan that `fix` has fixed, and what is then found: nothing is checked twice."""
     for _ in range(_ROUNDS):
-        before, source = source, _fixed(source, library, selection, Safety.SAFE, _ROUNDS)
+        before = parsed
+        parsed, findings = _fixed(parsed, findings, library, selection, Safety.SAFE, _ROUNDS)
         if unsafe:
-            source = _fixed(source, library, selection, Safety.UNSAFE, 1)
-        if source.text == before.text:
+            parsed, findings = _fixed(parsed, findings, library, selection, Safety.UNSAFE, 1)
+        if parsed.plan.source.text == before.plan.source.text:
             break
-    return source
+    return parsed, findings
 
 
 def check_for_person(
@@ -229,11 +244,15 @@ def with_taken_fixes(
 ) -> list[Diagnostic]:
     """Findings in a plan's text without the fixes that are still there to be taken when `fix` has
     taken what it does."""
+    kinds = {finding.fix.safety for finding in findings if finding.fix}
+    if not kinds:
+        return [*findings]
     left: set[tuple[str, str, str]] = set()
-    kinds, fixed = {finding.fix.safety for finding in findings if finding.fix}, source
+    parsed = parse(source)
+    rest = check(parsed, library, selection)
     for kind in sorted(kinds):  # Guesses come after what is safe, whose text they go on from.
-        fixed = fix(fixed, library, selection, unsafe=kind is Safety.UNSAFE)
-        rest = findings if fixed.text == source.text else check(parse(fixed), library, selection)
+        unsafe = kind is Safety.UNSAFE
+        parsed, rest = _settled(parsed, rest, library, selection, unsafe=unsafe)
         left.update(_promise(each) for each in rest if each.fix and each.fix.safety is kind)
     return [
         replace(finding, fix=None) if finding.fix and _promise(finding) in left else finding
@@ -269,20 +288,21 @@ def mended(
 
 
 def _fixed(
-    source: Source, library: Library, selection: Selection, safety: Safety, rounds: int
-) -> Source:
-    """A text with the fixes of one kind applied, so many times over."""
-    parsed = parse(source)
-    if not parsed.has_plan:
-        return source
-    findings = check(parsed, library, selection)
+    parsed: Parsed,
+    findings: list[Diagnostic],
+    library: Library,
+    selection: Selection,
+    safety: Safety,
+    rounds: int,
+) -> tuple[Parsed, list[Diagnostic]]:
+    """A plan with the fixes of one kind applied, so many times over, and what is then found."""
     for _ in range(rounds):
         fixes = [item.fix for item in findings if item.fix and item.fix.safety is safety]
         # All of them together, or else the first half that does no harm, down to a single one.
         batches = [fixes]
         for _ in range(_TRIES):
             if not batches:
-                return parsed.plan.source
+                return parsed, findings
             chosen = batches.pop()
             if result := mended(parsed, findings, chosen, library, selection):
                 parsed, findings = result
@@ -291,8 +311,8 @@ def _fixed(
                 middle = len(chosen) // 2
                 batches += (chosen[middle:], chosen[:middle])
         else:
-            return parsed.plan.source
-    return parsed.plan.source
+            return parsed, findings
+    return parsed, findings
 
 
 def _errors(findings: Iterable[Diagnostic]) -> int:
