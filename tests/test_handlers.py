@@ -135,6 +135,7 @@ def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
         ("  body: builtin nope", "there is no builtin nope"),
         ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
         ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
+        ("  replaces: OLD(CTX, X, Y) = (Y)", "X of OLD has no place in the new call"),
         ("  body: solver retriev", "Pearl has no solver retriev."),
         ("A2(X, X) : all X", "two parameters are called X"),
         ("CTX(X) : all X", "that is the document's name"),

@@ -103,6 +103,26 @@ def test_what_cannot_be_mapped_is_said(small: Library) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("args", "lost"),
+    [
+        ('CTX, "ship", "Ro"', '"Ro"'),
+        ('a, "ship", "of {b}"', '"of {b}"'),
+        ('CTX, "ship", each b', "each b"),
+        ('CTX, "ship", ""', ""),
+        ('CTX, "ship", CTX', ""),
+        ('CTX, "ship", "ship"', ""),
+    ],
+)
+def test_what_a_new_call_no_longer_says_is_told(args: str, lost: str, tmp_path: Path) -> None:
+    own = "FIND_IT(CTX, X) : Find X in CTX.\n  replaces: FIND_FOR(CTX, X, Y) = (CTX, X)\n"
+    (tmp_path / "own.actions").write_text(own)
+    done = migrate(f"1. x = FIND_FOR({args}) : Find it\n", load_library("own.actions"))
+    assert done.text.startswith("1. x = FIND_IT(")
+    told = "x calls FIND_IT in place of FIND_FOR, and no longer says {}: see whether it is missed."
+    assert done.problems == ((told.format(lost),) if lost else ())
+
+
 class TestCommand:
     OLD = '1. a = FIND_BEST(CTX, "ship", "Ro") : Find it\n'
     NEW = '1. a = FIND_OUT(CTX, "best ship for Ro") : Find it\n'

@@ -343,7 +343,7 @@ def test_what_may_repeat_may_also_be_absent_but_nothing_else(count: int, fits: b
     text = "LOOK(CTX, X, MORE, ...) : Look for X in CTX; MORE says where.\n  aliases: SEEK\n"
     given = ", ".join(["CTX", '"a"', '"b"', '"c"', '"d"'][:count])
     actions = library_of(text)
-    text += f"  replaces: OLD(A) = ({given})\n"
+    text += f"  replaces: OLD(CTX) = ({given})\n"
     assert ("PRL505" in codes(check_library(Source("x", text)))) != fits
     plan = f"1. a = LOOK({given}) : look\n"
     assert ("PRL203" in codes(check(parse(plan), actions))) != fits

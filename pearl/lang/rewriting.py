@@ -11,6 +11,7 @@ from pearl.lang.ast import (
     Action,
     Arg,
     Broken,
+    Literal,
     Ref,
     Replaced,
     Step,
@@ -123,7 +124,7 @@ class Migration:
     Args:
         text: the plan; nothing but the changed calls differs from before.
         changes: every step that changed, in order.
-        problems: one sentence for each step that should change and cannot.
+        problems: one sentence for each step that should change and cannot, or that loses words.
     """
 
     text: str
@@ -173,6 +174,14 @@ def migrate(plan: str | Source, library: Library) -> Migration:
             call = f"{new.name}({', '.join(map(print_arg, args))})"
             edits.append((step.action_span.start, end, call))
             changes.append(Change(step.name, step.action, new.name, mapped=True))
+            kept = [values.get(ref.name, ref) for arg in replaced.args for ref in refs(arg)]
+            # The document, and a text without words, say nothing that could be lost.
+            kept += [Ref("CTX"), Literal("")]
+            if lost := [arg for arg in step.args if arg not in kept]:
+                problems.append(
+                    f"{step.name} calls {new.name} in place of {step.action}, and no longer says "
+                    f"{', '.join(map(print_arg, lost))}: see whether it is missed."
+                )
             continue
         counts = sorted(number for name, number in older if name == step.action)
         counts += [current.fewest] if current and current.name != step.action else []

@@ -10,9 +10,9 @@ What it does
     parameters or an output that the builtin, the retriever or the plan does not have; a ``model``
     for what asks none; an older action that two replace, or one action twice, or whose calls stay
     as they are, as the library has its name; a name in ``replaces`` that it has no parameter for or
-    two, as many arguments as the new one does not take, a type that it does not, or the document
-    where it takes none; a ``plan`` without steps, one
-    that declares actions or comes back to the action itself; a parameter that the action has twice,
+    two, no argument for one of its parameters, as many arguments as the new one does not take, a
+    type that it does not, or the document where it takes none; a ``plan`` without steps, one that
+    declares actions or comes back to the action itself; a parameter that the action has twice,
     or that is called as the document is but for the case of its letters. The steps of a plan or a
     demonstration are checked for errors by the rules for plans.
 
@@ -270,6 +270,11 @@ def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
             yield wrong, "Give each a name of its own: only the last is kept."
     if not action.takes(len(older.args)):
         return  # That is told by itself.
+    used, params = {ref.name for arg in older.args for ref in refs(arg)}, {*older.params}
+    # A name that is no parameter is told by itself, and may be a slip of the one that is left out.
+    for name in sorted(params - used - {DOCUMENT}) if used <= params | {DOCUMENT} else ():
+        wrong = f"{name} of {older.name} has no place in the new call: what it says is lost."
+        yield wrong, f"Put it into an argument, as in a text: {{{name}}}."
     texts = (arg for arg in older.args if isinstance(arg, Template))
     if any(ref.name == DOCUMENT for arg in texts for ref in refs(arg)):
         wrong = f"{DOCUMENT} stands in a text in place of {older.name}."
