@@ -149,7 +149,10 @@ def test_long_texts_take_linear_time(name: str) -> None:
     assert_linear(*LONG[name])
 
 
-def test_fixes_are_tried_together(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arg", "taken"), [("the sale @", True), ('NO_@(CTX, "x"), the sale', False)]
+)
+def test_fixes_are_tried_together(arg: str, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[int] = []
 
     def counted(*given: Any) -> list[Diagnostic]:
@@ -157,8 +160,8 @@ def test_fixes_are_tried_together(monkeypatch: pytest.MonkeyPatch) -> None:
         return check(*given)
 
     monkeypatch.setattr("pearl.lint.checker.check", counted)
-    found = check_for_person(parse(each("a@ = FIND_EVENT(CTX, the sale @) : it\n")(40)), LIBRARY)
-    assert all(one.fix for one in found)
+    plan = parse(each(f"a@ = FIND_EVENT(CTX, {arg}) : it\n")(80))
+    assert all(bool(one.fix) is taken for one in check_for_person(plan, LIBRARY))
     assert len(checks) <= 3
 
 

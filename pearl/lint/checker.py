@@ -274,17 +274,30 @@ def mended(
 ) -> tuple[Parsed, list[Diagnostic]] | None:
     """A plan with fixes of its findings applied, and what is then found; None where that is no
     better than before."""
+    tried = _tried(parsed, fixes, library, selection)
+    return tried if tried and _is_better(parsed, findings, *tried) else None
+
+
+def _tried(
+    parsed: Parsed, fixes: Sequence[Fix], library: Library, selection: Selection
+) -> tuple[Parsed, list[Diagnostic]] | None:
+    """A plan with fixes applied, and what is then found; None where they change nothing."""
     source = parsed.plan.source
     text, applied = apply_fixes(source.text, fixes)
     if not applied or text == source.text:
         return None
     result = parse(Source(source.name, text))
-    after = check(result, library, selection)
+    return result, check(result, library, selection)
+
+
+def _is_better(
+    parsed: Parsed, findings: Sequence[Diagnostic], result: Parsed, after: Sequence[Diagnostic]
+) -> bool:
     fewer = len(parsed.broken) - len(result.broken)
     more = len(result.plan.steps) - len(parsed.plan.steps)
     errors = _errors(findings) - _errors(after)
     harmless = errors > 0 or (errors == 0 and (more > 0 or len(after) <= len(findings)))
-    return (result, after) if fewer > 0 or (fewer == 0 and harmless) else None
+    return fewer > 0 or (fewer == 0 and harmless)
 
 
 def _fixed(
@@ -304,10 +317,14 @@ def _fixed(
             if not batches:
                 return parsed, findings
             chosen = batches.pop()
-            if result := mended(parsed, findings, chosen, library, selection):
-                parsed, findings = result
+            tried = _tried(parsed, chosen, library, selection)
+            if tried and _is_better(parsed, findings, *tried):
+                parsed, findings = tried
                 break
-            if len(chosen) > 1:
+            # Of more fixes than can be tried, where each brings in an error, none is looked for
+            # that does not.
+            brought = _errors(tried[1]) - _errors(findings) if tried else 0
+            if len(chosen) > 1 and (len(chosen) <= _TRIES or brought < len(chosen)):
                 middle = len(chosen) // 2
                 batches += (chosen[middle:], chosen[:middle])
         else:
