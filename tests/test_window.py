@@ -474,6 +474,25 @@ def test_what_cannot_fit_at_its_smallest_is_refused_by_all_before_the_first_call
     assert not endpoint.asked
 
 
+def test_more_parts_than_a_step_runs_over_are_refused_by_all_before_the_first_call(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    endpoint = serve(["It was not to be asked."])
+    monkeypatch.setenv("PEARL_WIDTH", "3")
+    (tmp_path / "s.txt").write_text(STORY.text)
+    row = {"id": "q", "document": "s.txt", "question": "Who lit the lamp?"}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    how = ("--window", "2048", "--context", "chunk")
+    said = re.compile(r"would be read in \d+ parts, and a step runs over 3 at most: use --context r")
+    ask = call("ask", tmp_path / "s.txt", row["question"], *how)
+    assert (ask.code, len(said.findall(ask.err))) == (1, 1), ask.err
+    batch = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "a.jsonl", *how)
+    assert batch.code == 1
+    assert said.search(json.loads((tmp_path / "a.jsonl").read_text())["error"]["message"])
+    assert said.search(call("estimate", tmp_path / "q.jsonl", *how).err)
+    assert not endpoint.asked
+
+
 # --- the real server ---
 
 

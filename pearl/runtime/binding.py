@@ -38,6 +38,7 @@ from pearl.lang.values import (
     to_json,
     type_of,
 )
+from pearl.models.base import env_number
 from pearl.runtime.evidence import evidence_key
 
 if TYPE_CHECKING:
@@ -89,6 +90,15 @@ class Item(NamedTuple):
     key: Value
     value: Value
     direct: bool = False
+
+
+WIDTH = 500
+"""Items that one step runs over, at most, where nobody sets another number."""
+
+
+def most_items() -> int:
+    """Items that one step runs over, at most: ``PEARL_WIDTH``."""
+    return env_number("PEARL_WIDTH") or WIDTH
 
 
 def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:

@@ -77,6 +77,7 @@ from pearl.runtime.binding import (
     carry_out,
     items_of,
     join_answers,
+    most_items,
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
@@ -131,9 +132,6 @@ STEPS = 24
 DEPTH = 8
 """Frames within each other, at most."""
 
-WIDTH = 500
-"""Items that one step runs over, at most."""
-
 CHARACTERS = 10_000_000
 """Characters that the outputs of a question's steps have together, at most."""
 
@@ -175,7 +173,7 @@ class Room:
         characters: what their outputs may still have together: ``PEARL_CHARACTERS``.
     """
 
-    width: int = field(default_factory=lambda: env_number("PEARL_WIDTH") or WIDTH)
+    width: int = field(default_factory=most_items)
     characters: int = field(default_factory=lambda: env_number("PEARL_CHARACTERS") or CHARACTERS)
 
     def take(self, value: Value) -> None:

@@ -43,7 +43,7 @@ from pearl.retrieval.retriever import (
     enough_parts,
     smallest_excerpt,
 )
-from pearl.runtime.binding import BindError, items_of
+from pearl.runtime.binding import BindError, items_of, most_items
 from pearl.runtime.context import SHARE, Context, ContextError
 from pearl.runtime.fitting import (
     NOTHING,
@@ -168,7 +168,8 @@ def fit_plan(
 
     Raises:
         ContextError: the policy is ``full`` and a step does not fit, or neither parts nor passages
-            would help; or what the plan itself says in a step is too long.
+            would help, or there are more parts than a step runs over; or what the plan itself says
+            in a step is too long.
     """
     if context.limit is None:
         return plan, None
@@ -350,6 +351,13 @@ def _parts(
     ]
     serving = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
     number = min(serving, default=number)
+    if number > (most := most_items()):
+        raise ContextError(
+            f"The document would be read in {number:,} parts, and a step runs over {most:,} at "
+            "most: use --context retrieve or a model with a longer window, or set PEARL_WIDTH "
+            "higher.",
+            split[0],
+        )
     groups: list[int] = []
     count = number if merging else 0
     while count > merged_at_once:
