@@ -149,15 +149,15 @@ def test_what_is_not_taken_is_not_asked_for_again(serve: Serve, words: tuple[int
     assert endpoint.forms == [*GRAMMARS, "", ""]
 
 
-@pytest.mark.parametrize(("status", "proofs"), [(404, len(GRAMMARS)), (503, 1)])
-def test_a_failure_says_nothing_of_a_form(serve: Serve, status: int, proofs: int):
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_failure_says_nothing_of_a_form_and_ends_the_proofs(serve: Serve, status: int):
     serve(
         endpoint := Endpoint(
             GRAMMARS, free=PLAN, refuses=GRAMMARS, words=(status, "Try again later.")
         )
     )
     assert planned().attempts == 1
-    assert endpoint.forms == [*GRAMMARS[:proofs], ""]
+    assert endpoint.forms == [GRAMMARS[0], ""]
     endpoint.refuses = ()
     planned()
     assert endpoint.forms[-2:] == ["grammar", "grammar"]

@@ -483,7 +483,9 @@ def test_more_parts_than_a_step_runs_over_are_refused_by_all_before_the_first_ca
     row = {"id": "q", "document": "s.txt", "question": "Who lit the lamp?"}
     (tmp_path / "q.jsonl").write_text(json.dumps(row))
     how = ("--window", "2048", "--context", "chunk")
-    said = re.compile(r"would be read in \d+ parts, and a step runs over 3 at most: use --context r")
+    said = re.compile(
+        r"would be read in \d+ parts, and a step runs over 3 at most: use --context r"
+    )
     ask = call("ask", tmp_path / "s.txt", row["question"], *how)
     assert (ask.code, len(said.findall(ask.err))) == (1, 1), ask.err
     batch = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "a.jsonl", *how)

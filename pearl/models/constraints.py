@@ -361,19 +361,22 @@ class Forms:
         for form in self._candidates[kind]:
             # A reply that was kept would prove nothing, so each word is a new one.
             word = f"heliotrope-{secrets.token_hex(4)}"
-            reply = None
+            if not every and self._broke[form] >= 2:
+                none = None
+                continue
             try:
-                if every or self._broke[form] < 2:
-                    reply = await prove(ProveForm(form, word))
+                reply = await prove(ProveForm(form, word))
             except ModelError as error:
                 if error.reason != "server":
                     raise
                 self._broke[form] += 1
                 if not every:
                     raise
-            if reply is None:
                 none = None
                 continue
+            if reply is None:
+                # Another form would meet the same, as where there is no such model.
+                return None
             answer = reply.strip()
             with suppress(ValueError, TypeError, KeyError, RecursionError):
                 answer = answer if kind == "grammar" else json.loads(answer)["word"]

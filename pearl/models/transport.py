@@ -73,9 +73,11 @@ class Incoming:
                 if size > LARGEST:
                     break
         if size > LARGEST:
+            # To read as much again would take as long, and come to the same.
             raise ModelError(
-                "reply",
-                f"The endpoint's answer is longer than {LARGEST >> 20} MB, so it was not read.",
+                "request",
+                f"The endpoint's answer is longer than {LARGEST >> 20} MB, so it was not read: "
+                "check OPENAI_BASE_URL, and the model's name.",
             )
         return b"".join(pieces)
 
