@@ -142,6 +142,9 @@ class Reply:
 PASSING = frozenset({"rate", "connection", "timeout", "server", "reply"})
 """Reasons that another try may mend."""
 
+SILENT = frozenset({"connection", "timeout", "server"})
+"""Reasons that say nothing of what was asked: the endpoint did not get as far as to answer it."""
+
 FINAL = frozenset({"authentication", "quota", "budget", "store", "stopped"})
 """Reasons that every further call would meet again."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from pearl.models.base import (
+    SILENT,
     Ask,
     Attempt,
     Constraint,
@@ -231,7 +232,7 @@ class Caller:
             try:
                 form = await forms.form_of(constraint.kind, self._prove, anew=self.always)
             except ModelError as error:
-                if error.reason != "server":
+                if error.reason not in SILENT:
                     raise
                 # No further form is tried before the endpoint has answered the call itself.
                 return None

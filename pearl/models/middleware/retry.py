@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass, field, replace
 
-from pearl.models.base import PASSING, Ask, Attempt, ModelError, Reply, Request
+from pearl.models.base import PASSING, SILENT, Ask, Attempt, ModelError, Reply, Request
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError
 from pearl.prompts.calls import ProveForm
 
@@ -57,9 +57,9 @@ class Retry:
                 except ModelError as error:
                     spent = time.monotonic() - started
                     attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
-                    # A form that breaks the endpoint would do so again, and a broken endpoint is
-                    # found out by the call itself.
-                    proving = isinstance(request.call, ProveForm) and error.reason == "server"
+                    # A form that breaks the endpoint would do so again, and an endpoint that is
+                    # broken or not there is found out by the call itself.
+                    proving = isinstance(request.call, ProveForm) and error.reason in SILENT
                     wait = None if proving else self._wait(error, attempts)
                     if wait is None:
                         raise self._final_error(error, attempts) from None

@@ -181,9 +181,10 @@ class CircuitBreaker:
         try:
             reply = await self.layers[at](request)
         except ModelError as error:
-            self._given_up[at] = self._given_up[at] + 1 if error.reason in UNSERVED else 0
             # A form that is not there says nothing of the model: the call itself will.
             proving = isinstance(request.call, ProveForm)
+            if not proving:
+                self._given_up[at] = self._given_up[at] + 1 if error.reason in UNSERVED else 0
             missing = error.status == MISSING and at not in self._served and not proving
             if error.reason in FINAL or missing or self._given_up[at] >= DEAD:
                 self._stop(error)
