@@ -105,7 +105,7 @@ def planning_context(model: Model, context: Context) -> Context:
         context: how much fits the model; of several, those that are shown documents.
     """
     planner = planner_of(model)
-    own = context if planner is model else context_for(planner)
+    own = context if planner is model else context_for(planner, context.policy)
     if not (isinstance(planner, TokenCounter) and own.window):
         return own
     return replace(own, window=max(own.window // 4, min(own.window, 2048)), reply=0, whole=own)

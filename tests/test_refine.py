@@ -133,8 +133,12 @@ def test_the_limit_of_rounds(tmp_path: Path, rounds: int):
     assert done.json["plans"] == []
 
 
-def test_a_model_that_repeats_its_plan_is_asked_anew_each_time(tmp_path: Path):
-    """The same prompt again would be answered from the cache for ever."""
+@pytest.mark.parametrize("window", ["", "4096"])
+def test_a_model_that_repeats_its_plan_is_asked_anew_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str
+):
+    """The same prompt again, made to fit or not, would be answered from the cache for ever."""
+    monkeypatch.setenv("PEARL_CONTEXT", window)
     _, server = refined(tmp_path, scripted(FIRST))
     assert server.kinds.count("refine") == 3
     assert len({asked.text for asked in server.asked if asked.kind == "refine"}) == 1

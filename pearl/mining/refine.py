@@ -63,11 +63,11 @@ async def refine(
     tries: list[dict[str, Any]] = []
     write = WritePlan(question, library, setup.prepared.demonstrations, bool(options))
     call: WritePlan | RefinePlan = write
-    earlier: list[Call] = []
+    asked: list[Call] = []
     try:
         for number in range(rounds + 1):
             inner = replace(session, journal=session.journal.under(f"try/{number}"))
-            planned = await write_plan(write, inner.caller(), call, earlier)
+            planned = await write_plan(write, inner.caller(), call, asked)
             if planned.plan is None:
                 # The checker's corrections are used up, so another round would only repeat them.
                 wrong = "No plan passed the checker."
@@ -78,7 +78,6 @@ async def refine(
             inner.journal.decide("judgement", judgement)
             if not judgement:
                 break
-            earlier.append(call)
             shown = print_plan(replace(planned.plan, question="")).strip()
             done = [entry for entry in inner.journal.entries if entry.status == "done"]
             values = {entry.path: entry.value for entry in done}

@@ -16,7 +16,14 @@ from pearl.lang.values import Pairs, Value, as_text
 from pearl.passes.split_context import (
     FINDINGS,
 )
-from pearl.prompts.calls import CorrectFilled, ExecuteStep, FillSchema, NextStep, WritePlan
+from pearl.prompts.calls import (
+    CorrectFilled,
+    ExecuteStep,
+    FillSchema,
+    NextStep,
+    RefinePlan,
+    WritePlan,
+)
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import (
     Excerpt,
@@ -228,7 +235,7 @@ def too_long(
     total: int | None,
     size: int,
     context: Context,
-    call: ExecuteStep | FillSchema | WritePlan | NextStep,
+    call: ExecuteStep | FillSchema | WritePlan | NextStep | RefinePlan,
 ) -> str:
     """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
     the document's, or None where it reads none."""
@@ -247,8 +254,10 @@ def too_long(
             given, reader = call.given, call.schema.name
             prompt = f"The prompt of {reader}"
         case _:
-            given = (("question", call.question),)
-            wanted = "the next step" if isinstance(call, NextStep) else "a plan"
+            write = call.write if isinstance(call, RefinePlan) else call
+            given = (("question", write.question),)
+            kinds = {NextStep: "the next step", RefinePlan: "a better plan"}
+            wanted = kinds.get(type(call), "a plan")
             prompt = f"The shortest prompt that asks for {wanted}"
     longest, name = max(
         ((context.count(as_text(value)), name) for name, value in given), default=(0, "")

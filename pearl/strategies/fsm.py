@@ -135,11 +135,12 @@ class Fsm:
     async def _walk(self) -> AsyncIterator[Move]:
         """The walk through the table; after a move, `_run` has what came of it."""
         self._question = Literal(self._run.question)
-        for state in self.machine.states:
-            # Before the first is asked: what does not fit with nothing found yet never does.
-            reads = self._document if state.name == "search" else None
-            given = (("question", self._run.question),)
-            call = FillSchema(load_schema(state.asks), given, reads)
+        machine, given = self.machine, (("question", self._run.question),)
+        # Before the first is asked: what no question goes without, and does not fit with nothing
+        # found yet, never does.
+        for name in (machine.states[0].name, "search", *machine.closing):
+            reads = self._document if name == "search" else None
+            call = FillSchema(load_schema(machine.state(name).asks), given, reads)
             fit_fill(call, self._caller.window(call))
         while self._at != END:
             if self._left() < 1:

@@ -102,7 +102,7 @@ async def write_plan(
     write: WritePlan,
     caller: Caller,
     first: WritePlan | RefinePlan | None = None,
-    earlier: Sequence[Call] = (),
+    asked: list[Call] | None = None,
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
@@ -110,7 +110,7 @@ async def write_plan(
         write: what is asked.
         caller: asks the model; its journal has what was set aside and what was rejected.
         first: what to ask to begin with; by default for a new plan.
-        earlier: calls that were asked before in vain.
+        asked: calls that were made before in vain, which these are added to.
 
     Raises:
         ContextError: the prompt does not fit the window; nothing was sent.
@@ -118,12 +118,12 @@ async def write_plan(
     """
     call: Planning = first or write
     codes: frozenset[str] = frozenset()
-    calls = list(earlier)
+    asked = [] if asked is None else asked
     decide = caller.journal.decide
     continued, rest = 0, ""
     rejected: list[tuple[str, str]] = []
     for attempt in range(1, CORRECTIONS + 2):
-        call, reply = await ask_fitted(caller, call, f"plan/{attempt}", calls)
+        call, reply = await ask_fitted(caller, call, f"plan/{attempt}", asked)
         if isinstance(call, WritePlan):
             write = call
         source = Source(f"plan/{attempt}", _joined(call, reply.text, rest))
@@ -386,8 +386,8 @@ def narrowed(write: _Write, most: int) -> _Write:
 async def ask_fitted(
     caller: Caller, call: Planning, path: str, asked: list[Call]
 ) -> tuple[Planning, Reply]:
-    """Ask for a plan or a step within the planner's window, and once more where the endpoint says
-    how much fits it.
+    """Ask for a plan or a step within the planner's window, and again where the endpoint says that
+    less fits it.
 
     Args:
         caller: asks the model, and knows the window.
@@ -404,16 +404,15 @@ async def ask_fitted(
         ModelError: the model gave no usable answer.
     """
     fitted = within_window(call, caller.planning, caller.journal)
-    try:
-        reply = await caller(fitted, path, asked.count(fitted))
-    except ModelError as error:
-        if error.window is None:
-            raise
-        # The refusal has said how long a prompt may be.
-        before, fitted = fitted, within_window(fitted, caller.planning, caller.journal)
-        if fitted == before:
-            raise
-        reply = await caller(fitted, path, asked.count(fitted))
+    while True:
+        try:
+            reply = await caller(fitted, path, asked.count(fitted))
+            break
+        except ModelError as error:
+            # The refusal has said how long a prompt may be, or that ours has more tokens there.
+            before, fitted = fitted, within_window(fitted, caller.planning, caller.journal)
+            if error.window is None or fitted == before:
+                raise
     asked.append(fitted)
     return fitted, reply
 
@@ -422,9 +421,9 @@ def within_window(call: Planning, context: Context, journal: Journal) -> Plannin
     """What a planner is asked as it fits the window with its reply; the journal says what it leaves
     out.
 
-    The last demonstrations go first, all but one. Then of the outputs that a next step is shown the
-    ends go, the longest one's first, the actions that are least likely to serve the question, and
-    the last demonstration. A correction that does not fit even so is asked for anew, without what
+    The last demonstrations go first, all but one. Then of the outputs that it shows the ends go,
+    the longest ones' first, the actions that are least likely to serve the question, and the last
+    demonstration. A correction that does not fit even so is asked for anew, without what
     is wrong.
 
     Args:
@@ -438,18 +437,17 @@ def within_window(call: Planning, context: Context, journal: Journal) -> Plannin
     window = context.whole or context
     write = whole = call if isinstance(call, WritePlan | NextStep) else call.write
     most = len([name for name in write.listed or write.library.actions if name not in builtins()])
-    cut: set[int] = set()
+    shown = given = _outputs(call)
     while not context.holds(render(call)):
-        tight = not window.holds(render(call))
+        tight = context is window or not window.holds(render(call))
+        longest = max((len(text) for _, text in shown), default=0)
         less: dict[str, Any] = {}
         if len(write.demonstrations) > 1:
             less["demonstrations"] = write.demonstrations[:-1]
-        elif tight and window.policy != "full" and (at := _longest_output(write)) is not None:
-            assert isinstance(write, NextStep)
-            step, output = write.steps[at]
-            shorter = step, f"{output[: len(output) // 2]} …"
-            less["steps"] = (*write.steps[:at], shorter, *write.steps[at + 1 :])
-            cut.add(at)
+        elif tight and window.policy != "full" and longest > _BRIEF:
+            half = longest // 2
+            cut = ((name, f"{text[:half]} …" if len(text) > half else text) for name, text in shown)
+            shown = tuple(cut)
         elif most > 1:
             most = most * 3 // 4
             less["listed"] = narrowed(write, most).listed
@@ -458,26 +456,33 @@ def within_window(call: Planning, context: Context, journal: Journal) -> Plannin
         elif tight and isinstance(call, CorrectPlan | ContinuePlan):
             return within_window(whole, context, journal)
         elif tight:
-            raise ContextError(too_long(None, window.size(render(call)), window, write))
+            asked = call if isinstance(call, RefinePlan) else write
+            raise ContextError(too_long(None, window.size(render(call)), window, asked))
         else:
             break
+        if isinstance(call, NextStep):
+            less["steps"] = shown
         write = replace(write, **less)
-        inside: dict[str, Any] = {"write": write}
-        call = write if isinstance(call, WritePlan | NextStep) else replace(call, **inside)
-    if write != whole:
-        shown = f"{len(write.demonstrations)} of {len(whole.demonstrations)} demonstrations"
-        shown += f", and the beginning of {counted(len(cut), 'output')}" if cut else ""
+        within: dict[str, Any] = {"write": write}
+        if isinstance(call, RefinePlan):
+            within["outputs"] = shown
+        call = write if isinstance(call, WritePlan | NextStep) else replace(call, **within)
+    if write != whole or shown != given:
+        told = f"{len(write.demonstrations)} of {len(whole.demonstrations)} demonstrations"
+        if ends := sum(was != now for was, now in zip(given, shown, strict=True)):
+            told += f", and the beginning of {counted(ends, 'output')}"
         kind = "next" if isinstance(write, NextStep) else "plan"
-        fitted = f"The planner's window shows it {most} actions and {shown}."
-        journal.decide(f"{kind}/fitted", fitted)
+        journal.decide(
+            f"{kind}/fitted", f"The planner's window shows it {most} actions and {told}."
+        )
     return call
 
 
-def _longest_output(write: WritePlan | NextStep) -> int | None:
-    """Which step of those before gave the longest output; None where all are short."""
-    outputs = [output for _, output in write.steps] if isinstance(write, NextStep) else []
-    at = max(range(len(outputs)), key=lambda at: len(outputs[at]), default=None)
-    return None if at is None or len(outputs[at]) <= _BRIEF else at
+def _outputs(call: Planning) -> tuple[tuple[str, str], ...]:
+    """What the earlier steps gave that a prompt shows, each with its name."""
+    if isinstance(call, NextStep):
+        return call.steps
+    return call.outputs if isinstance(call, RefinePlan) else ()
 
 
 def likely_actions(

@@ -240,8 +240,7 @@ class Rebel:
     def _smallest(self) -> Iterator[FillSchema]:
         """What is asked of every question, with nothing found yet."""
         yield split_of(self._question, self.tools.tools, ())
-        for schema in ("rebel_memory", "rebel_read", "rebel_answer"):
-            yield filled_from(schema, question=self._question)
+        yield filled_from("rebel_memory", question=self._question)
 
     # --- the turns ---
 
