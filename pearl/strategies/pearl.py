@@ -410,7 +410,7 @@ async def ask_fitted(
             break
         except ModelError as error:
             # The refusal has said how long a prompt may be, or that ours has more tokens there.
-            before, fitted = fitted, within_window(fitted, caller.planning, caller.journal)
+            before, fitted = fitted, within_window(call, caller.planning, caller.journal)
             if error.window is None or fitted == before:
                 raise
     asked.append(fitted)
