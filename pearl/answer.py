@@ -159,7 +159,7 @@ class Answer:
         usage: the tokens they took when they were made, as far as the
             endpoint says.
         lacks: words of the question that no passage has, where passages that the offline reader
-            chose are all there is of an answer.
+            chose are all there is of an answer; that its document has not, where it found none.
     """
 
     question: str
@@ -313,13 +313,19 @@ def quotes_behind(finished: Finished, entries: Sequence[Entry], document: Source
     return quotes or passages_given(entries, finished.text, document)
 
 
-def find_lacks(question: str, text: str, quotes: Sequence[Quote], model: Model) -> tuple[str, ...]:
+def find_lacks(
+    question: str, text: str, quotes: Sequence[Quote], model: Model, document: Source
+) -> tuple[str, ...]:
     """What `Answer.lacks` is for an answer's text and what it quotes."""
-    if not (quotes and reads_by_words(model) and only_quotes(text, quotes)):
+    if says_nothing(text, model):
+        passages = [document.text]
+    elif quotes and reads_by_words(model) and only_quotes(text, quotes):
+        passages = [quote.text for quote in quotes]
+    else:
         return ()
     from pearl.retrieval.terms import lacking
 
-    return lacking(question, (quote.text for quote in quotes))
+    return lacking(question, passages)
 
 
 def says_nothing(text: str, model: Model) -> bool:
@@ -384,9 +390,9 @@ async def answer(
     calls = calls_made(journal.entries)
     guessed = is_guess(model, _values_read(finished, journal.entries), option)
     quotes = quotes_behind(finished, journal.entries, document)
-    lacks = find_lacks(question, finished.text, quotes, model)
+    lacks = find_lacks(question, finished.text, quotes, model, document)
     window = learned_window(model.identity).notice
-    near = LACKS.format(", ".join(map(printable, lacks))) if lacks else ""
+    near = LACKS.format(", ".join(map(printable, lacks))) if lacks and quotes else ""
     cut = sum(CUT in entry.path.split("/") for entry in journal.entries)
     shown = [entry.value for entry in journal.entries if "context" in entry.path.split("/")]
     merges = sum(isinstance(value, dict) and "findings" in value for value in shown)

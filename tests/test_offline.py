@@ -547,6 +547,12 @@ def test_passages_that_lack_words_of_the_question_are_not_said_to_be_its_answer(
     assert (near in Path("run.html").read_text(encoding="utf-8")) is bool(lacks)
 
 
+def test_where_the_document_lacks_every_word_of_the_question_all_are_named():
+    Path("s.txt").write_text("The keeper's son had to sell boats in the spring.", encoding="utf-8")
+    done = call("ask", "s.txt", "Xylophone zebra quokka?", "--model", "offline", "--json").json
+    assert (done["lacks"], done["notice"]) == (["Xylophone", "zebra", "quokka"], "")
+
+
 def test_what_only_earlier_quotes_have_words_of_is_not_quoted():
     zebras = [f"Zebras number {at} graze near Nairobi." for at in range(9)]
     answer = ask("\n\n".join([*zebras, "The deposit is returned in May."]), "When is it returned?")
@@ -687,7 +693,8 @@ def test_the_stop_words_of_the_document_s_language_bear_on_nothing(
 ):
     answer = ask(LEASE, question)
     assert answer.text.splitlines()[0] == (quoted or NOTHING)
-    assert answer.lacks == ()
+    # What no passage has is named, and no stop word.
+    assert answer.lacks == (() if quoted else ("Bürgermeister",))
 
 
 def test_a_letter_and_its_mark_are_one_character_however_they_are_written(tmp_path: Path):
