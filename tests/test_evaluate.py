@@ -58,7 +58,7 @@ from pearl.strategies.registry import Limits, find_strategy
 from tests.batches import killed_once
 from tests.mind import Scripted
 from tests.server import Server, completion, failing
-from tests.shell import STORY, Result, asked_of
+from tests.shell import STORY, Result, asked_of, call
 
 QUALITY = find_dataset("quality")
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out", "She wanted to sail"]
@@ -895,6 +895,16 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
     shown = asked_of(tmp_path, "", *words).out
     assert "pearl                right 1 → 2 of 4 (only the first 0, only the second 1" in shown
     assert "pearl/1              A wrong → B right" in shown
+
+
+def test_how_many_questions_a_method_cannot_answer_is_told(tmp_path: Path):
+    row = {"document": {"text": "Yes."}, "question": "Is it?", "gold": "Yes"}
+    rows = [row | {"id": f"p{at}", "options": [[], ["Yes", "No"]][at % 2]} for at in range(1, 5)]
+    file = tmp_path / "q.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    done = call("eval", "questions", "--data", file, "--methods", "mcq", "--model", "offline")
+    said = "mcq needs options, and question p2 has none. It cannot answer 2 of 4 questions."
+    assert (done.code, said in done.err) == (2, True), done.err
 
 
 def test_evaluations_whose_ids_stand_for_other_questions_have_no_pair(tmp_path: Path):
