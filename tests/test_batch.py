@@ -721,6 +721,8 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
     # As `c` and `a` read it; what it may come to once findings are known is no more.
     assert told["refused"] == (policy == "full") == (done.code != 0)
     assert told["calls"] == done.json["calls"]["made"] == len(server.asked)
+    for form in ((), ("--json",)):
+        assert call("estimate", "q.jsonl", *fitting, *form).code == done.code
     if policy == "full":
         write(*(question(name, document={"text": long}) for name in "ab"))
         said = call("estimate", "q.jsonl", *fitting).err

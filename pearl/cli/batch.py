@@ -271,14 +271,16 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     with open_existing(options.store) if stored else nullcontext() as store:
         how = (choose_mode(options.constrain), parallel or PARALLEL)
         estimated = estimate(index, setup, model, prices, store, *how, cache=not options.no_cache)
+    refused = estimated.share.refused
+    ended = click.exceptions.Exit(NoAnswer.exit_code if refused else 0)
     if options.as_json:
         emit_json(estimated.as_object())
-        return
+        raise ended
     for label, value in estimated.table():
         click.echo(f"{label:10} {value}")
     if stored and why and not options.no_cache:
         warn(f"what is kept is not taken off: {why}")
-    if refused := estimated.share.refused:
+    if refused:
         noun = "question is" if refused == 1 else "questions are"
         click.echo(
             f"{refused:,} {noun} refused before anything is sent, and not counted.",
@@ -286,6 +288,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
         )
     for line in estimated.why:
         click.echo(printable(line), err=True)
+    raise ended
 
 
 def _model_or_stand_in(options: Options) -> tuple[Model, str]:
