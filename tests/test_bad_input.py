@@ -59,6 +59,7 @@ def write_files() -> None:
         "bytes.db": b"\xff\xfe\x00" * 500,
         "existing.plan": "as it was",
         "none.actions": "just words\n",
+        "comment.actions": "# FIND_HABIT comes here\n",
         "array.jsonl": "[1]\n",
         "text.jsonl": "no json\n",
         "rows.jsonl": '{"question": "x"}\n',
@@ -93,6 +94,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "blank.txt is empty", ["ask", "blank.txt", ASK]),
     (2, "binary.txt is a binary file", ["ask", "binary.txt", ASK]),
     (2, "lease.pdf is a PDF, and no text", ["lint", "lease.pdf"]),
+    (2, "comment.actions holds no action: write lines such as", ["lint", "comment.actions"]),
     (2, "gone.plan does not exist", ["lint", "links"]),
     (
         2,

@@ -83,6 +83,8 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
 
 
 def _inputs(path: str) -> Iterator[Input | InputError]:
+    from pearl.lang.library import library_actions, parse_library
+
     folder = Path(path)
     if path != "-" and folder.is_dir():
         files = sorted(
@@ -107,7 +109,10 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
             if path.endswith(".plan") and _is_library(source.text):
                 yield InputError(f"{path} is an action library: save it as {path[:-4]}actions.")
             else:
-                yield Input(source, kind_of(source))
+                item = Input(source, kind_of(source))
+                if item.kind is TextKind.LIBRARY and not parse_library(source).broken:
+                    library_actions(source)  # A text of comments alone is refused as it is loaded.
+                yield item
     except InputError as error:
         yield error
 
