@@ -221,7 +221,10 @@ def selection_for(select: Sequence[str], ignore: Sequence[str], folder: Path | N
 
 
 def load(
-    libraries: tuple[str, ...], folder: Path | None = None, linted: Sequence[str] = ()
+    libraries: tuple[str, ...],
+    folder: Path | None = None,
+    linted: Sequence[str] = (),
+    refused: Callable[[str], object] = lambda _: None,
 ) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
 
@@ -231,9 +234,13 @@ def load(
         libraries: as they were named.
         folder: whose project counts; by default the working folder's.
         linted: files and folders whose findings are told anyway.
+        refused: is given the lines for which `load_sound` refuses the library.
     """
     library = load_quietly(libraries, folder)
-    warn(*(line for _, line in _finding_lines(library, folder, linted)))
+    for is_error, line in _finding_lines(library, folder, linted):
+        warn(line)
+        if is_error:
+            refused(line)
     return library
 
 

@@ -120,10 +120,10 @@ def lint_command(
     checks = Checks(
         options.libraries, select, ignore, "" if statistics else form, not no_cache, paths
     )
-    counts = _Counts()
+    counts, faults = _Counts(), list[str]()
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
     with counting("plans", rows if rows > FEW else 0) as done:
-        parts = counts.parts(check_all(inputs, checks), done)
+        parts = counts.parts(check_all(inputs, checks, faults.append), done)
         if statistics:
             deque(parts, maxlen=0)
         for text in () if statistics else RENDERERS[form].whole(parts, counts.flagged):
@@ -134,9 +134,11 @@ def lint_command(
     if statistics:
         _statistics(counts, as_json=form == "json")
     elif form == "terminal":
-        _summary(counts, "plan" if any(path.endswith(".jsonl") for path in paths) else "file")
+        noun = "plan" if any(path.endswith(".jsonl") for path in paths) else "file"
+        _summary(counts, noun, len(faults))
     warn(*map(str, problems))
-    raise click.exceptions.Exit(1 if (problems or counts.sources) and not exit_zero else 0)
+    failed = problems or faults or counts.sources
+    raise click.exceptions.Exit(1 if failed and not exit_zero else 0)
 
 
 def _fix_all(
@@ -234,10 +236,12 @@ def _statistics(counts: _Counts, *, as_json: bool) -> None:
     tell({"checked": counts.checked, "rules": data}, as_json, lines)
 
 
-def _summary(counts: _Counts, noun: str) -> None:
+def _summary(counts: _Counts, noun: str, faults: int) -> None:
+    """How many texts were checked and what was found, beside the errors of their library."""
     checked = f"{counted(counts.checked, noun)} checked"
     if not counts.times:
-        click.echo(f"{checked}, no findings.", err=True)
+        but = f"; the library has {counted(faults, 'error')}" if faults else ""
+        click.echo(f"{checked}, no findings{but}.", err=True)
         return
     warnings = counted(counts.times.total() - counts.errors, "warning")
     click.echo(
@@ -275,8 +279,15 @@ class TextFindings(NamedTuple):
     text: str
 
 
-def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[TextFindings]:
+def check_all(
+    texts: Iterator[Input], checks: Checks, refused: Callable[[str], object] = lambda _: None
+) -> Iterator[TextFindings]:
     """What is found in texts, in their order, while they are read.
+
+    Args:
+        texts: they.
+        checks: how they are checked.
+        refused: is given what is wrong with a library, where what runs a plan refuses it.
 
     Raises:
         InputError: a library cannot be read.
@@ -284,12 +295,14 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[TextFindings]:
     """
     first = list(islice(texts, FEW + 1))
     if len(first) <= FEW:
-        checker = _Checker(replace(checks, cache=False), partial(load, linted=checks.paths))
+        checker = _Checker(
+            replace(checks, cache=False), partial(load, linted=checks.paths, refused=refused)
+        )
         for item in first:
             yield from checker.many([item])
         return
     source = first[0].source
-    load(own_libraries(source, checks.libraries), folder_of(source), checks.paths)
+    load(own_libraries(source, checks.libraries), folder_of(source), checks.paths, refused)
     rest = chain(first, texts)
     del first
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
