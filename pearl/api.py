@@ -133,7 +133,8 @@ async def write_plan(
     question = _question(question)
     check_numbers(shown=shown)
     model = as_model(model)
-    prepared = prepare("pearl", planner_of(model).name, as_library(library), demonstrations)
+    name = planner_of(model).name
+    prepared = prepare("pearl", name, as_library(library), demonstrations, runs=False)
     write = narrowed(WritePlan(question, prepared.library, prepared.demonstrations), shown)
     head = heading(question, None, prepared.library, model, prepared.demonstrated)
     window = context_for(planner_of(model))

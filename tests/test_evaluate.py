@@ -810,6 +810,9 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     )
     searching = {"fsm1", "fsm2", "rebel", "react", "react-evidence"}
     expected |= searching if example.document == NO_DOCUMENT else set()
+    # What its library's agents are asked for, no plan is handed.
+    planning = {"pearl", "pearl-no-refinement", "decomp"}
+    expected |= planning if dataset.libraries == ("commaqa",) else set()
     assert refused == expected
 
 

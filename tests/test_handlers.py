@@ -12,6 +12,7 @@ import pytest
 import pearl
 from pearl.lang.ast import Prompt, SubPlan
 from pearl.lang.builtins import Given
+from pearl.lang.diagnostics import Severity
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, builtins, parse_library
 from pearl.lang.parser import parse
@@ -28,6 +29,7 @@ from pearl.runtime.loop import RunError
 from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
 from tests.mind import Scripted, carry_out
+from tests.server import Serve
 from tests.shell import Result, call, one_line
 
 ACTIONS = """\
@@ -339,6 +341,29 @@ def test_no_model_is_asked_with_a_library_that_has_errors(text: str):
         assert (done.code, WRONG[text] in done.told[0]) == (lints, True), done.err
         assert ("no findings; the library has 1 error." in done.err) is lints
     assert with_library("lint p.plan --format sarif", text).json["runs"][0]["results"] == []
+
+
+def test_no_model_is_asked_where_a_run_has_no_solver_of_a_name(serve: Serve):
+    endpoint = serve(["She left."])
+    text = f"{FIND_A}  body: solver magic\n"
+    told = "FIND_A needs the solver magic; there is retrieve."
+    row = {"id": "a", "question": "Why?", "document": {"text": "Mara left."}, "gold": "Yes."}
+    own = {"plan": '1. a = FIND_A(CTX, "Mara") : Find her'}
+    Path("gold.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    Path("own.jsonl").write_text(json.dumps(row | own), encoding="utf-8")
+    for line in (
+        *ASKING[1:4], "batch own.jsonl -o a.jsonl", "estimate own.jsonl --model m",
+        "eval questions --data gold.jsonl --methods pearl",
+    ):  # fmt: skip
+        done = with_library(line, text)
+        assert (done.code in (1, 2), told in done.err) == (True, True), done
+    assert not endpoint.asked
+    # A plan that does not call it runs, and whoever checks a library may have Python hand it over.
+    unused = text.replace("  body", "B(X) : see X\n  body")
+    assert with_library("run p.plan d.txt", unused).code == 0
+    [found] = check_library(Source("l", text))
+    assert (found.code, found.severity) == ("PRL505", Severity.WARNING)
+    assert found.message == "FIND_A: Pearl has no solver magic."
 
 
 USED = {

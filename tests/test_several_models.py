@@ -231,7 +231,7 @@ def test_an_action_may_name_its_model(serve: Serve, tmp_path: Path):
         (OWN, "FIND_CHARACTER has a model of its own. The model careful needs an endpoint"),
         (OWN.replace("careful", "recorded:none.jsonl"), "none.jsonl does not exist"),
         (
-            OWN.replace("  model", "  body: solver x\n  model"),
+            OWN.replace("  model", "  body: solver tool\n  model"),
             "it has a model of its own and asks none",
         ),
     ],

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pearl.lang.ast import RETRIEVE, Parsed
+from pearl.lang.ast import RETRIEVE, Parsed, Solver
 from pearl.lang.builtins import Given
 from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.extensions import extension, failure_text, source_digest
@@ -240,6 +240,8 @@ def prepare(
     demonstrations: Sequence[Demonstration] | str | Path | None = None,
     settings: Settings = DEFAULT_SETTINGS,
     tools: object = "",
+    *,
+    runs: bool = True,
 ) -> Prepared:
     """Prepare a strategy by its name.
 
@@ -251,6 +253,7 @@ def prepare(
             Pearl ships for the strategy that the library can run.
         settings: what else was chosen.
         tools: what may be called; empty where nobody said.
+        runs: whether its steps are carried out, and not only written.
 
     Raises:
         InputError: there is no such strategy, it would pass over what it is given, it needs a
@@ -271,6 +274,8 @@ def prepare(
     if spec.needs_model and model == OFFLINE:
         raise InputError(f"{name} {NEEDS_MODEL}")
     library = library or load_library(*spec.libraries)
+    if runs and spec.takes_library and (lacking := lacking_solver(library)):
+        raise InputError(lacking)
     if not spec.demonstrations:
         plans_shown: tuple[Demonstration, ...] = ()
     elif demonstrations is None or isinstance(demonstrations, str | Path):
@@ -283,11 +288,20 @@ def prepare(
     return Prepared(spec, library, plans_shown, settings)
 
 
+def lacking_solver(library: Library) -> str:
+    """Which action of a library cannot be carried out where a retriever is all that a run is
+    handed, as with every strategy that takes a library; empty where each can."""
+    for action in library.actions.values():
+        if isinstance(action.body, Solver) and action.body.name != RETRIEVE:
+            return f"{action.name} needs the solver {action.body.name}; there is {RETRIEVE}."
+    return ""
+
+
 def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
     """Prepare a plan that somebody wrote, as it was read, to be rewritten by passes of these names.
 
     Raises:
-        RunError: it has errors.
+        RunError: it has errors, or calls what is not there to carry it out.
     """
     if errors := check_errors(plan, library):
         raise RunError(
@@ -295,6 +309,8 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
             f"{errors[0].help}".rstrip(),
             diagnostics=tuple(with_taken_fixes(errors, plan.plan.source, library)),
         )
+    if lacking := lacking_solver(library.called_by(plan.plan)):
+        raise RunError(lacking)
 
     def make(caller: Caller) -> Strategy:
         return GivenPlan(rewritten(plan.plan, library, passes, caller.journal))

@@ -27,16 +27,18 @@ METHODS = (
     Method("mcq", "The options are shown, in four orders, and one is chosen.",
            strategies.multiple_choice, setup="", plans=False, lacks=strategies.lacks_options),
     _PROSE("pearl", "A plan is written, checked and executed.",
-           partial(strategies.run_pearl, LIBRARY)),
+           partial(strategies.run_pearl, LIBRARY), lacks=partial(strategies.lacks_solver, LIBRARY)),
     _PROSE("pearl-no-execution", "The plan is shown with the question, and not executed.",
            strategies.show_plan),
     _PROSE(strategies.NO_REFINEMENT,
            "PEARL with its demonstrations as they were before refinement.",
-           partial(strategies.run_pearl, UNREFINED), UNREFINED),
+           partial(strategies.run_pearl, UNREFINED), UNREFINED,
+           lacks=partial(strategies.lacks_solver, UNREFINED)),
     _PROSE("pearl-execute-only", "PEARL with no actions but EXECUTE and CONCAT.",
            partial(strategies.run_pearl, EXECUTE), EXECUTE),
     _PROSE("decomp", "Steps are written one at a time, after seeing what the last gave.",
-           partial(strategies.by_name, "decomp", STEPWISE), STEPWISE, needs_model=True),
+           partial(strategies.by_name, "decomp", STEPWISE), STEPWISE, needs_model=True,
+           lacks=partial(strategies.lacks_solver, STEPWISE)),
     _PROSE("cot-rolled-out", "One step that sees the demonstrations as chains of thought.",
            strategies.rolled_out, STEPWISE, needs_model=True, plans=False),
     _ONE_STEP("least-to-most", "Sub-questions are listed first, then answered one after another.",
@@ -118,7 +120,8 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
             return method
     if strategy := own.get(name) or extension("strategies", name):
         about = own_strategy(strategy, name).about
-        return _PROSE(name, about, partial(strategies.by_name, name, LIBRARY))
+        lacks = partial(strategies.lacks_solver, LIBRARY)
+        return _PROSE(name, about, partial(strategies.by_name, name, LIBRARY), lacks=lacks)
     names = [*(method.name for method in METHODS), "pearl@N"]
     close = close_name(name, [*names, *own])
     raise InputError(f"There is no method {name}{close}: use one of {', '.join(names)}.")

@@ -58,7 +58,7 @@ from pearl.strategies.fsm import Fsm, field_of, sentences
 from pearl.strategies.pearl import GivenPlan, check_fits, shown_plans
 from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
-from pearl.strategies.registry import prepare_own, with_retriever
+from pearl.strategies.registry import lacking_solver, prepare_own, with_retriever
 
 # Strategies.
 
@@ -73,6 +73,12 @@ async def run_pearl(
 ) -> Outcome:
     """Plan with a setup, execute, map."""
     return await answer_and_map(prepare_method("pearl", setup, shared, session), example, session)
+
+
+def lacks_solver(setup: str, shared: EvaluationContext, _: Example) -> str:
+    """What carries out an action of a setup's library and is not there; empty where all can be."""
+    lacking = lacking_solver(shared.setup(setup).library)
+    return lacking and f"cannot be evaluated: {lacking}"
 
 
 async def show_plan(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -91,7 +97,8 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
 def with_size(size: int) -> Method:
     """PEARL with a library that was condensed to so many actions."""
     name, about, setup = f"{_SIZED}{size}", f"PEARL with {size:,} actions.", f"@{size}"
-    return Method(name, about, partial(run_pearl, setup), setup, prose=True)
+    lacks = partial(lacks_solver, setup)
+    return Method(name, about, partial(run_pearl, setup), setup, prose=True, lacks=lacks)
 
 
 def size_of(name: str) -> int:

@@ -5,8 +5,9 @@ What it does
     parameter, and, below an action of a library: a key that there is none of (``alias:``), one
     without its colon, and one in a form that it does not have; one that is said twice, or two that
     each say how the action is carried out; a trait or a builtin that does not exist; a solver's
-    name that is nearly ``retrieve``, the one that Pearl has; an example with other arguments, or
-    whose answer is not of the action's type;
+    name that is nearly ``retrieve``, the one that Pearl has, or that it has for no strategy and no
+    tool, where only Python can hand it to a run; an example with other arguments, or whose answer
+    is not of the action's type;
     parameters or an output that the builtin, the retriever or the plan does not have; a ``model``
     for what asks none; an older action that two replace, or one action twice, or whose calls stay
     as they are, as the library has its name; a name in ``replaces`` that it has no parameter for or
@@ -37,6 +38,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from types import MappingProxyType
 
@@ -59,8 +61,9 @@ from pearl.lang.ast import (
 )
 from pearl.lang.builtins import FUNCTIONS, misfit
 from pearl.lang.graph import outputs
-from pearl.lang.library import METADATA, TRAITS, Library, builtins
+from pearl.lang.library import METADATA, TRAITS, Library, builtins, parse_library
 from pearl.lang.printer import print_action, print_value
+from pearl.lang.source import shipped_actions
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import TYPES, DecodeError, Type, as_text, decode
 from pearl.lint.rules import misplaced_document, wrong_type
@@ -120,7 +123,7 @@ def check(view: LibraryView) -> Findings:
             key, _, word = said.rpartition(" ")
             yield _finding(action, view.place(action, word, key), wrong, help)
         doubts = [(f"replaces {name}", *rest) for name, *rest in _migrated(view, action)]
-        for said, wrong, help in (*doubts, *_misleading(action)):
+        for said, wrong, help in (*doubts, *_misleading(action), *_unsolved(action)):
             key, _, word = said.rpartition(" ")
             # A run may be none the worse for it: the library is loaded.
             found = _finding(action, view.place(action, word, key), wrong, help)
@@ -242,6 +245,22 @@ def _misleading(action: Action) -> Iterator[tuple[str, str, str]]:
         except DecodeError as error:
             wrong = f"an example's answer is not of its type: {error}."
             yield "example", wrong, f"Write one that is, or another type than {action.returns}."
+
+
+@cache
+def _solvers() -> frozenset[str]:
+    """The solvers that strategies and tools have: those that the shipped libraries name."""
+    texts = (path.read_text(encoding="utf-8") for path in shipped_actions().values())
+    bodies = (action.body for text in texts for action in parse_library(text).actions)
+    return frozenset(body.name for body in bodies if isinstance(body, Solver))
+
+
+def _unsolved(action: Action) -> Iterator[tuple[str, str, str]]:
+    """A solver that may be one of Python's, and is none of Pearl's."""
+    name = action.body.name if isinstance(action.body, Solver) else RETRIEVE
+    if name not in _solvers() and not nearest(name, [RETRIEVE], word=True):
+        help = f"Only a run that is handed one in Python has it. Pearl's own is {RETRIEVE}."
+        yield f"body {name}", f"Pearl has no solver {name}.", help
 
 
 def _stays(view: LibraryView, action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
