@@ -163,6 +163,11 @@ def test_fixes_are_tried_together(arg: str, taken: bool, monkeypatch: pytest.Mon
     plan = parse(each(f"a@ = FIND_EVENT(CTX, {arg}) : it\n")(80))
     assert all(bool(one.fix) is taken for one in check_for_person(plan, LIBRARY))
     assert len(checks) <= 3
+    # Those on other lines do not go with them.
+    good = each("g@ = FIND_REASON(CTX, sea) : it\n")(5)
+    for text in (good + plan.plan.source.text, plan.plan.source.text + good):
+        found = check_for_person(parse(text), LIBRARY)
+        assert [bool(one.fix) for one in found if one.code == "PRL202"] == [True] * 5
 
 
 def test_a_definition_is_compared_with_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

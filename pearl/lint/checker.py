@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -321,15 +322,43 @@ def _fixed(
             if tried and _is_better(parsed, findings, *tried):
                 parsed, findings = tried
                 break
-            # Of more fixes than can be tried, where each brings in an error, none is looked for
-            # that does not.
-            brought = _errors(tried[1]) - _errors(findings) if tried else 0
-            if len(chosen) > 1 and (len(chosen) <= _TRIES or brought < len(chosen)):
+            # Of more fixes than can be tried one by one, those go on whose lines have no new error.
+            good = _harmless(parsed, findings, tried, chosen) if tried else chosen
+            if len(chosen) > _TRIES and len(good) < len(chosen):
+                batches += [good] if good else []
+            elif len(chosen) > 1:
                 middle = len(chosen) // 2
                 batches += (chosen[middle:], chosen[:middle])
         else:
             return parsed, findings
     return parsed, findings
+
+
+def _harmless(
+    parsed: Parsed,
+    findings: Sequence[Diagnostic],
+    tried: tuple[Parsed, list[Diagnostic]],
+    fixes: Sequence[Fix],
+) -> list[Fix]:
+    """The fixes on whose lines no more errors are found than before."""
+    source, result = parsed.plan.source, tried[0].plan.source
+    added = Counter[int]()
+    for edit in (edit for fix in apply_fixes(source.text, fixes)[1] for edit in fix.edits):
+        line = source.position(edit.span.start)[0]
+        added[line] += edit.text.count("\n") - source.at(edit.span).count("\n")
+    before = range(1, source.text.count("\n") + 2)
+    # Of each line of the result, the one that it comes of.
+    origin = [line for line in before for _ in range(1 + added[line])]
+    more = Counter(origin[at - 1] for at in _lines_with_errors(result, tried[1]))
+    more.subtract(_lines_with_errors(source, findings))
+    worse = {line for line, count in more.items() if count > 0}
+    lines = ({source.position(edit.span.start)[0] for edit in fix.edits} for fix in fixes)
+    return [fix for fix, at in zip(fixes, lines, strict=True) if worse.isdisjoint(at)]
+
+
+def _lines_with_errors(source: Source, findings: Iterable[Diagnostic]) -> list[int]:
+    errors = (one for one in findings if one.severity is Severity.ERROR)
+    return [source.position(one.span.start)[0] for one in errors]
 
 
 def _errors(findings: Iterable[Diagnostic]) -> int:
