@@ -1,5 +1,7 @@
 """Every rule does what its documentation says."""
 
+from pathlib import Path
+
 import pytest
 
 import pearl
@@ -14,6 +16,7 @@ from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
 from pearl.strategies.registry import prepare_plan
 from tests.conftest import library_of
+from tests.shell import call
 
 SECTIONS = ("What it does", "Why", "Example", "Use instead", "Fix")
 SAFE_FIX = frozenset(
@@ -655,6 +658,23 @@ def test_what_is_a_slip_or_two_away_from_a_name_is_never_quoted(written: str, fi
     found = next(item for item in check(parse(text), LIBRARY) if item.code == "PRL202")
     assert found.help.startswith("Closest: bicycle.")
     assert (found.fix.edits[0].text if found.fix else "") == fixed
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("res", "result"), ("evt", "events"), ("events", "evt"), ("captn", "captain"), ("ro", "or")],
+)
+def test_what_abbreviates_a_step_or_is_abbreviated_by_it_is_never_quoted(name: str, written: str):
+    text = '1. {} = FIND_EVENT(CTX, "x") : Find it\n2. b = FIND_REASON(CTX, {}) : Find why\n'
+    Path("x.plan").write_text(text.format(name, written))
+    told = call("lint", "x.plan", "--unsafe-fixes")
+    assert f"Closest: {name}. " in told.out
+    assert Path("x.plan").read_text() == text.format(name, written)
+    # What only has a name's letters in their order, and what only joins words, is a word.
+    for other, word in (("ross", "relationships"), ("together", "to"), ("format", "for")):
+        Path("x.plan").write_text(text.format(other, word))
+        call("lint", "x.plan", "--unsafe-fixes")
+        assert f'"{word}")' in Path("x.plan").read_text()
 
 
 def test_a_step_s_own_number_is_what_a_reference_by_number_means():

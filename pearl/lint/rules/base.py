@@ -473,16 +473,31 @@ def joined(words: str, names: Iterable[str]) -> list[str]:
 
 
 def resembling(written: str, names: Iterable[str]) -> list[str]:
-    """The names of which one is a form or a part of the other, with a slip of the pen or none, that
-    have the same words, or that differ by a third of their letters at most: ``parties`` for
-    ``party``, ``notice_period`` for ``period``, ``brother`` for ``mother``."""
+    """The names of which one is a form, a part or an abbreviation of the other, with a slip of the
+    pen or none, that have the same words, or that differ by a third of their letters at most:
+    ``parties`` for ``party``, ``notice_period`` for ``period``, ``brother`` for ``mother``,
+    ``events`` for ``evt``."""
     return [name for name in dict.fromkeys(names) if _resembles(written.casefold(), name)]
 
 
 def _resembles(written: str, name: str) -> bool:
     both = written, name.casefold()
     like = differs_little(*both) or _same_words(*both)
+    # Whether a context stands for the document, its place tells.
+    like = like or (name != DOCUMENT and _abbreviates(*sorted(both, key=len)))
     return like or _shares(*both) or _shares(*map(stem, both))
+
+
+def _abbreviates(short: str, long: str) -> bool:
+    """Whether a text of three letters at least is the beginning of a longer one, or has, after the
+    same first letter, some of its consonants alone, or all but vowels."""
+    if len(short) < 3 or short in FUNCTION_WORDS:
+        return False
+    from rapidfuzz.distance import Indel
+
+    kept_in_order = short[0] == long[0] and Indel.distance(short, long) == len(long) - len(short)
+    bare = kept_in_order and not _VOWELS.search(short)
+    return long.startswith(short) or bare or _is_form(short, long)
 
 
 def differs_little(written: str, name: str) -> bool:
@@ -494,12 +509,14 @@ def differs_little(written: str, name: str) -> bool:
 
 
 def _shares(one: str, other: str) -> bool:
-    """Whether one has the other at its beginning or end, or all but a letter of it."""
+    """Whether one has the other at its beginning or end, or all but a letter of it, or two letters
+    that stand side by side in the other order."""
     from rapidfuzz.distance import OSA
 
     short, long = sorted((one, other), key=len)
     part = len(short) > 3 and (long.startswith(short) or long.endswith(short))
-    return part or (len(long) > 2 and OSA.distance(short, long, score_cutoff=1) == 1)
+    enough = len(long) > 2 or sorted(short) == sorted(long)
+    return part or (enough and OSA.distance(short, long, score_cutoff=1) == 1)
 
 
 def no_key(word: str, behind: str) -> tuple[str, str] | None:

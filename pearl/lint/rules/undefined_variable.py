@@ -16,7 +16,7 @@ Use instead
 Fix
     Safe for ``ctx`` (``CTX``); unsafe: writes the name that it nearly is, or else
     quotes the word. A step's number (``#3``, ``step_3``), and a word that
-    resembles names or has one at its beginning or end, are left.
+    resembles or abbreviates names or has one at its beginning or end, are left.
 """
 
 import re
