@@ -112,6 +112,9 @@ def test_what_cannot_be_mapped_is_said(small: Library) -> None:
         ('CTX, "ship", ""', ""),
         ('CTX, "ship", CTX', ""),
         ('CTX, "ship", "ship"', ""),
+        ('CTX, "best {a}", a', ""),
+        ('CTX, a, " {a}"', ""),
+        ('CTX, "ship", " "', ""),
     ],
 )
 def test_what_a_new_call_no_longer_says_is_told(args: str, lost: str, tmp_path: Path) -> None:

@@ -417,13 +417,11 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ("b = FIND_REASON(CTX, why), : x", "b = FIND_REASON(CTX, why) : x"),
         ("b = FIND_REASON(CTX, shy)", ""),
         ("b = FIND_REASON(CTX, sea)", 'b = FIND_REASON(CTX, "sea")'),
-        # Without some vowels, or in another order, it is the name: not around a function word.
-        ("captain = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, captn)",
-         "captain = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, captain)"),
-        ('loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_EVENT(CTX, "{boat_loss}")',
-         'loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_EVENT(CTX, "{loss_boat}")'),
-        ("loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, boat loss)",
-         "loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, loss_boat)"),
+        # Without some vowels, or in another order, it may be the name, and may not.
+        ("captain = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, captn)", ""),
+        ('loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_EVENT(CTX, "{boat_loss}")', ""),
+        ("loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, boat_loss)", ""),
+        ("loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, boat loss)", ""),
         ("ro_to_di = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, di_to_ro)", ""),
         ("martin = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, main)",
          'martin = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, "main")'),

@@ -4,7 +4,7 @@
 fences, tags) go. ``pearl migrate`` rewrites plans for a library that replaces their actions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pearl.lang.ast import (
@@ -175,9 +175,8 @@ def migrate(plan: str | Source, library: Library) -> Migration:
             edits.append((step.action_span.start, end, call))
             changes.append(Change(step.name, step.action, new.name, mapped=True))
             kept = [values.get(ref.name, ref) for arg in replaced.args for ref in refs(arg)]
-            # The document, and a text without words, say nothing that could be lost.
-            kept += [Ref("CTX"), Literal("")]
-            if lost := [arg for arg in step.args if arg not in kept]:
+            said = {"CTX", *(ref.name for arg in args for ref in refs(arg))}
+            if lost := [arg for arg in step.args if arg not in kept and _says(arg, said)]:
                 problems.append(
                     f"{step.name} calls {new.name} in place of {step.action}, and no longer says "
                     f"{', '.join(map(print_arg, lost))}: see whether it is missed."
@@ -194,6 +193,16 @@ def migrate(plan: str | Source, library: Library) -> Migration:
     for start, end, words in sorted(edits, reverse=True):
         text = text[:start] + words + text[end:]
     return Migration(text, tuple(changes), tuple(problems))
+
+
+def _says(arg: Arg, said: Collection[str]) -> bool:
+    """Whether an argument says more than names that are said: it has another, or words."""
+    if isinstance(arg, Literal):
+        return bool(as_text(arg.value).strip())
+    words = isinstance(arg, Template) and any(
+        isinstance(part, str) and part.strip() for part in arg.parts
+    )
+    return words or any(ref.name not in said for ref in refs(arg))
 
 
 def _end(text: str, step: Step) -> int:

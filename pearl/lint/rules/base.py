@@ -148,13 +148,13 @@ class PlanView:
 
     def spelled(self, words: str) -> list[str]:
         """The names that words are, but for what stands between their letters, and case."""
-        return self._by_letters.get(re.sub(r"[\W_]+", "", words).casefold(), [])
+        return self._by_letters.get(_letters(words), [])
 
     @cached_property
     def _by_letters(self) -> dict[str, list[str]]:
         names: dict[str, list[str]] = {}
         for name in self.defined:
-            names.setdefault(name.replace("_", "").casefold(), []).append(name)
+            names.setdefault(_letters(name), []).append(name)
         return names
 
     def action_of(self, *types: Type) -> str:
@@ -289,9 +289,17 @@ def names_above(broken: Broken) -> frozenset[str]:
     return frozenset((DOCUMENT, *_STEP.findall(_above(broken))))
 
 
-def near_above(broken: Broken) -> list[str]:
-    """The nearest of those, among which there may be one that is nearly what a line says."""
-    return [DOCUMENT, *_STEP.findall(_above(broken))[-NEAREST:]]
+def near_above(broken: Broken, words: str) -> list[str]:
+    """The nearest of those, among which there may be one that is nearly what a line says, and
+    those further above that its words are, but for what stands between their letters, and case."""
+    names = _STEP.findall(_above(broken))
+    said = _letters(_MODE.sub("", words, count=1))
+    far = [name for name in names[:-NEAREST] if _letters(name) == said]
+    return [DOCUMENT, *far, *names[-NEAREST:]]
+
+
+def _letters(words: str) -> str:
+    return re.sub(r"[\W_]+", "", words).casefold()
 
 
 _LEFT = pattern(rf"^.{{1,200}}?(?={ASSIGN})", re.MULTILINE)
@@ -321,7 +329,7 @@ PART = pattern(r"(?P<name>[^\W\d]\w*)(?:(?:\.[^\W\d]\w*|\[[^\[\]]*\])(?:\([^()]*
 
 def meant(part: re.Match[str], broken: Broken) -> tuple[str, list[str]]:
     """The name that a part in a line is one of, or nothing, and others that it may be: `joined`."""
-    name, near = part["name"], near_above(broken)
+    name, near = part["name"], near_above(broken, part["name"])
     whole = name if name in names_above(broken) else nearest(name, near, word=False)
     return whole, [other for other in joined(part[0], near) if other != whole]
 
@@ -398,8 +406,7 @@ def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
 
 
 def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
-    """The names that differ in case alone, or else those that differ by a slip of the pen, that
-    are abbreviated, or whose words stand in another order.
+    """The names that differ in case alone, or else those that differ by a slip of the pen.
 
     Args:
         written: what is written.
@@ -418,8 +425,7 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
         near += [
             name
             for name in names
-            if (name[:1] == written[0] and len(name) == len(written) and sorted(name) == letters)
-            or _is_form(folded, name)
+            if name[:1] == written[0] and len(name) == len(written) and sorted(name) == letters
             if name not in near
         ]
         if len(written) == 3:  # Another letter makes another name of it.
@@ -432,20 +438,6 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
 
 
 _VOWELS = pattern(r"(?<=.)[aeiouy]")
-
-
-def _is_form(written: str, name: str) -> bool:
-    """Whether a text is a name without some of its vowels, as ``captn`` is of ``captain``, or has
-    its words in another order. Words that lack consonants too, as ``main`` of ``martin``, are words
-    of their own; and around a function word, as in ``ross_to_mara``, the order says something."""
-    name = name.casefold()
-    left_out = len(name) - len(written)
-    if left_out <= 0 or name[0] != written[0]:
-        return _same_words(written, name) and FUNCTION_WORDS.isdisjoint(name.split("_"))
-    from rapidfuzz.distance import Indel
-
-    kept_in_order = Indel.distance(written, name) == left_out
-    return kept_in_order and _VOWELS.sub("", written) == _VOWELS.sub("", name)
 
 
 def _same_words(written: str, name: str) -> bool:
@@ -496,8 +488,8 @@ def _abbreviates(short: str, long: str) -> bool:
     from rapidfuzz.distance import Indel
 
     kept_in_order = short[0] == long[0] and Indel.distance(short, long) == len(long) - len(short)
-    bare = kept_in_order and not _VOWELS.search(short)
-    return long.startswith(short) or bare or _is_form(short, long)
+    alone = not _VOWELS.search(short) or _VOWELS.sub("", short) == _VOWELS.sub("", long)
+    return long.startswith(short) or (kept_in_order and alone)
 
 
 def differs_little(written: str, name: str) -> bool:

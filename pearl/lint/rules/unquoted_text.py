@@ -59,7 +59,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     note = -1 if closed else text.find(" :", at, end)
     span = trimmed(text, start, end if note < 0 else note)
     words = broken.source.at(span)
-    known, names, nearby = words.split(), names_above(broken), near_above(broken)
+    known, names, nearby = words.split(), names_above(broken), near_above(broken, words)
     one = joined(words, nearby) or _moded(known, names)
     closest = f"Closest: {', '.join(one)}. " if one else ""
     if len(known) > 1 and names.issuperset(known):
@@ -90,13 +90,16 @@ def explain(broken: Broken) -> Diagnostic | None:
         )
     if named := bad_name_above(RULE, broken, span):
         return named
-    if closed and "\n" not in words and DOCUMENT not in known:
+    # In another order they may be the name, or other words.
+    turned = [name for name in nearby if sorted(name.split("_")) == sorted(known)]
+    closest = f"Closest: {', '.join(turned)}. " if turned else ""
+    if closed and "\n" not in words and DOCUMENT not in known and not turned:
         quoted = words.replace("\\", "\\\\")
         fix = guess(span, f'"{quoted}"', "quote the words")
     return RULE(
         span,
         f"{shorten(words)} is not quoted.",
-        help=f'If you mean the words, write "{shorten(words)}".',
+        help=f'{closest}If you mean the words, write "{shorten(words)}".',
         data={"text": words},
         fix=fix,
     )
