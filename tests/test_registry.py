@@ -230,11 +230,11 @@ def test_the_embedding_is_part_of_what_is_asked_of_rebel_alone(monkeypatch: pyte
 
 
 def test_the_strategy_and_what_a_rows_plan_may_call_are_part_of_what_is_asked():
-    prepared = prepare("pearl", "m", load_library("fsm"), ())
+    prepared = prepare("pearl", "m", load_library("letters"), ())
     specs = [replace(prepared, spec=spec) for spec in STRATEGIES]
     assert len({Setup(one).digest() for one in specs}) == len(NAMES)
     digest = Setup(prepared).digest()
-    assert Setup(prepared, plans=load_library("fsm")).digest() == digest
+    assert Setup(prepared, plans=load_library("letters")).digest() == digest
     assert Setup(prepared, plans=load_library("core")).digest() != digest
 
 
