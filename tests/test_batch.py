@@ -764,6 +764,15 @@ def test_an_estimate_says_where_only_a_run_knows_how_long_a_list_is():
     assert "; 1 question may take more, as a list that a step makes counts as one item\n" in told
 
 
+def test_an_estimate_counts_a_call_for_each_item_of_a_list_that_the_plan_says(serve: Any):
+    serve(lambda body: f"Yes: {digest(body['messages'])}")
+    plan = 'a = FLAT(["Mara", "Ross"]) : who\nb = UNIQUE(a) : once\nc = FIND_EVENT(CTX, each b) : x'
+    write({"id": "q", "document": "story.txt", "plan": plan})
+    told = call("estimate", "q.jsonl", "--json").json
+    assert (told["calls"], told["open_lists"]) == (2, 0)
+    assert batch("--json").json["calls"]["made"] == 2
+
+
 def test_an_estimate_takes_off_what_is_kept(serve: Any):
     server = serve(saying("Yes."))
 

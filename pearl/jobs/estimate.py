@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pearl.jobs.batch import Setup, answer_row
 from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
 from pearl.lang.ast import Builtin, Function, Literal, Plan, Solver, SubPlan, mapped, step_refs
-from pearl.lang.builtins import read_label
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, read_label
 from pearl.lang.graph import reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.text import counted
-from pearl.lang.values import as_text
+from pearl.lang.values import Pairs, Value, as_text
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
 from pearl.models.constraints import Mode, forms_taken
 from pearl.models.embeddings import TfIdf, choose_embedding
@@ -30,6 +31,7 @@ from pearl.models.routing import members, planner_of, readers_of
 from pearl.models.tokens import FREE, Prices, dollars
 from pearl.prompts.calls import Call, MapAnswer, WritePlan
 from pearl.prompts.render import render
+from pearl.runtime.binding import BindError, value_of
 from pearl.runtime.calls import PROVE, Journal, calls_made
 from pearl.runtime.context import Context
 from pearl.runtime.fitting import size_of
@@ -426,6 +428,7 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
     calls, reads, lists = 0.0, 0.0, 0
     lengths: dict[str, int] = {}
     labels: set[str] = set()
+    known: dict[str, Value] = {}
     for step in plan.steps:
         action = library.get(step.action)
         if step.action in ("PARTS", "GROUPS") and isinstance(step.args[1], Literal):
@@ -439,16 +442,24 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
             labels.add(step.name)
             lengths[step.name] = documents
         over = mapped(step_refs(step))
+        body, names = action.body if action else None, {ref.name for ref in step_refs(step)}
+        if isinstance(body, Builtin) and over is None and names <= known.keys():
+            # What a builtin makes of the plan's own words is the same in every run.
+            with suppress(BindError, BuiltinError, KeyError):
+                given = [Given(arg, value_of(arg, known, None)) for arg in step.args]
+                made = known[step.name] = FUNCTIONS[body.function](given)
+                if isinstance(made, list | Pairs):
+                    lengths[step.name] = len(made.items if isinstance(made, Pairs) else made)
         listed = over.name if over else ""
         times = lengths.get(listed, 1)
         lists += over is not None and listed not in lengths
         if over and listed in lengths and not over.mode.startswith("where"):
             lengths[step.name] = times
-        if action and isinstance(action.body, SubPlan):
-            within = _calls(action.body.plan, library, documents)
+        if isinstance(body, SubPlan):
+            within = _calls(body.plan, library, documents)
             calls, reads = calls + times * within[0], reads + times * within[1]
             lists += within[2]
-        elif action is None or not isinstance(action.body, Builtin | Function | Solver):
+        elif not isinstance(body, Builtin | Function | Solver):
             texts = (as_text(arg.value) for arg in step.args if isinstance(arg, Literal))
             calls += times
             reads += reads_document(step) or listed in labels
