@@ -63,7 +63,7 @@ class JobProgress:
 
     run: str
     total: int
-    prices: Prices = NO_PRICES
+    prices: Prices = field(default=NO_PRICES, repr=False)
     model: str = ""
     before: int = 0
     done: int = 0
@@ -80,7 +80,7 @@ class JobProgress:
     cut_in_a_row: int = 0
     models: dict[str, Totals] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
-    listener: Callable[[JobProgress], None] | None = None
+    listener: Callable[[JobProgress], None] | None = field(default=None, repr=False)
 
     def tell(self) -> None:
         """Tell who watches that something has changed."""
