@@ -159,7 +159,8 @@ class Answer:
         usage: the tokens they took when they were made, as far as the
             endpoint says.
         lacks: words of the question that no passage has, where passages that the offline reader
-            chose are all there is of an answer; that its document has not, where it found none.
+            chose are all there is of an answer; that its document has not, where it found none, or
+            counted what it found.
     """
 
     question: str
@@ -321,6 +322,9 @@ def find_lacks(
         passages = [document.text]
     elif quotes and reads_by_words(model) and only_quotes(text, quotes):
         passages = [quote.text for quote in quotes]
+    elif reads_by_words(model):
+        # A count, say, of what was found: of what the document has no word of, it is none.
+        passages = [document.text]
     else:
         return ()
     from pearl.retrieval.terms import lacking
@@ -402,9 +406,15 @@ async def answer(
     notices = (model.notice, window, prepared.notice, *limited, *picked, near)
     if notice := " ".join(filter(None, notices)):
         journal.decide("notice", notice)
+    text = finished.text
+    if not text.strip() and reads_by_words(model):
+        # A list of nothing, say, is no words.
+        from pearl.models.offline import NOTHING
+
+        text = NOTHING
     given = Answer(
         question=question,
-        text=finished.text,
+        text=text,
         evidence=tuple(quotes),
         plan=print_plan(finished.plan),
         option=option,

@@ -1129,8 +1129,8 @@ def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
     ("method", "option", "mark"),
     [
         ("pearl", "Ulm", "no evidence"),
-        ("pearl", "Tom wanted it", "picked by words"),
-        ("mcq", "Tom wanted it", "picked by words"),
+        ("pearl", "nine years of Mara", "picked by words"),
+        ("mcq", "nine years of Mara", "picked by words"),
     ],
 )
 def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(

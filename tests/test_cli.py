@@ -157,7 +157,7 @@ class TestAsk:
         lines = 'a = FIND_EVENT(CTX, "zebras") : x\nb = CONCAT(evidence a) : y\n'
         (tmp_path / "empty.plan").write_text(lines)
         shown = call("run", "empty.plan", story).out
-        assert "None: it is empty." in shown
+        assert "Nothing that was read bears on this." in shown
         assert "passages below" not in shown
 
     def test_passages_stand_best_first(self) -> None:
@@ -583,7 +583,7 @@ class TestTraceAndReplay:
     def test_a_run_with_each(self, examples: Path) -> None:
         Path("each.plan").write_text(
             "question: What do they want?\n"
-            '1. people = FIND_ALL(CTX, "people") : List the people\n'
+            '1. people = FIND_ALL(CTX, "the keeper") : List the people\n'
             "2. wants = FIND_GOAL(CTX, each people) : Find what this person wants\n"
             "3. n = COUNT(people)\n4. ans = CONCAT(wants, n) : All of it\n"
         )

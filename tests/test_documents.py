@@ -163,7 +163,7 @@ def test_an_empty_cell_is_seen_where_a_table_is_quoted():
     Path("t.pdf").write_bytes(pdf_of([rows]))
     asked = "ask", "t.pdf", "How many vehicles a day in 2023?", "--model", "offline"
     assert "page 1: 2023 |  | 7\n" in call(*asked).out
-    assert "2023\t\t7\n" in call(*asked, "--json").json["answer"]
+    assert "2023\t\t7" in call(*asked, "--json").json["words"].splitlines()
     assert call("runs", "show", "last", "--html", "t.html").code == 0
     page = Path("t.html").read_text(encoding="utf-8")
     row = "<tr><td>2023</td><td></td><td>7</td></tr>"

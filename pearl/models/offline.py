@@ -142,6 +142,9 @@ EARLIER = 0.1
 REPEATED = 0.6
 """What a sentence's score is worth when an earlier step has quoted it."""
 
+_NAMED = 0.25
+"""What a word weighs that only the action's name has."""
+
 _ORDERS = "find list check answer summarize describe identify explain state name topic event"
 """Words by which steps tell a reader what to do, and not what to look for."""
 
@@ -210,9 +213,10 @@ def _findings(call: ExecuteStep) -> str | None:
 
 
 def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]:
-    """The best sentences, best first; one that an earlier step quoted counts for less."""
+    """The best sentences, best first; one that an earlier step quoted counts for less, and one
+    that has nothing but words of the action's name for none, where a step says more than that."""
     # The arguments' own words weigh most, the action's least.
-    query = dict.fromkeys(words(call.action.name.replace("_", " ").lower()), 0.25)
+    query = dict.fromkeys(words(call.action.name.replace("_", " ").lower()), _NAMED)
     query |= dict.fromkeys(words(call.step.note), 0.6)
     for stem in words(_ORDERS):
         query.pop(stem, None)
@@ -225,9 +229,10 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     for stem in words(" ".join(foreign_stop(read.text))):
         query.pop(stem, None)
     quoted = {line for text in earlier for line in text.splitlines()}
+    said = {stem for stem, weight in query.items() if weight != _NAMED}
     scores = [
-        score * REPEATED if text in quoted else score
-        for score, text in zip(read.scores(query), texts, strict=True)
+        0.0 if said and said.isdisjoint(held) else score * REPEATED if text in quoted else score
+        for score, text, held in zip(read.scores(query), texts, read.stems, strict=True)
     ]
     # What is asked in the document is answered behind it, as in an interview.
     for at, text in enumerate(texts[:-1]):

@@ -232,7 +232,7 @@ class Caller:
             try:
                 form = await forms.form_of(constraint.kind, self._prove, anew=self.always)
             except ModelError as error:
-                if error.reason not in SILENT:
+                if error.reason not in (*SILENT, "rate"):
                     raise
                 # No further form is tried before the endpoint has answered the call itself.
                 return None
