@@ -119,11 +119,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any exported name
-    for home, names in _HOMES.items():
-        if name in names.split():
-            return getattr(import_module(f"pearl.{home}"), name)
-    raise AttributeError(f"module 'pearl' has no attribute {name!r}")
+if not TYPE_CHECKING:  # A name that is not there is to be an error there, too.
+
+    def __getattr__(name: str) -> Any:  # noqa: ANN401 - any exported name
+        for home, names in _HOMES.items():
+            if name in names.split():
+                return getattr(import_module(f"pearl.{home}"), name)
+        raise AttributeError(f"module 'pearl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -53,7 +53,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Document: TypeAlias = str | Path | Source | Sequence[str | Path]
-Named: TypeAlias = "str | Path | Action | OwnAction[..., Any]"
+Named: TypeAlias = "str | Path | Action | OwnAction"
 Actions: TypeAlias = "Library | Named | Sequence[Named] | None"
 """A library, what `load_library` takes, one or several, functions that `action` made actions of
 among them, or None for those Pearl ships."""
@@ -163,7 +163,7 @@ async def ask(
     watch: Watch | None = None,
     began: Began | None = None,
     strategy: str | OwnStrategy = "pearl",
-    tools: str | Sequence[OwnAction[..., Any]] = "",
+    tools: str | Sequence[OwnAction] = "",
     constrain: Mode | None = None,
     examples: int = 0,
     shown: int = 0,
@@ -299,7 +299,7 @@ def as_library(library: Actions) -> Library | None:
     return loaded
 
 
-def load_library(*names: str | Path | Action | OwnAction[..., Any]) -> Library:
+def load_library(*names: str | Path | Action | OwnAction) -> Library:
     """Load action libraries, later ones over earlier ones; the builtins are always there.
 
     Args:
@@ -313,7 +313,7 @@ def load_library(*names: str | Path | Action | OwnAction[..., Any]) -> Library:
     return as_library(names) or _load_library()
 
 
-def as_tools(tools: str | Sequence[OwnAction[..., Any]]) -> str | tuple[Action, ...]:
+def as_tools(tools: str | Sequence[OwnAction]) -> str | tuple[Action, ...]:
     """Tools as `open_tools` takes them.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pearl.answer import Answer
 from pearl.api import (
@@ -148,7 +148,7 @@ class Pearl:
         *,
         options: Sequence[str] = (),
         strategy: str | OwnStrategy = "pearl",
-        tools: str | Sequence[OwnAction[..., Any]] = "",
+        tools: str | Sequence[OwnAction] = "",
         examples: int = 0,
         shown: int = 0,
         turns: bool = False,
@@ -231,7 +231,7 @@ class Pearl:
         documents: str | Path = "",
         output: str | Path = "",
         strategy: str | OwnStrategy = "pearl",
-        tools: str | Sequence[OwnAction[..., Any]] = "",
+        tools: str | Sequence[OwnAction] = "",
         examples: int = 0,
         shown: int = 0,
         turns: bool = False,

@@ -240,6 +240,22 @@ def test_calls_are_documented_as_they_are():
         assert takes == (set(three) if said == "all" else set(re.findall(r"\w+", said))), name
 
 
+ACTIONS = """\
+import pearl
+@pearl.action
+def shout(text: str) -> str:
+    'Put TEXT in capitals.'
+    return text.upper()
+@pearl.action
+def count(document: str, word: str) -> int:
+    'Count WORD in the document.'
+    return document.count(word)
+actions = [shout, count]
+own: pearl.OwnAction = shout
+pearl.Pearl(library=actions)
+"""
+
+
 @pytest.mark.timeout(400)
 def test_the_program_of_the_python_page_runs_and_type_checks(folder: Path):
     """It is what a user would write: strict mypy takes it as it is."""
@@ -259,15 +275,18 @@ def test_the_program_of_the_python_page_runs_and_type_checks(folder: Path):
         pages.append(folder / f"{page}_page.py")
         pages[-1].write_text(head + textwrap.indent(blocks, "    "))
     wrong = folder / "wrong.py"
-    wrong.write_text("import pearl\npearl.run_sync('x', 'y', strategy='fsm1')\n")
+    wrong.write_text("import pearl\npearl.run_sync('x', 'y', strategy='fsm1')\npearl.aks_sync\n")
+    actions = folder / "actions.py"
+    actions.write_text(ACTIONS)
     # With the package's own settings, which are strict; what Pearl itself stands on is not read.
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--no-site-packages", "--ignore-missing-imports",
-         "--follow-imports=silent", program, wrong, *pages],
+         "--follow-imports=silent", program, wrong, actions, *pages],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert 'wrong.py:2: error: Unexpected keyword argument "strategy"' in checked.stdout
-    assert "Found 1 error in 1 file" in checked.stdout
+    assert 'wrong.py:3: error: Module has no attribute "aks_sync"' in checked.stdout
+    assert "Found 2 errors in 1 file" in checked.stdout
 
 
 def test_a_plan_that_nobody_accepted_is_told_as_such():

@@ -417,6 +417,11 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ("b = FIND_REASON(CTX, why), : x", "b = FIND_REASON(CTX, why) : x"),
         ("b = FIND_REASON(CTX, shy)", ""),
         ("b = FIND_REASON(CTX, sea)", 'b = FIND_REASON(CTX, "sea")'),
+        # What no word is written like, as Pearl numbers names, is no text.
+        ("b = FIND_REASON(CTX, ro_2)", ""),
+        ("b = FIND_REASON(CTX, depositAmount)", ""),
+        ("b = FIND_REASON(CTX, n)", ""),
+        ("b = FIND_REASON(CTX, Ross)", 'b = FIND_REASON(CTX, "Ross")'),
         # Without some vowels, or in another order, it may be the name, and may not.
         ("captain = FIND_EVENT(CTX, why)\n4. b = FIND_REASON(CTX, captn)", ""),
         ('loss_boat = FIND_EVENT(CTX, why)\n4. b = FIND_EVENT(CTX, "{boat_loss}")', ""),

@@ -12,9 +12,6 @@ from functools import partial
 from types import UnionType
 from typing import (
     Any,
-    Generic,
-    ParamSpec,
-    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -27,9 +24,6 @@ from pearl.lang.errors import InputError
 from pearl.lang.extensions import source_digest
 from pearl.lang.library import TRAITS, builtins
 from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, from_json
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 _TYPES: Mapping[object, Type] = {
     str: "text",
@@ -47,7 +41,7 @@ _TYPES: Mapping[object, Type] = {
 
 
 @dataclass(frozen=True)
-class OwnAction(Generic[_P, _T]):
+class OwnAction:
     """A function that plans can call; as a function it is called as ever.
 
     Args:
@@ -56,21 +50,21 @@ class OwnAction(Generic[_P, _T]):
     """
 
     action: Action
-    function: Callable[_P, _T]
+    function: Callable[..., Any]
 
-    def __call__(self, *args: _P.args, **options: _P.kwargs) -> _T:
+    def __call__(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - any function's
         """Call the function."""
         return self.function(*args, **options)
 
 
 @overload
-def action(function: Callable[_P, _T]) -> OwnAction[_P, _T]: ...
+def action(function: Callable[..., Any]) -> OwnAction: ...
 
 
 @overload
 def action(
     *, name: str = "", traits: Sequence[str] = ()
-) -> Callable[[Callable[_P, _T]], OwnAction[_P, _T]]: ...
+) -> Callable[[Callable[..., Any]], OwnAction]: ...
 
 
 def action(

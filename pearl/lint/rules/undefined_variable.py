@@ -15,8 +15,9 @@ Use instead
 
 Fix
     Safe for ``ctx`` (``CTX``); unsafe: writes the name that it nearly is, or else
-    quotes the word. A step's number (``#3``, ``step_3``), and a word that
-    resembles or abbreviates names or has one at its beginning or end, are left.
+    quotes the word. A step's number (``#3``, ``step_3``), a letter, what no word is
+    written like (``ro_2``, ``firstEvent``), and a word that resembles or abbreviates
+    names or has one at its beginning or end, are left.
 """
 
 import re
@@ -36,6 +37,9 @@ from pearl.lint.rules.base import (
     mend,
     resembling,
 )
+
+_IDENTIFIER = pattern(r".|\w*(?:[_\d]|[^\W\d_A-Z][A-Z])\w*")
+"""A name that no word is written like."""
 
 _NUMBERED = pattern(r"#?\d+|#.*|(?:step|line|output|result)_?\d+", re.IGNORECASE)
 
@@ -68,6 +72,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     close = alike(ref.name, defined, word=not returned and not ref.mode)
     # A number of a step is no word, and what resembles a name may be that name.
     numbered = _NUMBERED.fullmatch(ref.name) is not None
+    unlike_word = _IDENTIFIER.fullmatch(ref.name) is not None
     parts = [] if close else resembling(ref.name, defined)
     if not (close or parts or returned or ref.mode) and _stands_for_document(view, ref, index):
         close = [DOCUMENT]
@@ -79,7 +84,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
         text = f"{ref.mode} {near}".lstrip()
         fix = (mend if sure else guess)(ref.span, text)
-    elif not (returned or ref.mode or numbered or close or parts):
+    elif not (returned or ref.mode or numbered or close or parts or unlike_word):
         fix = guess(ref.span, f'"{ref.name}"', "quote the word")
     where = "in the plan" if returned else f"before step {view.number(index)}"
     # Who writes ctx means no word.
