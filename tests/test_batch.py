@@ -260,6 +260,10 @@ def test_of_two_options_with_the_same_text_either_is_right(serve: Any):
 
 EQUAL = [
     ("It cost 148,000 crowns.", "148000", True),
+    ("a hard frost came", "the hard frost", True),
+    ("a bakery and a cafe", "bakery and cafe", True),
+    ("It needs vitamin C.", "vitamin A", False),
+    ("He got an A.", "A", True),
     ("148000", "148,000", True),
     ("37 years.", 37, True),
     ("2.50 a ton", 2.5, True),

@@ -34,7 +34,8 @@ GRADES: Mapping[str, float] = MappingProxyType({"wrong": 0.0, "partly": 0.5, "ri
 
 
 def holds(answer: str, *golds: str) -> bool:
-    """Whether an open answer holds a gold one: its words, in their order; case does not count.
+    """Whether an open answer holds a gold one: its words, in their order; case and articles before
+    other words do not count, as where answers are compared with SQuAD's (Rajpurkar et al., 2016).
 
     A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
     ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
@@ -50,6 +51,7 @@ def holds(answer: str, *golds: str) -> bool:
     return any(
         f" {gold} " in f" {words} "
         for words, *right in ([*map(_words, (answer, *golds))],
+                              [_ARTICLE.sub("", _words(text)) for text in (answer, *golds)],
                               [_words(in_digits(text)) for text in (answer, *golds)])
         for gold in right
     )  # fmt: skip
@@ -72,6 +74,7 @@ def _words(text: str) -> str:
     return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", spaced))))
 
 
+_ARTICLE = re.compile(r"\b(?:an?|the) (?=\w)")
 _MINUS = re.compile(r"(?<![\w)\]])(?:[-−]|minus\s+)[$€£]?(?=\.?\d)")
 _WORD = re.compile(
     r"(?:(?<![\w)\]])-(?=\.?\d))?"
