@@ -563,3 +563,42 @@ def test_a_file_that_cannot_be_read_hides_no_finding_of_the_others(tmp_path: Pat
     assert "r.jsonl:1:1:8" in done.out
     for words in ("b.plan is empty", "c.plan is not UTF-8", 'jsonl:2 has no "plan"', ":3 is not"):
         assert words in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["batch", "q.jsonl", "-o", "a.jsonl"],
+        ["estimate", "q.jsonl"],
+        ["mine", "q.jsonl", "-o", "a.actions"],
+        ["refine", "q.jsonl", "-o", "a"],
+        ["eval", "questions", "--data", "q.jsonl"],
+        ["eval", "quality", "--data", "q.jsonl"],
+    ],
+)
+def test_a_row_that_is_not_utf_8_hides_no_other(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("q.jsonl").write_bytes(b'no json\n{"id": "caf\xe9"}\n[]\n')
+    result = call(*command)
+    words = (":1 is not JSON", ":2 is not UTF-8 (byte 11 is 0xe9)", ":3 is no object")
+    assert [f"pearl: q.jsonl{word}" in result.err for word in words] == [True] * 3
+    assert result.code == 2
+    # Of a file that is all so, the first are named, and it is one message in UTF-16.
+    Path("q.jsonl").write_bytes(b'{"id": "caf\xe9"}\n' * 2000)
+    said = call(*command).told
+    assert ["is not UTF-8" in line for line in said] == [True] * 10 + [False]
+    assert said[10] == "pearl: 1,990 more of its lines cannot be used."
+    Path("q.jsonl").write_text('{"id": 1}\n' * 2000, encoding="utf-16")
+    assert one_line(call(*command), 2).count("is UTF-16") == 1
+
+
+@pytest.mark.parametrize("text", ["# value a = 1\n1. é = X(CTX)", '[{"é": 1}]'])
+def test_what_has_no_rows_is_utf_8_as_a_whole(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("x").write_bytes(text.encode("latin-1"))
+    command = ["replay", "x"] if text[0] == "#" else ["eval", "hotpotqa", "--data", "x"]
+    assert "x is not UTF-8" in one_line(call(*command), 2)

@@ -1,6 +1,7 @@
 """Plans written with older names of actions, for a library that replaces them."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pearl.lang.printer import print_library
 from pearl.lang.rewriting import migrate
 from pearl.lint.checker import check
 from pearl.mining.condense import condense
-from tests.shell import Result, call, one_line
+from tests.shell import Result, call, command, one_line
 
 SMALL = """\
 FIND_OUT(CTX, X) : Find out what X asks for, given CTX.
@@ -215,15 +216,20 @@ class TestCommand:
         assert [f"pearl: r.jsonl:{row}" in result.err for row in (1, 2, 3, 4)] == [1, 0, 1, 1]
         rows[1] = json.dumps({"plan": self.NEW})
         assert Path("r.jsonl").read_text() == "\n".join(rows)
-        # A file of which not all is UTF-8 could not be written as it was.
-        before = (
-            Path("r.jsonl").read_bytes() + b"\n\xe9\n" + json.dumps({"plan": self.OLD}).encode()
-        )
-        Path("r.jsonl").write_bytes(before)
-        result = self.run("r.jsonl", "plans", "--write")
-        assert (result.code, "r.jsonl is not UTF-8" in result.err) == (1, True)
-        assert Path("r.jsonl").read_bytes() == before
-        assert Path("plans/a.plan").read_text() == self.NEW
+
+    @pytest.mark.parametrize("to", ["--write", "-on.jsonl", ">"])
+    def test_a_row_that_is_not_utf_8_stays_byte_for_byte(self, to: str) -> None:
+        old, new = (json.dumps({"plan": plan}).encode() for plan in (self.OLD, self.NEW))
+        damaged = b'{"plan": "caf\xe9"}'
+        Path("r.jsonl").write_bytes(b"\n".join([damaged, old, b"no json", old]))
+        words = ["migrate", "r.jsonl", "--library", "small.actions", *([to] if to != ">" else [])]
+        done = subprocess.run(command(*words), capture_output=True, check=False)
+        assert done.returncode == 1
+        assert b"r.jsonl:1 is not UTF-8 (byte 13 is 0xe9)" in done.stderr
+        assert b"r.jsonl:3 is not JSON" in done.stderr
+        files = {"--write": "r.jsonl", "-on.jsonl": "n.jsonl"}
+        written = Path(files[to]).read_bytes() if to in files else done.stdout
+        assert written == b"\n".join([damaged, new, b"no json", new])
 
     def test_several_files_need_write(self) -> None:
         Path("plans/b.plan").write_text(self.OLD)

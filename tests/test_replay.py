@@ -59,13 +59,14 @@ def test_rows_that_cannot_be_read_are_named_and_the_others_run(
     as_json: tuple[str, ...], tmp_path: Path
 ):
     good = json.dumps(ROW)
-    rows = [good, "{}", good, '{"plan": "a", "step_outputs": 3}', "no json"]
-    (tmp_path / "q.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    rows = [good, "{}", good, '{"plan": "a", "step_outputs": 3}', "no json", '{"plan": "é"}']
+    (tmp_path / "q.jsonl").write_text("\n".join(rows), encoding="latin-1")
     done = call("replay", tmp_path / "q.jsonl", *as_json)
     assert done.code == 1
-    assert [f"q.jsonl:{row}" in done.err for row in range(1, 6)] == [0, 1, 0, 1, 1]
+    assert [f"q.jsonl:{row}" in done.err for row in range(1, 7)] == [0, 1, 0, 1, 1, 1]
+    assert "q.jsonl:6 is not UTF-8 (byte 10 is 0xe9)" in done.err
     if as_json:
-        assert (done.json["exact"], len(done.json["unreadable"])) == (2, 3)
+        assert (done.json["exact"], len(done.json["unreadable"])) == (2, 4)
     else:
         assert "2 with exactly the recorded" in done.out
 

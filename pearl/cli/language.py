@@ -37,7 +37,7 @@ from pearl.cli.output import (
     tell,
 )
 from pearl.lang.errors import InputError, refuse
-from pearl.lang.source import Source, TextKind, read_source, write
+from pearl.lang.source import Source, TextKind, read_bytes, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     check_kind(options.output, "plan")
     unreadable: list[InputError] = []
     given = each_input(paths, unreadable.append)
-    plans = _readable([item for item in given if item.kind is TextKind.PLAN], unreadable)
+    plans = [item for item in given if item.kind is TextKind.PLAN]
     files = list(dict.fromkeys(map(_file_of, plans)))
     if not files:
         refuse(unreadable)
@@ -245,32 +245,16 @@ def _file_of(item: Input) -> str:
     return item.source.name.rpartition(":")[0] if item.row else item.source.name
 
 
-def _readable(plans: Sequence[Input], unreadable: list[InputError]) -> list[Input]:
-    """The plans without the rows of files that cannot be written again, as not all is UTF-8."""
-    kept, rows = list[Input](), dict[str, bool]()
-    for plan in plans:
-        file = _file_of(plan)
-        if plan.row and file not in rows:
-            try:
-                read_source(file, "plan")
-                rows[file] = True
-            except InputError as error:
-                unreadable.append(error)
-                rows[file] = False
-        if rows.get(file, True):
-            kept.append(plan)
-    return kept
-
-
-def _migrated(file: str, results: Sequence[_PlanMigration]) -> str:
-    """The file with its plans rewritten."""
+def _migrated(file: str, results: Sequence[_PlanMigration]) -> str | bytes:
+    """The file with its plans rewritten; a row that cannot be read stays, byte for byte."""
     if not results[0].plan.row:
         return results[0].migrated.text
-    lines = read_source(file, "plan").text.split("\n")
+    lines = read_bytes(file, "plan").split(b"\n")
     for result in (result for result in results if result.migrated.changes):
         at = int(result.plan.source.name.rpartition(":")[2]) - 1
-        lines[at] = with_plan(lines[at], result.migrated.text)
-    return "\n".join(lines)
+        row = with_plan(lines[at].decode(), result.migrated.text)
+        lines[at] = row.encode("utf-8", "replace")
+    return b"\n".join(lines)
 
 
 def with_plan(row: str, plan: str) -> str:

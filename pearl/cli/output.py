@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def emit(text: str, output: str = "") -> None:
+def emit(text: str | bytes, output: str = "") -> None:
     """Print a text, or write it to a file as a whole or not at all.
 
     On a terminal nothing in the text can steer it; elsewhere every character arrives.
@@ -34,6 +34,11 @@ def emit(text: str, output: str = "") -> None:
     if output and output != "-":
         write(output, text)
         return
+    if isinstance(text, bytes):
+        if not on_terminal():
+            click.echo(text, nl=False)
+            return
+        text = text.decode("utf-8", "replace")
     show(text if text.endswith("\n") else f"{text}\n")
 
 

@@ -464,7 +464,7 @@ def replay_command(recorded: str, options: Options) -> None:
     if _RUN.fullmatch(recorded) and not Path(recorded).exists():
         source = Source(*_trace(recorded, options.store))
     else:
-        source = read_source(recorded, "recording")
+        source = read_source(recorded, "recording", rows=True)
     library = load(own_libraries(source, options.libraries), folder_of(source))
     records: list[Trace] = []
     unreadable: tuple[str, ...] = ()

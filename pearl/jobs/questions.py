@@ -379,7 +379,8 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
         with file.open("rb") as opened:
             for number, data in enumerate(opened, 1):
                 if data.strip():
-                    yield number, offset, decode(f"{file}:{number}", data, "questions").text
+                    text = decode(f"{file}:{number}", data, "questions", rows=True).text
+                    yield number, offset, text
                 offset += len(data)
     except IsADirectoryError:
         raise InputError(f"{file} is a directory: name a file of questions in it.") from None

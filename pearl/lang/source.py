@@ -195,17 +195,18 @@ def full_name(name: str, names: Collection[str]) -> str:
     return name if name in names else bare[0] if len(bare) == 1 else ""
 
 
-def read_source(path: str, noun: str = "file") -> Source:
+def read_source(path: str, noun: str = "file", *, rows: bool = False) -> Source:
     """Read UTF-8 text from a path, or from standard input when the path is ``-``.
 
     Args:
         path: a file's path, or ``-``.
         noun: what messages call it ("document", "plan").
+        rows: as `decode` takes it.
 
     Raises:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
     """
-    return decode(path, read_bytes(path, noun), noun)
+    return decode(path, read_bytes(path, noun), noun, rows=rows)
 
 
 def read_bytes(path: str, noun: str) -> bytes:
@@ -271,13 +272,15 @@ _FORMS = {
 """What a file that is no text is, by its first bytes."""
 
 
-def decode(name: str, data: bytes, noun: str) -> Source:
+def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
     """The text of what was read from a place.
 
     Args:
         name: the place, for messages.
         data: its bytes.
         noun: what messages call it.
+        rows: whether it is JSON lines. Bytes that are not UTF-8 are kept as lone surrogates then,
+            for `check_utf_8` to refuse the row that has them.
 
     Raises:
         InputError: binary, not UTF-8, or empty.
@@ -291,7 +294,7 @@ def decode(name: str, data: bytes, noun: str) -> Source:
     if b"\x00" in data:
         raise InputError(f"{shown} is a binary file: give the {noun} as UTF-8 text.")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig", "surrogateescape" if rows else "strict")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{shown} is not UTF-8 (byte {error.start} is 0x{data[error.start]:02x}): "
@@ -300,6 +303,18 @@ def decode(name: str, data: bytes, noun: str) -> Source:
     if not text.strip():
         raise InputError(f"{shown} is empty: give one with text in it.")
     return Source(name, text)
+
+
+def check_utf_8(text: str, where: str) -> None:
+    """See that a text that was decoded as ``rows`` was UTF-8.
+
+    Raises:
+        InputError: it was not.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        decode(where, text.encode("utf-8", "surrogateescape"), "row")
 
 
 def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -313,7 +328,7 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError: the file cannot be read, or, past the last line, one is no object.
     """
     problems: list[InputError] = []
-    for where, line in lines_of(read_source(path, noun)):
+    for where, line in lines_of(read_source(path, noun, rows=True)):
         try:
             row = read_row(line, where)
         except InputError as error:
@@ -348,6 +363,7 @@ def read_row(line: str, where: str) -> dict[str, Any]:
 
 
 def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN401 - any JSON
+    check_utf_8(line, where)
     try:
         return json.loads(line, parse_constant=_nothing)
     except (ValueError, RecursionError):
@@ -445,13 +461,13 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def write(path: str, text: str) -> None:
+def write(path: str, text: str | bytes) -> None:
     """Write a file so that it is there as a whole or as it was.
 
     Raises:
         InputError: it cannot be written.
     """
-    data = text.encode("utf-8", "replace")
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     target = Path(path)
     try:
         if target.exists() and not target.is_file():

@@ -154,7 +154,8 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
     """
     questions: dict[str, str] = {}
     wrong: list[InputError] = []
-    for number, line in enumerate(read_source(path, "file of questions").text.split("\n"), 1):
+    source = read_source(path, "file of questions", rows=True)
+    for number, line in enumerate(source.text.split("\n"), 1):
         if not line.strip():
             continue
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import Source, read_row, read_source
+from pearl.lang.source import Source, check_utf_8, read_row, read_source
 
 NO_DOCUMENT = Source("no document", "-")
 """What a question is asked of where nothing is read to answer it."""
@@ -104,9 +104,10 @@ def read_objects(path: str, noun: str, key: str = "") -> Iterator[tuple[str, dic
     Raises:
         InputError: the file cannot be read, or has something else in it.
     """
-    text = read_source(path, noun).text
+    text = read_source(path, noun, rows=True).text
     try:
         whole = json.loads(text)
+        check_utf_8(text, path)
     except (ValueError, RecursionError):
         whole = None
     if isinstance(whole, dict) and key and key in whole:
