@@ -17,6 +17,7 @@ from pearl.review.people import form_token
 from pearl.review.verdicts import read_verdicts, read_versions
 from pearl.viewer.serve import HEADERS, address_of, is_loopback, listen
 from tests.reviewing import GOOD, Answer, Browser, Review, at_once, plans, process, reviewing
+from tests.runs import runs
 from tests.shell import STORY, call
 
 pytest_plugins = ["tests.postgres"]
@@ -357,6 +358,33 @@ class TestPages:
             page = found.browser(0).get(f"/plan/{found.ids[0]}/run").text
         assert '<mark id="quote-1"' in page
         assert "nine years" in page
+
+    def test_a_run_s_plan_is_checked_with_the_run_s_library(self, tmp_path: Path):
+        (tmp_path / "s.txt").write_text(STORY, encoding="utf-8")
+        library, plan = Path("my.actions"), '1. a = FIND_WHO(CTX, "Mara") : Find Mara\n'
+        library.write_text("FIND_WHO(CTX, X) : Find who X is\n", encoding="utf-8")
+        Path("my.plan").write_text(plan, encoding="utf-8")
+        row = {"id": "q", "document": "s.txt", "plan": plan}
+        Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        own = ["--library", "my.actions", "--model", "offline"]
+        assert call("batch", "q.jsonl", "-o", "o.jsonl", *own).code == 0
+        assert call("run", "my.plan", "s.txt", *own).code == 0
+        assert "1 plan: 0 with syntax errors, 0 with errors." in call("replay", "last").out
+        core = call("replay", "last", "--library", "core")
+        assert "0 with syntax errors, 1 with errors" in core.out
+        place = str(Path(".pearl") / "store.db")
+        names = [run.name for run in runs(place)]
+        with reviewing(*names, "my.plan", place=place) as found:
+            browser = found.browser(0)
+            said = [
+                "FIND_WHO does not exist" in browser.get(f"/plan/{id}").text for id in found.ids
+            ]
+            assert said == [False, False, True]
+            edit = {"text": plan.replace("Mara", "Jo")}
+            for id, status in zip(found.ids, (303, 303, 422), strict=True):
+                assert browser.post(f"/plan/{id}/versions", edit).status == status
+            library.unlink()
+            assert "FIND_WHO does not exist" in browser.get(f"/plan/{found.ids[0]}").text
 
 
 class TestSafe:

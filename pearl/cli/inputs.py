@@ -281,10 +281,14 @@ def _named(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.strip() for name in head[1].split(",")) if head else ()
 
 
-def own_libraries(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
-    """The libraries that were named; where none was, a plan's own, if they ship."""
-    names = _named(source, libraries)
-    return names if names and shipped_actions().keys() >= set(names) else libraries
+def own_libraries(
+    source: Source, libraries: tuple[str, ...], *, ran: bool = False
+) -> tuple[str, ...]:
+    """The libraries that were named; where none was, a plan's own, if they ship; of a run of the
+    store (``ran``) also where they are files, as `find_library` has it."""
+    names, shipped = _named(source, libraries), shipped_actions()
+    here = all(name in shipped or (ran and Path(name).is_file()) for name in names)
+    return names if names and here else libraries
 
 
 def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:

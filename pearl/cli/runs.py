@@ -461,11 +461,11 @@ def replay_command(recorded: str, options: Options) -> None:
     differs, or a row cannot be read: it is named, and the others are run."""
     from pearl.runtime.trace import read_records, replay
 
-    if _RUN.fullmatch(recorded) and not Path(recorded).exists():
+    if ran := bool(_RUN.fullmatch(recorded)) and not Path(recorded).exists():
         source = Source(*_trace(recorded, options.store))
     else:
         source = read_source(recorded, "recording", rows=True)
-    library = load(own_libraries(source, options.libraries), folder_of(source))
+    library = load(own_libraries(source, options.libraries, ran=ran), folder_of(source))
     records: list[Trace] = []
     unreadable: tuple[str, ...] = ()
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -439,6 +440,17 @@ def load_library(*names: str | Path | ast.Action) -> Library:
         actions |= {action.name: action for action in added if action.name not in own}
     named = (each.name if isinstance(each, ast.Action) else str(each) for each in chosen)
     return Library(tuple(named), MappingProxyType(actions))
+
+
+def find_library(head: Mapping[str, Any]) -> Library | None:
+    """The library that a run's head names, as it is here and now; None where it is not here."""
+    text = head.get("library")
+    names = text.split(", ") if isinstance(text, str) and text else []
+    shipped = shipped_actions()
+    with suppress(InputError, OSError, ValueError):
+        if names and all(name in shipped or Path(name).is_file() for name in names):
+            return load_library(*names)
+    return None
 
 
 def search_actions(library: Library, words: str) -> list[ast.Action]:

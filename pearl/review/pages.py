@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from pearl.lang.ast import Action, Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.errors import InputError
 from pearl.lang.graph import dependencies, image, outputs, reads_document
-from pearl.lang.library import Library
+from pearl.lang.library import Library, find_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.text import counted
@@ -20,8 +22,10 @@ from pearl.review import people, verdicts
 from pearl.review.agreement import review_report
 from pearl.review.app import Page, Visit, back_to, make_app
 from pearl.review.people import ReviewSession
-from pearl.review.queue import LONGEST, Item, read_run
+from pearl.review.queue import LONGEST, Item, read_journal, read_run
 from pearl.review.verdicts import Verdict, Version
+from pearl.store.history import find_run
+from pearl.viewer.journal import head_of
 from pearl.viewer.render import Line, plain, plan_lines
 from pearl.viewer.serve import RefusedError, set_cookie, with_guard
 
@@ -190,10 +194,21 @@ def plan_page(visit: Visit) -> Response:
         "count": len(items),
         "before": items[at - 1] if at else None,
         "after": next(iter(items[at + 1 :]), None) if at is not None else None,
-        "plan": check_plan(item.name, item.text, visit.session.library),
+        "plan": check_plan(item.name, item.text, _library(visit, item)),
         "longest": LONGEST,
     }
     return visit.show("plan.jinja", values | _judging(visit, item) | _versions(visit, item))
+
+
+def _library(visit: Visit, item: Item) -> Library:
+    """The actions that a plan may call: of a run's plan those of the run, where they are here."""
+    engine, library = visit.session.engine, None
+    with suppress(InputError):
+        # The run may be no longer there.
+        run = find_run(engine, item.run, "the store", time.time()) if item.run else None
+        head = run and (head_of(read_journal(engine, run, item.task)) or run.head)
+        library = find_library(head or {})
+    return library or visit.session.library
 
 
 def run_page(visit: Visit) -> Response:
@@ -210,7 +225,7 @@ def check_page(visit: Visit) -> Response:
     text = verdicts.normalise_lines(visit.field("text"))
     if len(text) > LONGEST:
         raise RefusedError(413, f"The plan is longer than {LONGEST:,} characters: shorten it.")
-    shown = check_plan(item.name, text, visit.session.library)
+    shown = check_plan(item.name, text, _library(visit, item))
     return visit.show("_checked.jinja", {"item": item, "plan": shown})
 
 
@@ -246,7 +261,7 @@ def keep_edit(visit: Visit) -> Response:
     """Store an edited plan as a new version."""
     item, session = _item(visit), visit.session
     try:
-        text = verdicts.accept_edit(visit.field("text"), item, session.library)
+        text = verdicts.accept_edit(visit.field("text"), item, _library(visit, item))
         version = verdicts.add_version(session.engine, item, visit.who.id, text, session.folders)
     except InputError as error:
         return _kept(visit, item, None, error)

@@ -265,7 +265,7 @@ class ReviewSession:
     Args:
         engine: the store.
         items: the plans, in order.
-        library: the actions they may call.
+        library: the actions they may call, where the library of a plan's run is not known.
         folders: what may be read and written.
         people: the numbers of those who review.
         open: whether anybody on this machine may come in as any of them.

@@ -12,16 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.answer import answer
 from pearl.lang.ast import Function
 from pearl.lang.diagnostics import has_errors
 from pearl.lang.errors import InputError
-from pearl.lang.library import Library, load_library
+from pearl.lang.library import Library, find_library
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, shipped_actions
+from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.constraints import Mode
@@ -88,7 +87,7 @@ def run_page(
     frames = read_frames(entries)
     quotes = _quotes(frames, entries, document.text)
     stages = read_stages(frames)
-    library = _find_library(head)
+    library = find_library(head)
     asked_as = {"strategy": run.head.get("strategy"), **head}
     keys = (entry.call_key for entry in entries if entry.kind == "call")
     identities = read_identities(engine, run, keys)
@@ -137,17 +136,6 @@ def _quotes(
         quoted = passages_given(entries, frame.answer or "", text) if text and own else ()
         quotes.append(find_passages(frame.plan, frame.values, frame.ends, text, first, quoted))
     return quotes
-
-
-def _find_library(head: Mapping[str, Any]) -> Library | None:
-    """The library that a journal's head names, as it is here and now; None where it is not here."""
-    text = head.get("library")
-    names = text.split(", ") if isinstance(text, str) and text else []
-    shipped = shipped_actions()
-    with suppress(InputError, OSError, ValueError):
-        if names and all(name in shipped or Path(name).is_file() for name in names):
-            return load_library(*names)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
