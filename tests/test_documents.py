@@ -182,6 +182,31 @@ def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
 
 
 @pytest.mark.parametrize(
+    ("last", "following", "between"),
+    [
+        ("won a prize in", "Bergen.", "\n"),
+        ("won a prize in", "Bergen. All of_Oslo was glad.", "\n"),
+        ("won many prizes.", "All of_Oslo was glad.", "\n\n"),
+        ("won a prize in", "News of Oslo", "\n\n"),
+        ("The prize", "All of_Oslo was glad.", "\n\n"),
+        ("\t\t 12", "Bergen.", "\n\n"),
+    ],
+    ids=("sentence", "lines", "ended", "heading below", "heading above", "number"),
+)
+def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
+    last: str, following: str, between: str
+):
+    column = ["The choir sang in", "Oslo last May and"]
+    lines = following.split("_")
+    below = "\n".join(lines)
+    pages = documents.pdf(pdf_of([[*column, last], lines]))
+    assert pages.endswith(f"{last.split()[-1]}{between}\f{below}\n\n\f")
+    if "\t" not in last:
+        columns = documents.pdf(pdf_of([[f"{'_'.join([*column, last])}\t^^{following}"]]))
+        assert columns.endswith(f"{last}{between}{below}\n\n\f")
+
+
+@pytest.mark.parametrize(
     ("name", "data", "told"),
     [
         ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),

@@ -45,6 +45,9 @@ _PACKED = 400_000_000
 """Bytes of all that is packed in a file."""
 
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
+_END = re.compile(r"[.!?…:؟।。！？][\"'”’»)\]」』）]*$")
+"""Of a sentence, at a line's end."""
+
 _FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 
 
@@ -189,9 +192,12 @@ def pdf(data: bytes) -> str:
     drops = [drop for drop in drops if drop > 1]
     # Where every speaker has a paragraph, most lines stand apart.
     usual = drops[len(drops) // 5] if drops else 0
-    pages = [_paragraphs(_rows(page, usual), usual) for page in lines]
-    # A paragraph goes on over the page's end where the next page begins in lower case.
-    ends = ("\n\f" if after[:1].islower() else "\n\n\f" for after in (*pages[1:], ""))
+    rows = [_rows(page, usual) for page in lines]
+    pages = [_paragraphs(page, usual) for page in rows]
+    ends = [
+        "\n\f" if _runs_on(page, after, usual) else "\n\n\f"
+        for page, after in pairwise((*rows, []))
+    ]
     return "".join(map("".join, zip(pages, ends, strict=True))) if any(pages) else ""
 
 
@@ -361,16 +367,53 @@ def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
     """
     texts = _with_empty_cells(lines, usual)
     text = "".join(texts[:1])
-    for ((above, _, bottom), (cells, below, _)), line in zip(
-        pairwise(lines), texts[1:], strict=True
-    ):
+    for number, line in enumerate(texts[1:], 1):
+        (above, _, bottom), (cells, below, _) = lines[number - 1 : number + 1]
         drop, start, indent = bottom - below, cells[0][1], above[-1][1]
-        if drop < 0:
-            text += "\n" if line[0].islower() else "\n\n"  # Another column.
+        if drop < 0:  # Another column.
+            apart = not _runs_on(lines[:number], lines[number:], usual)
         else:
-            text += "\n\n" if drop > 1.3 * usual or start > indent + usual / 2 else "\n"
-        text += line
+            apart = drop > 1.3 * usual or start > indent + usual / 2
+        text += ("\n\n" if apart else "\n") + line
     return text
+
+
+def _runs_on(above: Sequence[_Line], below: Sequence[_Line], usual: float) -> bool:
+    """Whether a paragraph goes on from the end of a column or page to the start of the next.
+
+    So it does in lower case, and where the last line ends no sentence and had no room for the next
+    word: a heading mostly has room.
+
+    Args:
+        above: the lines of the page up to where it ends.
+        below: those that follow.
+        usual: as `_paragraphs` takes it.
+    """
+    if not below:
+        return False
+    (first, begin, end), *others = below[0][0]
+    if first[:1].islower():
+        return True
+    if not above or others or len(above[-1][0]) > 1 or _END.search(above[-1][0][0][0]):
+        return False
+    # A line by itself that ends no sentence is a heading, or stands at the head of every page.
+    alone = len(below) == 1 or not 0 < below[0][2] - below[1][1] <= 1.3 * usual
+    if alone and not _END.search(first):
+        return False
+    last = above[-1][0][0]
+    room = (end - begin) * (len(first.partition(" ")[0]) + 1) / (len(first) or 1)
+    column = [
+        cell
+        for cells, _, _ in above[:-1]
+        for cell in cells
+        # What reaches into the next column does not tell how wide this one is.
+        if _over(cell, [last]) and not last[2] <= begin < cell[2]
+    ]
+    if not column:
+        return False
+    left, right = min(cell[1] for cell in column), max(cell[2] for cell in column)
+    # What stands to the right, such as a page's number, was not broken.
+    return last[2] + room > right and last[2] - last[1] > (right - left) / 2
 
 
 def docx(data: bytes) -> str:
