@@ -133,6 +133,8 @@ def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
 
 def test_cells_of_a_pdf_s_tables_are_kept_apart():
     rows = ["Item\t2034\t2035", "Rent of the hall\t1 200\t900", "Heating\t\t12 500", "\t7\t8"]
+    # The gap is not wide: the other rows tell that it parts two cells.
+    rows.append("Power\tLight and heat of the hall, 2 035\t9")
     wide = "Heating and light of the hall and the rooms"
     text = documents.pdf(pdf_of([[*rows, f"{wide}\t\t9", "", "Two  words, and  12 500 crowns."]]))
     assert [*filter(None, text.replace("\f", "").split("\n"))] == [

@@ -105,6 +105,9 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
 _Cell = tuple[str, float, float]
 """Words that no wide gap parts, and their left and right edge in points."""
 
+_Words = tuple[list[list[_Cell]], float]
+"""The words of each cell of a line of a page, and the line's lower edge in points."""
+
 _Line = tuple[list[_Cell], float, float]
 """A line of a page, or a row of a table whose cells have several, and the lower edges of the first
 and of the last of them in points."""
@@ -192,7 +195,7 @@ def pdf(data: bytes) -> str:
     drops = [drop for drop in drops if drop > 1]
     # Where every speaker has a paragraph, most lines stand apart.
     usual = drops[len(drops) // 5] if drops else 0
-    rows = [_rows(page, usual) for page in lines]
+    rows = [_rows(_parted(page, usual), usual) for page in lines]
     pages = [_paragraphs(page, usual) for page in rows]
     ends = [
         "\n\f" if _runs_on(page, after, usual) else "\n\n\f"
@@ -201,8 +204,8 @@ def pdf(data: bytes) -> str:
     return "".join(map("".join, zip(pages, ends, strict=True))) if any(pages) else ""
 
 
-def _lines(page: PdfTextPage) -> list[_Line]:
-    lines: list[_Line] = []
+def _lines(page: PdfTextPage) -> list[_Words]:
+    lines: list[_Words] = []
     at = 0
     for line in page.get_text_range().split("\r\n"):
         if text := line.strip():
@@ -212,34 +215,84 @@ def _lines(page: PdfTextPage) -> list[_Line]:
             if lines and abs(lines[-1][1] - bottom) <= 1:
                 lines[-1][0].extend(cells)  # Of one row.
             else:
-                lines.append((cells, bottom, bottom))
+                lines.append((cells, bottom))
         at += len(line) + 2
     return lines
 
 
-def _cells(page: PdfTextPage, line: str, first: int) -> list[_Cell]:
-    """The parts of a line between the gaps that are wider than the letters are high.
+def _cells(page: PdfTextPage, line: str, first: int) -> list[list[_Cell]]:
+    """The words of a line, those together that no gap parts which is wider than letters are high.
 
     Args:
         page: where it stands.
         line: its text.
         first: the number of its first character on the page.
     """
-    ends = [0]
-    for space in re.finditer(r"(?<=\S) (?=\S)", line):
-        _, _, end, _ = page.get_charbox(first + space.start() - 1, loose=True)
-        begin, bottom, _, top = page.get_charbox(first + space.end(), loose=True)
-        if begin - end > top - bottom:
-            ends += space.span()
-    ends.append(len(line))
-    cells: list[_Cell] = []
-    for start, stop in zip(ends[::2], ends[1::2], strict=True):
-        left, _, _, _ = page.get_charbox(first + start, loose=True)
-        _, _, right, _ = page.get_charbox(first + stop - 1, loose=True)
+    cells: list[list[_Cell]] = []
+    for word in re.finditer(r"(?:[^ ]| {2,})+", line):
+        left, bottom, _, top = page.get_charbox(first + word.start(), loose=True)
+        _, _, right, _ = page.get_charbox(first + word.end() - 1, loose=True)
+        if not cells or left - cells[-1][-1][2] > top - bottom:
+            cells.append([])
         # A hyphen at a line's end is no character of the word.
-        text = line[start:stop].replace("\ufffe", "").replace("\f", " ")
-        cells.append((text, left, right))
+        cells[-1].append((word[0].replace("\ufffe", "").replace("\f", " "), left, right))
     return cells
+
+
+def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
+    """The lines of a page, in which a cell is parted where other rows of its table have two.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: as `_paragraphs` takes it.
+    """
+    parted: list[_Line] = []
+    start = 0
+    for end, ((above, bottom), (below, lower)) in enumerate(pairwise((*lines, ([], 0.0))), 1):
+        if min(len(above), len(below)) < 2 or not 0 < bottom - lower <= 3 * usual:
+            fullest = max((cells for cells, _ in lines[start:end]), key=len)
+            columns = [_joined(words) for words in fullest]
+            # Once more with the columns as wide as their widest cells: the fullest row's may be
+            # the narrowest, and aligned to one side only.
+            for _ in range(2):
+                rows = [
+                    [part for words in cells for part in _parts(words, columns)]
+                    for cells, _ in lines[start:end]
+                ]
+                for part in (part for row in rows for part in row):
+                    if len(over := _over(part, columns)) == 1:
+                        columns[over[0]] = _joined([columns[over[0]], part])
+            parted += [
+                (row, edge, edge) for row, (_, edge) in zip(rows, lines[start:end], strict=True)
+            ]
+            start = end
+    return parted
+
+
+def _parts(words: Sequence[_Cell], columns: Sequence[_Cell]) -> list[_Cell]:
+    """A cell's words as cells of the columns that they stand in, where they are aligned so.
+
+    Args:
+        words: of the cell.
+        columns: of its table.
+    """
+    places = [(at, over) for at, word in enumerate(words) if (over := _over(word, columns))]
+    cuts = [0, len(words)]
+    for (at, before), (end, over) in pairwise(places):
+        if before != over:
+            # Words between them stand in neither: the widest gap tells where they belong.
+            between = range(at + 1, end + 1)
+            cuts.insert(-1, max(between, key=lambda n: words[n][1] - words[n - 1][2]))
+    parts = [_joined(words[start:stop]) for start, stop in pairwise(cuts)]
+    for part in parts:
+        place = _over(part, columns)
+        if len(place) != 1:
+            return [_joined(words)]
+        column = columns[place[0]]
+        left, right = part[1] - column[1], part[2] - column[2]
+        if min(abs(left), abs(right), abs(left + right) / 2) > 1:
+            return [_joined(words)]
+    return parts
 
 
 def _rows(lines: Sequence[_Line], usual: float) -> list[_Line]:
