@@ -174,11 +174,12 @@ def test_an_empty_cell_is_seen_where_a_table_is_quoted():
 
 
 def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
-    first = ["A paragraph that has", "three lines, of which the", "last goes mainte-", "nance."]
+    first = ["A paragraph that has", "five lines, of which the", "third goes mainte-"]
+    first += ["nance and then", "ends."]
     pages = [[*first, "", "Another (para\\graph) runs", "over the"], [], ["page’s end."]]
     Path("made.pdf").write_bytes(pdf_of(pages))
     assert read_document("made.pdf").text.replace("\n\n", "¶").replace("\n", " ") == (
-        "A paragraph that has three lines, of which the last goes maintenance.¶"
+        "A paragraph that has five lines, of which the third goes maintenance and then ends.¶"
         "Another (para\\graph) runs over the¶\f \fpage’s end.¶\f"
     )
 

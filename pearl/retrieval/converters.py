@@ -205,38 +205,36 @@ def pdf(data: bytes) -> str:
 
 
 def _lines(page: PdfTextPage) -> list[_Words]:
+    """The words of a page's lines, of each those together that no gap parts which is wider than
+    letters are high."""
     lines: list[_Words] = []
     at = 0
     for line in page.get_text_range().split("\r\n"):
-        if text := line.strip():
-            first = at + line.index(text[0])
-            _, bottom, _, _ = page.get_charbox(first, loose=True)
-            cells = _cells(page, text, first)
-            if lines and abs(lines[-1][1] - bottom) <= 1:
-                lines[-1][0].extend(cells)  # Of one row.
-            else:
-                lines.append((cells, bottom))
+        first = at + len(line) - len(line.lstrip())
+        reached: float | None = None
+        for word in re.finditer(r"(?:[^ ]| {2,})+", line.strip()):
+            last = first + word.end() - 1
+            # A word that was broken stands where it ends, without the hyphen.
+            start = min(first + word.start() + word[0].rfind("\ufffe") + 1, last)
+            left, bottom, _, top = page.get_charbox(start, loose=True)
+            _, edge, right, _ = page.get_charbox(last, loose=True)
+            height, rise = top - bottom, bottom - lines[-1][1] if lines else 0.0
+            # What is read as one line may go on in the next, or in the next column; words that
+            # are no level line are written upwards or downwards.
+            if reached is None or (
+                abs(edge - bottom) < height / 2
+                and (rise > height if left > reached else rise < -height / 2)
+            ):
+                if not lines or abs(rise) > 1:
+                    lines.append(([], bottom))
+                lines[-1][0].append([])
+            elif left - reached > height:
+                lines[-1][0].append([])
+            text = word[0].replace("\ufffe", "").replace("\f", " ")
+            lines[-1][0][-1].append((text, left, right))
+            reached = right
         at += len(line) + 2
     return lines
-
-
-def _cells(page: PdfTextPage, line: str, first: int) -> list[list[_Cell]]:
-    """The words of a line, those together that no gap parts which is wider than letters are high.
-
-    Args:
-        page: where it stands.
-        line: its text.
-        first: the number of its first character on the page.
-    """
-    cells: list[list[_Cell]] = []
-    for word in re.finditer(r"(?:[^ ]| {2,})+", line):
-        left, bottom, _, top = page.get_charbox(first + word.start(), loose=True)
-        _, _, right, _ = page.get_charbox(first + word.end() - 1, loose=True)
-        if not cells or left - cells[-1][-1][2] > top - bottom:
-            cells.append([])
-        # A hyphen at a line's end is no character of the word.
-        cells[-1].append((word[0].replace("\ufffe", "").replace("\f", " "), left, right))
-    return cells
 
 
 def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
