@@ -193,8 +193,9 @@ def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
         ("won a prize in", "News of Oslo", "\n\n"),
         ("The prize", "All of_Oslo was glad.", "\n\n"),
         ("\t\t 12", "Bergen.", "\n\n"),
+        ("2. Won a prize in", "3. Bergen._4. Oslo.", "\n\n"),
     ],
-    ids=("sentence", "lines", "ended", "heading below", "heading above", "number"),
+    ids=("sentence", "lines", "ended", "heading below", "heading above", "number", "list"),
 )
 def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
     last: str, following: str, between: str

@@ -445,14 +445,15 @@ def _runs_on(above: Sequence[_Line], below: Sequence[_Line], usual: float) -> bo
     (first, begin, end), *others = below[0][0]
     if first[:1].islower():
         return True
-    if not above or others or len(above[-1][0]) > 1 or _END.search(above[-1][0][0][0]):
+    # What begins or ends with a number or a mark is an entry of a list, or ends a sentence.
+    if not (above and first[:1].isalpha()) or others or len(above[-1][0]) > 1:
         return False
     # A line by itself that ends no sentence is a heading, or stands at the head of every page.
-    alone = len(below) == 1 or not 0 < below[0][2] - below[1][1] <= 1.3 * usual
-    if alone and not _END.search(first):
-        return False
     last = above[-1][0][0]
-    room = (end - begin) * (len(first.partition(" ")[0]) + 1) / (len(first) or 1)
+    alone = len(below) == 1 or not 0 < below[0][2] - below[1][1] <= 1.3 * usual
+    if not last[0].rstrip(",")[-1:].isalpha() or (alone and not _END.search(first)):
+        return False
+    room = (end - begin) * (len(first.partition(" ")[0]) + 1) / len(first)
     column = [
         cell
         for cells, _, _ in above[:-1]
