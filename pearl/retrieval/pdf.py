@@ -1,0 +1,312 @@
+"""The text of a PDF: its lines put together to paragraphs and rows of tables, over columns and
+pages, by where their words stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfTextPage
+
+_Cell = tuple[str, float, float]
+"""Words that no wide gap parts, and their left and right edge in points."""
+
+_Words = tuple[list[list[_Cell]], float]
+"""The words of each cell of a line of a page, and the line's lower edge in points."""
+
+_Line = tuple[list[_Cell], float, float]
+"""A line of a page, or a row of a table whose cells have several, and the lower edges of the first
+and of the last of them in points."""
+
+_HIGHEST = 10
+"""Lines of a table's row; what is higher is a column of the page."""
+
+_END = re.compile(r"[.!?…:؟।。！？][\"'”’»)\]」』）]*$")
+"""Of a sentence, at a line's end."""
+
+
+def pdf(data: bytes) -> str:
+    """The text of a PDF's pages, each with a form feed after it, paragraphs with a blank line."""
+    from pypdfium2 import PdfDocument
+
+    with PdfDocument(data) as document:
+        lines = [_lines(page.get_textpage()) for page in document]
+    drops = sorted(upper[1] - lower[1] for page in lines for upper, lower in pairwise(page))
+    drops = [drop for drop in drops if drop > 1]
+    # Where every speaker has a paragraph, most lines stand apart.
+    usual = drops[len(drops) // 5] if drops else 0
+    rows = [_rows(_parted(page, usual), usual) for page in lines]
+    pages = [_paragraphs(page, usual) for page in rows]
+    ends = [
+        "\n\f" if _runs_on(page, after, usual) else "\n\n\f"
+        for page, after in pairwise((*rows, []))
+    ]
+    return "".join(map("".join, zip(pages, ends, strict=True))) if any(pages) else ""
+
+
+def _lines(page: PdfTextPage) -> list[_Words]:
+    """The words of a page's lines, of each those together that no gap parts which is wider than
+    letters are high."""
+    lines: list[_Words] = []
+    at = 0
+    for line in page.get_text_range().split("\r\n"):
+        first = at + len(line) - len(line.lstrip())
+        reached: float | None = None
+        for word in re.finditer(r"(?:[^ ]| {2,})+", line.strip()):
+            last = first + word.end() - 1
+            # A word that was broken stands where it ends, without the hyphen.
+            start = min(first + word.start() + word[0].rfind("\ufffe") + 1, last)
+            left, bottom, _, top = page.get_charbox(start, loose=True)
+            _, edge, right, _ = page.get_charbox(last, loose=True)
+            height, rise = top - bottom, bottom - lines[-1][1] if lines else 0.0
+            # What is read as one line may go on in the next, or in the next column; words that
+            # are no level line are written upwards or downwards.
+            if reached is None or (
+                abs(edge - bottom) < height / 2
+                and (rise > height if left > reached else rise < -height / 2)
+            ):
+                if not lines or abs(rise) > 1:
+                    lines.append(([], bottom))
+                lines[-1][0].append([])
+            elif left - reached > height:
+                lines[-1][0].append([])
+            text = word[0].replace("\ufffe", "").replace("\f", " ")
+            lines[-1][0][-1].append((text, left, right))
+            reached = right
+        at += len(line) + 2
+    return lines
+
+
+def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
+    """The lines of a page, in which a cell is parted where other rows of its table have two.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: as `_paragraphs` takes it.
+    """
+    parted: list[_Line] = []
+    start = 0
+    for end, ((above, bottom), (below, lower)) in enumerate(pairwise((*lines, ([], 0.0))), 1):
+        if min(len(above), len(below)) < 2 or not 0 < bottom - lower <= 3 * usual:
+            fullest = max((cells for cells, _ in lines[start:end]), key=len)
+            columns = [_joined(words) for words in fullest]
+            # Once more with the columns as wide as their widest cells: the fullest row's may be
+            # the narrowest, and aligned to one side only.
+            for _ in range(2):
+                rows = [
+                    [part for words in cells for part in _parts(words, columns)]
+                    for cells, _ in lines[start:end]
+                ]
+                for part in (part for row in rows for part in row):
+                    if len(over := _over(part, columns)) == 1:
+                        columns[over[0]] = _joined([columns[over[0]], part])
+            parted += [
+                (row, edge, edge) for row, (_, edge) in zip(rows, lines[start:end], strict=True)
+            ]
+            start = end
+    return parted
+
+
+def _parts(words: Sequence[_Cell], columns: Sequence[_Cell]) -> list[_Cell]:
+    """A cell's words as cells of the columns that they stand in, where they are aligned so.
+
+    Args:
+        words: of the cell.
+        columns: of its table.
+    """
+    places = [(at, over) for at, word in enumerate(words) if (over := _over(word, columns))]
+    cuts = [0, len(words)]
+    for (at, before), (end, over) in pairwise(places):
+        if before != over:
+            # Words between them stand in neither: the widest gap tells where they belong.
+            between = range(at + 1, end + 1)
+            cuts.insert(-1, max(between, key=lambda n: words[n][1] - words[n - 1][2]))
+    parts = [_joined(words[start:stop]) for start, stop in pairwise(cuts)]
+    for part in parts:
+        place = _over(part, columns)
+        if len(place) != 1:
+            return [_joined(words)]
+        column = columns[place[0]]
+        left, right = part[1] - column[1], part[2] - column[2]
+        if min(abs(left), abs(right), abs(left + right) / 2) > 1:
+            return [_joined(words)]
+    return parts
+
+
+def _rows(lines: Sequence[_Line], usual: float) -> list[_Line]:
+    """The lines of a page, those of one row of a table as one.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: as `_paragraphs` takes it.
+    """
+    rows: list[_Line] = []
+    columns: list[_Cell] = []
+    at = 0
+    while at < len(lines):
+        cells, upper, lower = lines[at]
+        below = bool(rows) and 0 < rows[-1][2] - upper <= 3 * usual
+        if not below or len(_over(cells[0], columns)) > 1:
+            columns = []
+        end, joined = _row(lines, at, columns, usual)
+        if end > at + 1:
+            bottoms = [bottom for _, bottom, _ in lines[at:end]]
+            cells, upper, lower = joined, max(bottoms), min(bottoms)
+        rows.append((cells, upper, lower))
+        if len(cells) > max(1, len(columns)):
+            columns = cells
+        at = end
+    return rows
+
+
+def _row(
+    lines: Sequence[_Line], at: int, columns: Sequence[_Cell], usual: float
+) -> tuple[int, list[_Cell]]:
+    """The row of a table whose cells have several lines: where it ends, and its cells.
+
+    Such cells are read one after the other, so that a line of the row stands no lower than the one
+    before it, and in a column to the right. Where none does, the row is the line itself.
+
+    Args:
+        lines: of the page.
+        at: where the row begins.
+        columns: the cells of the row above it that has the most; none where there is none.
+        usual: as `_paragraphs` takes it.
+    """
+    row: dict[int, list[_Cell]] = {}
+    taken: list[_Cell] = []
+    end, last, first = at + 1, -1, lines[at][1]
+    high = low = first
+    for number in range(at, len(lines)):
+        cells, bottom, _ = lines[number]
+        drop = lines[number - 1][1] - bottom if number > at else 0.0
+        found = [_over(cell, columns) for cell in cells]
+        places = [each[0] for each in found if len(each) == 1]
+        if len(places) < len(cells) or sorted(set(places)) != places:
+            break
+        if drop <= 1 and places[0] > last and drop > -_HIGHEST * usual:
+            high, low = max(high, bottom), min(low, bottom)
+            end = number + 1
+        elif places != [last] or not 1 < drop <= 1.3 * usual:
+            break
+        elif end > at + 1 and bottom >= min(low, 2 * first - high) - 1:
+            end = number + 1
+        for place, cell in zip(places, cells, strict=True):
+            row.setdefault(place, []).append(cell)
+        last = places[-1]
+        if end == number + 1:
+            taken = [_joined(parts) for _, parts in sorted(row.items())]
+    return end, taken
+
+
+def _joined(parts: Sequence[_Cell]) -> _Cell:
+    texts, lefts, rights = zip(*parts, strict=True)
+    return " ".join(texts), min(lefts), max(rights)
+
+
+def _over(cell: _Cell, columns: Sequence[_Cell]) -> list[int]:
+    """The columns above or below a cell."""
+    _, begin, end = cell
+    return [at for at, (_, left, right) in enumerate(columns) if begin < right and left < end]
+
+
+def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
+    """The text of each line: a tab between its cells, and one more for each that is empty.
+
+    Which are empty is told from the row with the most cells of those that stand below each other:
+    every cell of a row stands above or below just one of its cells. A row of which that is not so
+    is left as it is.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: as `_paragraphs` takes it.
+    """
+    tables: list[list[int]] = [[]]
+    for number, (cells, bottom, _) in enumerate(lines):
+        rows = tables[-1]
+        if rows and lines[number - 1][2] - bottom > 3 * usual:
+            rows = []
+            tables.append(rows)
+        if len(cells) > 1:
+            rows.append(number)
+        # A line by itself is no cell's that begins as far left as the first.
+        elif rows and cells[0][1] < max((lines[row][0] for row in rows), key=len)[0][2]:
+            tables.append([])
+        elif rows:
+            rows.append(number)
+    empty = [[0] * len(cells) for cells, _, _ in lines]
+    for rows in tables:
+        columns = max((lines[number][0] for number in rows), key=len, default=[])
+        for number in rows:
+            over = [_over(cell, columns) for cell in lines[number][0]]
+            places = [-1, *(at for found in over for at in found)]
+            before = [after - at - 1 for at, after in pairwise(places)]
+            if all(len(found) == 1 for found in over) and min(before) >= 0:
+                empty[number] = before
+    return [
+        "\t".join("\t" * tabs + text for tabs, (text, _, _) in zip(before, cells, strict=True))
+        for before, (cells, _, _) in zip(empty, lines, strict=True)
+    ]
+
+
+def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
+    """The text of a page's lines: those that stand apart, or jut in, begin a paragraph.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: how far a line of a paragraph stands below the one before, in points.
+    """
+    texts = _with_empty_cells(lines, usual)
+    text = "".join(texts[:1])
+    for number, line in enumerate(texts[1:], 1):
+        (above, _, bottom), (cells, below, _) = lines[number - 1 : number + 1]
+        drop, start, indent = bottom - below, cells[0][1], above[-1][1]
+        if drop < 0:  # Another column.
+            apart = not _runs_on(lines[:number], lines[number:], usual)
+        else:
+            apart = drop > 1.3 * usual or start > indent + usual / 2
+        text += ("\n\n" if apart else "\n") + line
+    return text
+
+
+def _runs_on(above: Sequence[_Line], below: Sequence[_Line], usual: float) -> bool:
+    """Whether a paragraph goes on from the end of a column or page to the start of the next.
+
+    So it does in lower case, and where the last line ends no sentence and had no room for the next
+    word: a heading mostly has room.
+
+    Args:
+        above: the lines of the page up to where it ends.
+        below: those that follow.
+        usual: as `_paragraphs` takes it.
+    """
+    if not below:
+        return False
+    (first, begin, end), *others = below[0][0]
+    if first[:1].islower():
+        return True
+    # What begins or ends with a number or a mark is an entry of a list, or ends a sentence.
+    if not (above and first[:1].isalpha()) or others or len(above[-1][0]) > 1:
+        return False
+    # A line by itself that ends no sentence is a heading, or stands at the head of every page.
+    last = above[-1][0][0]
+    alone = len(below) == 1 or not 0 < below[0][2] - below[1][1] <= 1.3 * usual
+    if not last[0].rstrip(",")[-1:].isalpha() or (alone and not _END.search(first)):
+        return False
+    room = (end - begin) * (len(first.partition(" ")[0]) + 1) / len(first)
+    column = [
+        cell
+        for cells, _, _ in above[:-1]
+        for cell in cells
+        # What reaches into the next column does not tell how wide this one is.
+        if _over(cell, [last]) and not last[2] <= begin < cell[2]
+    ]
+    if not column:
+        return False
+    left, right = min(cell[1] for cell in column), max(cell[2] for cell in column)
+    # What stands to the right, such as a page's number, was not broken.
+    return last[2] + room > right and last[2] - last[1] > (right - left) / 2
