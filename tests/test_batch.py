@@ -746,6 +746,43 @@ def test_an_estimate_names_what_no_passage_fits(serve: Any):
     assert not server.asked
 
 
+@pytest.mark.parametrize("policy", ["auto", "chunk", "full", "retrieve"])
+@pytest.mark.parametrize("action", ["LISTED", "DEEP", "AGAIN"])
+def test_what_an_action_s_own_plan_cannot_read_is_said_before_anything_is_sent(
+    serve: Any, policy: str, action: str
+):
+    server = serve(saying("Yes."), PEARL_MAX_TOKENS="256")
+    inner = {
+        "FOUND": "e = FIND_EVENT(CTX, X)",
+        "DEEP": "d = FOUND(CTX, X)",
+        "LISTED": "l = EVENTS(X)\n    2. e = FIND_EVENT(CTX, each l)",
+        "AGAIN": "e = FIND_EVENT(CTX, X)\n    2. l = EVENTS(e)\n    3. m = AGAIN(CTX, each l)",
+    }
+    plans = (f"{name}(CTX, X) : Find X.\n  plan:\n    1. {own}\n" for name, own in inner.items())
+    Path("own.actions").write_text("".join(plans) + "EVENTS(X) -> list : List the events of X.\n")
+    # The window holds it beside a word that the plan says, and not beside an output.
+    document = {"text": "It closed at noon. " * 480}
+    fitting = ("--context", policy, "--window", "3000")
+    fitting += ("--library", "core", "--library", "quality", "--library", "own.actions")
+    write(question("a", document=document, plan='a = FOUND(CTX, "the end") : Find it'))
+    assert call("estimate", "q.jsonl", *fitting, "--json").json["refused"] == 0
+    assert batch(*fitting).code == 0
+    assert len(server.asked) == 1
+    document["text"] *= 2
+    write(question("a", document=document, plan=f'a = {action}(CTX, "the end") : Find it'))
+    told = call("estimate", "q.jsonl", *fitting, "--json")
+    if policy == "retrieve":
+        assert told.json["refused"] == 0
+        return
+    assert told.json["refused"] == 1
+    assert batch(*fitting).code == 1
+    assert len(server.asked) == 1
+    said = answers()["a"]["error"]["message"]
+    inside = "d cannot run: its step e" if action == "DEEP" else "e"
+    assert f"Step a cannot run: its step {inside} cannot run: It is to read 4,8" in said
+    assert "Use --context retrieve or a model" in said
+
+
 def test_an_estimate_counts_a_call_for_each_of_several_documents(serve: Any):
     serve(lambda body: f"Yes: {digest(body['messages'])}")
     plan = """\

@@ -456,7 +456,10 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
         if over and listed in lengths and not over.mode.startswith("where"):
             lengths[step.name] = times
         if isinstance(body, SubPlan):
-            within = _calls(body.plan, library, documents)
+            # A call that comes back goes over a list, and only a run knows how often: it counts as
+            # one, as an action that the library has not.
+            others = {name: one for name, one in library.actions.items() if one is not action}
+            within = _calls(body.plan, Library(library.names, others), documents)
             calls, reads = calls + times * within[0], reads + times * within[1]
             lists += within[2]
         elif not isinstance(body, Builtin | Function | Solver):

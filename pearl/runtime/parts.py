@@ -20,7 +20,9 @@ from pearl.lang.ast import (
     Prompt,
     Ref,
     Step,
+    SubPlan,
     Template,
+    map_refs,
     refs,
     step_refs,
 )
@@ -151,6 +153,7 @@ def fit_plan(
     library: Library,
     context: Context,
     values: Mapping[str, Value] = MappingProxyType({}),
+    inside: frozenset[str] = frozenset(),
 ) -> tuple[Plan, Decision | None]:
     """Split steps that the whole document does not fit, as the policy says.
 
@@ -161,20 +164,23 @@ def fit_plan(
         library: the actions, without the plan's own.
         context: the window, and the policy.
         values: outputs that are known by now, where one turned out longer than was allowed for.
+        inside: the actions whose plan it is, one within the other; such a plan is not split.
 
     Returns:
         The plan with steps that read parts, and merge them; None with a plan that may run as
         it is.
 
     Raises:
-        ContextError: the policy is ``full`` and a step does not fit, or neither parts nor passages
-            would help, or there are more parts than a step runs over; or what the plan itself says
-            in a step is too long.
+        ContextError: the policy is ``full``, or the plan an action's, and a step does not fit, or
+            neither parts nor passages would help, or there are more parts than a step runs over;
+            or what the plan itself says in a step is too long.
     """
     if context.limit is None:
         return plan, None
     total = size_of(document, context.count)
     actions = library.with_declared(plan.declares)
+    for step in plan.steps[start:]:
+        _check_inside(step, document, actions, context, inside)
     drafts = _reading(plan.steps[start:], actions, context, values, total)
     if context.policy == "retrieve":
         for name, draft in drafts.items():
@@ -189,7 +195,7 @@ def fit_plan(
     long = [name for name, fit in fits.items() if not fit]
     if not long:
         return plan, None
-    if context.policy == "full":
+    if context.policy == "full" or inside:
         draft = drafts[long[0]]
         raise ContextError(too_long(total, draft.size(context), context, draft.call), long[0])
     # With parts for one step there are parts for all: they open the same prompts.
@@ -204,6 +210,38 @@ def fit_plan(
         "steps": split,
     }
     return split_context(split, number, groups).apply(plan, library).plan, decision
+
+
+def _check_inside(
+    step: Step, document: Source, actions: Library, context: Context, inside: frozenset[str]
+) -> None:
+    """Make sure that what the plan of a step's own action reads fits, however deep it stands.
+
+    Raises:
+        ContextError: it does not.
+    """
+    action = actions.get(step.action)
+    if action is None or not isinstance(action.body, SubPlan) or action.name in inside:
+        return
+    args = zip(action.params, step.args, strict=False)
+    said = {param.name: arg for param, arg in args if isinstance(arg, Literal)}
+    # In the plan of an action CTX is the whole document, whatever the action is given.
+    said.pop(DOCUMENT, None)
+
+    def given(ref: Ref) -> Arg:
+        return ref if ref.mode else said.get(ref.name, ref)
+
+    own = action.body.plan
+    steps = (
+        replace(each, args=tuple(map_refs(arg, given) for arg in each.args)) for each in own.steps
+    )
+    # Parts would not help, and so are not to be named as what would.
+    context = replace(context, policy="auto") if context.policy == "full" else context
+    inside |= {action.name}
+    try:
+        fit_plan(replace(own, steps=tuple(steps)), 0, document, actions, context, inside=inside)
+    except ContextError as error:
+        raise ContextError(f"its step {error.step} cannot run: {error}", step.name) from None
 
 
 def _reading(
