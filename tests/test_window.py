@@ -397,6 +397,36 @@ def test_a_decomposer_is_shown_what_fits_its_window(
     assert read.text.count("Mara lit lamp") == 6 * 9
 
 
+@pytest.mark.parametrize(
+    ("own", "refused"),
+    [
+        ("", True),
+        (
+            "RETRIEVE(Q, K: number) -> list : Give K passages on Q.\n  body: solver retrieve\n",
+            False,
+        ),
+        ("CUT(CTX, N: number) -> list : Cut CTX into N parts.\n  body: builtin parts\n", False),
+    ],
+)
+def test_under_full_decomp_is_refused_where_prompts_alone_read_the_document(
+    serve: Serve, tmp_path: Path, own: str, refused: bool
+):
+    endpoint = serve(['a = SAY("Mara")', "Mara", "return a"], PEARL_CONTEXT="8000")
+    (tmp_path / "s.txt").write_text(STORY.text * 2)
+    (tmp_path / "own.actions").write_text(f"SAY(X) : Say X.\n{own}")
+    row = {"id": "q", "question": "Who lit it?", "document": "s.txt"}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    libraries = ("core", "quality", tmp_path / "own.actions")
+    words = ("--strategy", "decomp", "--context", "full")
+    words += tuple(word for library in libraries for word in ("--library", library))
+    told = call("estimate", tmp_path / "q.jsonl", *words, "--json")
+    assert told.json["refused"] == refused
+    done = call("ask", tmp_path / "s.txt", "Who lit it?", *words)
+    if refused:
+        assert re.search("It is to read .* Use --context chunk, --context retrieve or", done.err)
+    assert (done.code, len(endpoint.asked)) == ((1, 0) if refused else (0, 3))
+
+
 def test_under_full_what_steps_gave_is_not_cut(serve: Serve):
     endpoint = serve(within(1000, lambda _: STEPS[len(endpoint.asked) - 1]), PEARL_CONTEXT="1000")
     full = context_for(pearl.choose_model(), "full")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pearl.lang.ast import Action, Decomposed, Parsed, Plan
+from pearl.lang.ast import DOCUMENT, Action, Builtin, Decomposed, Parsed, Plan, Prompt
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.graph import sinks
@@ -25,10 +25,11 @@ from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
 from pearl.runtime.binding import Output, SolverError
 from pearl.runtime.calls import Caller
+from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
-from pearl.strategies.pearl import Planning, ask_fitted
+from pearl.strategies.pearl import Planning, ask_fitted, check_fits
 
 CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""
@@ -46,12 +47,16 @@ class Decomp:
         caller: asks the model and keeps the journal.
         demonstrations: decompositions of other questions.
         most: steps at most.
+        document: what is asked of; None where it may be too long for the window.
+        context: the window.
     """
 
     library: Library
     caller: Caller
     demonstrations: tuple[Decomposition, ...] = ()
     most: int = STEPS
+    document: Source | None = None
+    context: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps | Return:
         """Ask for one step more.
@@ -59,8 +64,18 @@ class Decomp:
         Raises:
             ContextError: the prompt does not fit the window; nothing was sent.
             ModelError: the model gave no usable answer.
-            RunError: there are too many steps, or none passes the checker.
+            RunError: there are too many steps, or none passes the checker; or nothing that the
+                model is shown can read the document within the window.
         """
+        # What is neither a prompt nor a builtin may look up what no prompt holds.
+        readers = [
+            isinstance(action.body, Prompt)
+            for action in self.library.listed
+            if not isinstance(action.body, Prompt | Builtin)
+            or any(param.name == DOCUMENT for param in action.params)
+        ]
+        if self.document is not None and not run.plan.steps and readers and all(readers):
+            check_fits(run.question, self.document, self.library, self.context)
         number = len(run.plan.steps) + 1
         if number > self.most:
             raise RunError(

@@ -406,7 +406,8 @@ def _decomp(prepared: Prepared, inputs: RunInputs) -> Started:
     inputs = _within(prepared, inputs)
     shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
     handlers = _retrieving(prepared, inputs, Handlers(decompose=decompose))
-    strategy = Decomp(prepared.library, inputs.caller, shown, limits.steps)
+    where = (inputs.document, inputs.context)
+    strategy = Decomp(prepared.library, inputs.caller, shown, limits.steps, *where)
     return strategy, _frame(prepared, inputs, handlers)
 
 
