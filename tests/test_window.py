@@ -132,6 +132,15 @@ def test_where_nothing_can_be_learned_the_setting_is_named(words: str):
     assert str(error).endswith("Say in PEARL_CONTEXT how many tokens fit it.")
 
 
+def test_where_a_window_was_given_a_smaller_one_is_asked_for(serve: Serve, tmp_path: Path):
+    serve(windowed("prompt is too long"))
+    (tmp_path / "s.txt").write_text(STORY.text)
+    (tmp_path / "p.plan").write_text(PLAN)
+    done = call("run", tmp_path / "p.plan", tmp_path / "s.txt", "--window", "20000")
+    assert "Give a smaller --window, or PEARL_CONTEXT, than 20,000." in done.err
+    assert "Say in PEARL_CONTEXT" not in done.err
+
+
 def test_llama_cpp_says_it_in_a_field():
     error = failure(400, {}, complaint_of(LLAMA_CPP, str))
     assert (error.reason, error.window) == ("context", WINDOW)

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from pearl.models.base import ModelError, Reply, Request, Usage
+from pearl.models.base import SAY_WINDOW, ModelError, Reply, Request, Usage
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import ExecuteStep
 
@@ -386,7 +386,7 @@ def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> Mo
     wait = seconds if seconds is not None and 0 < seconds < math.inf else None
     window = complaint.window if reason == "context" else None
     if reason == "context" and window is None:
-        message += " Say in PEARL_CONTEXT how many tokens fit it."
+        message += f" {SAY_WINDOW}"
     limited = reason == "request" and _REPLY_FIELD.search(complaint.text)
     if limited and not NOT_TAKEN.search(complaint.text):
         message += " Set PEARL_MAX_TOKENS to what it allows."

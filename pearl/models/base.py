@@ -148,6 +148,9 @@ SILENT = frozenset({"connection", "timeout", "server"})
 FINAL = frozenset({"authentication", "quota", "budget", "store", "stopped"})
 """Reasons that every further call would meet again."""
 
+SAY_WINDOW = "Say in PEARL_CONTEXT how many tokens fit it."
+"""What ends the message of a refusal for a prompt's length that names no number."""
+
 
 class ModelError(Exception):
     """A call that got no usable answer.

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_args
 from typing import Literal as OneOf
 
 from pearl.lang.errors import InputError, check_numbers
-from pearl.models.base import Ask, ModelError, Reply, Request, env_number
+from pearl.models.base import SAY_WINDOW, Ask, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import LabelQuestion, MapAnswer, Message, ProveForm
 
@@ -124,6 +124,9 @@ def learning(ask: Ask, context: Context, decide: Callable[[str, Any], None]) -> 
             reads = request.model is None or bool(request.document)
             if stated and reads and learned and learned.learn(stated, request.messages, context):
                 decide("window", {"said": stated, "tokens": learned.tokens})
+            if reads and context.limit:
+                smaller = f"Give a smaller --window, or PEARL_CONTEXT, than {context.limit:,}."
+                error.args = (str(error).replace(SAY_WINDOW, smaller),)
             raise
 
     return listening
