@@ -449,6 +449,13 @@ def test_what_would_never_end_is_refused(plan: str, depth: int, why: str):
     assert run('1. a = TWICE("x")', depth=1)[0] == "X\nX"
 
 
+@pytest.mark.parametrize("argument", ["LIST", "each LIST", '"{LIST}"'])
+def test_a_parameter_that_is_given_the_document_is_told_so(argument: str):
+    inner = f"TAKE(LIST) : take LIST\n  plan:\n    1. a = CONCAT({argument})\n"
+    with pytest.raises(RunError, match="LIST is given nothing, or the document"):
+        run("1. a = OUTER()", library(f"{inner}OUTER() : b\n  plan:\n    1. a = TAKE(CTX)\n"))
+
+
 def test_a_decomposer_is_handed_in():
     text = "ADD(X) : add X\n  demonstration:\n    1. a = FLAT(X)\n"
 

@@ -735,6 +735,19 @@ def test_a_builtin_works_on_what_steps_found_and_not_on_the_document(call: str):
     assert set(codes(check(parse(f"1. n = {call} : c"), load_library()))) == {"PRL303"}
 
 
+@pytest.mark.parametrize("call", ["TAKE(CTX)", "SUM(2, CTX)", "PLANNED(CTX)", "LOOK_UP(CTX)"])
+def test_the_document_goes_to_no_parameter_that_cannot_hold_it(call: str):
+    text = (
+        "TAKE(L: list) : a L\nSUM(N, M: number) : a N, M\nSAY(X, T: text) : a X, T\n"
+        "PLANNED(X) : a X\n  plan:\n    1. a = SAY(X, X)\n"
+        "LOOK_UP(Q) -> list : a Q\n  body: solver retrieve\n"
+    )
+    [found] = check(parse(f"1. a = {call} : c"), library_of(text))
+    assert (found.code, "is given the document" in found.message) == ("PRL303", True)
+    # A model reads it beside what it is given.
+    assert check(parse("1. a = SAY(CTX, CTX) : c"), library_of(text)) == []
+
+
 def test_the_document_has_its_place_in_some_builtins_and_concat_passes_over_it():
     text = (
         '1. p = PARTS(CTX, 2) : cut\n2. d = DOCUMENTS(CTX) : all\n3. a = CONCAT("a", CTX, p, d) : b'

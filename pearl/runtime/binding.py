@@ -107,7 +107,7 @@ def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:
     Raises:
         BindError: the value has no items of the kind the mode needs.
     """
-    value = values[ref.name]
+    value = value_of(ref, values, None)
     if ref.mode in (Mode.EACH_VALUES, Mode.WHERE_VALUES):
         if not isinstance(value, Pairs):
             raise BindError(f"{ref.mode} {ref.name} needs pairs, and it is {type_of(value)}.")
@@ -147,7 +147,9 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
             if arg.maps and item is not None:
                 return item.value if arg.mode.endswith("values") else item.key
             if arg.name not in values:
-                raise BindError(f"{arg.name} stands inside an argument: make it one of its own.")
+                inside = "stands inside an argument: make it one of its own."
+                given = f"is given nothing, or the document, which only {DOCUMENT} can be."
+                raise BindError(f"{arg.name} {inside if arg.name == DOCUMENT else given}")
             return values[arg.name]
         case Literal():
             return arg.value

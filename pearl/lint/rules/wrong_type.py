@@ -3,13 +3,15 @@
 What it does
     Compares the types that builtins and typed parameters take with what the
     arguments are and the earlier steps give, and numbers that the plan itself
-    gives with those that ``PARTS``, ``GROUPS`` and ``ITEM`` can work on; the
-    document is nothing that a builtin works on. Where a type is not known,
-    nothing is said.
+    gives with those that ``PARTS``, ``GROUPS`` and ``ITEM`` can work on. The
+    document is a text that only models read: a parameter with another name than
+    ``CTX`` takes it where it has no other type and a model carries the action
+    out. Where a type is not known, nothing is said.
 
 Why
     ``KEYS`` of a list that is not pairs, or ``COUNT`` of a number, has no
-    answer.
+    answer. A builtin, a plan, a solver or a function is given steps' outputs and
+    the plan's own words: in place of the document, it would get nothing.
 
 Example
     1. people = FIND_ALL(CTX, "people") : List the people
@@ -24,7 +26,7 @@ Fix
     None.
 """
 
-from pearl.lang.ast import DOCUMENT, Builtin, Literal, Ref
+from pearl.lang.ast import DOCUMENT, Builtin, Literal, Prompt, Ref
 from pearl.lang.builtins import KINDS, MOST, is_of, kinds_taken
 from pearl.lang.printer import print_value
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
@@ -45,24 +47,29 @@ def check(view: PlanView) -> Findings:
                 data={"action": called, "type": action.returns},
             )
     for index, (step, action) in enumerate(zip(view.plan.steps, view.actions, strict=True)):
+        asks = action and isinstance(action.body, Prompt)
         # Most take anything: that is quickly seen.
-        if not action or not (action.is_builtin or any(p.type != "any" for p in action.params)):
+        if not action or (asks and all(param.type == "any" for param in action.params)):
             continue
+        # A model reads the document beside what it is given, and CONCAT passes over it. Where it
+        # stands instead of its own place, or as well, is told by itself.
+        reads = asks or action.body == Builtin("concat")
+        placed = any(param.name == DOCUMENT for param in action.params)
         arguments = zip(action.params, step.args, strict=False)
         pairs = [(param, arg) for param, arg in arguments if param.name != DOCUMENT]
         for (param, arg), kinds in zip(pairs, kinds_taken(action), strict=False):
             types = [KINDS[kind] for kind in kinds]
-            # A builtin works on what steps found: only CONCAT passes over the document.
-            works = isinstance(action.body, Builtin) and action.body.function != "concat"
-            whole = works and arg == Ref(DOCUMENT)
+            whole = arg == Ref(DOCUMENT) and not (placed or (reads and {"any", "text"} & {*types}))
             given = "the document" if whole else view.type_of_argument(arg, index)
             if given == "any" or ("any" in types and not whole):
                 continue
             wanted = help = ""
             if given not in types:
                 wanted, shown = " or ".join(types), str(given)
-                source = "with each" if types == ["pairs"] else f"of {view.action_of(*types)}"
-                help = f"Give {step.action} a step {source}."
+                source = " with each" if types == ["pairs"] else f" of {view.action_of(*types)}"
+                if "any" in types:
+                    wanted, source = "what a step gives", ""
+                help = f"Give {step.action} a step{source}."
             elif isinstance(arg, Literal) and not any(is_of(kind, arg.value) for kind in kinds):
                 wanted, shown = " or ".join(_VALUES[kind] for kind in kinds), print_value(arg.value)
                 help = f"Write {wanted}."
