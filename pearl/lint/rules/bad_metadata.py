@@ -13,9 +13,11 @@ What it does
     as they are, as the library has its name; a name in ``replaces`` that it has no parameter for or
     two, no argument for one of its parameters, as many arguments as the new one does not take, a
     type that it does not, or the document where it takes none; a ``plan`` without steps, one that
-    declares actions or comes back to the action itself; a parameter that the action has twice,
-    or that is called as the document is but for the case of its letters. The steps of a plan or a
-    demonstration are checked for errors by the rules for plans.
+    declares actions or comes back to the action itself, one whose action has a parameter that
+    repeats, of which it gets the first alone, one that quotes a parameter's name and uses it
+    nowhere, or that gives another parameter for an action's document; a parameter that the action
+    has twice, or that is called as the document is but for the case of its letters. The steps of a
+    plan or a demonstration are checked for errors by the rules for plans.
 
 Why
     Such a line is taken for a part of the definition, or fails when a plan calls the action.
@@ -51,6 +53,7 @@ from pearl.lang.ast import (
     Parsed,
     Plan,
     Prompt,
+    Ref,
     Replaced,
     Solver,
     Step,
@@ -123,7 +126,8 @@ def check(view: LibraryView) -> Findings:
             key, _, word = said.rpartition(" ")
             yield _finding(action, view.place(action, word, key), wrong, help)
         doubts = [(f"replaces {name}", *rest) for name, *rest in _migrated(view, action)]
-        for said, wrong, help in (*doubts, *_misleading(action), *_unsolved(action)):
+        told = (*doubts, *_misleading(action), *_unsolved(action), *_lost(view, action))
+        for said, wrong, help in told:
             key, _, word = said.rpartition(" ")
             # A run may be none the worse for it: the library is loaded.
             found = _finding(action, view.place(action, word, key), wrong, help)
@@ -323,7 +327,8 @@ def _body(action: Action) -> Iterator[tuple[str, str, str]]:
             yield wrong, action.body.function, help
     if isinstance(action.body, Solver) and action.body.name == RETRIEVE:
         given = [param for param in action.params if param.name != DOCUMENT]
-        if len(given) not in (1, 2) or action.returns not in ("list", "any"):
+        no_query = given and given[0].type in ("number", "bool")
+        if len(given) not in (1, 2) or no_query or action.returns not in ("list", "any"):
             help = "Write NAME(Q, K: number) -> list: K passages that bear on the query Q."
             yield "a retriever takes a query and a number, and gives a list.", RETRIEVE, help
         elif given[1:] and given[1].type not in ("number", "any"):
@@ -337,6 +342,10 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, 
         yield f"its plan declares {declared}.", "plan", f"Make {declared} an action of the library."
     if not plan.steps:
         yield "its plan has no step.", "plan", "Write its steps below it, indented."
+    if action.variadic and action.params:
+        name = action.params[-1].name
+        wrong = f"{name} repeats, and its plan can only use the first."
+        yield wrong, name, f"Write {name}: list, without the dots, and give it a list."
     back = _comes_back(action, view.library)
     if back:
         wrong = f"its plan calls {back}, and would never end."
@@ -348,6 +357,26 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, 
         and action.returns not in (gives, "text")
     ):
         yield f"its plan gives {gives}, and no {action.returns}.", "plan", f"Write -> {gives}."
+
+
+def _lost(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
+    """What a call gives that its plan may not get, though it runs: a parameter that it only quotes,
+    and the document under another name."""
+    if not isinstance(action.body, SubPlan):
+        return
+    facts = PlanView(Parsed(action.body.plan), view.library, action)
+    used = facts.uses.keys() | {ref.name for ref in facts.plan.returns}
+    quoted = (arg.value for _, _, arg in facts.literals if isinstance(arg.value, str))
+    for name in dict.fromkeys(name for name in quoted if name in facts.params.keys() - used):
+        wrong = f'its plan has "{name}" as a text, and uses the parameter {name} nowhere.'
+        yield f'"{name}"', wrong, f"Write {name} for what is given."
+    # Calls may give a part's label or a text for it, and never the document.
+    for step, called in zip(facts.plan.steps, facts.actions, strict=True):
+        for param, arg in zip(called.params if called else (), step.args, strict=False):
+            whole = arg.name if isinstance(arg, Ref) and not arg.mode else ""
+            if param.name == DOCUMENT and facts.params.get(whole) in ("any", "text"):
+                wrong = f"its plan gives {whole} to {step.action} for {DOCUMENT}."
+                yield whole, wrong, f"Call it {DOCUMENT}, unless it is a part's label or a text."
 
 
 def _type_of(facts: PlanView) -> Type:
