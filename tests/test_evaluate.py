@@ -813,6 +813,8 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     # What its library's agents are asked for, no plan is handed.
     planning = {"pearl", "pearl-no-refinement", "decomp"}
     expected |= planning if dataset.libraries == ("commaqa",) else set()
+    # A library's demonstrations are for decomp alone.
+    expected |= planning - {"decomp"} if dataset.libraries == ("reversal",) else set()
     assert refused == expected
 
 

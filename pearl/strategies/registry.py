@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pearl.lang.ast import RETRIEVE, Parsed, Solver
+from pearl.lang.ast import RETRIEVE, Decomposed, Parsed, Solver
 from pearl.lang.builtins import Given
 from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.extensions import extension, failure_text, source_digest
@@ -274,7 +274,8 @@ def prepare(
     if spec.needs_model and model == OFFLINE:
         raise InputError(f"{name} {NEEDS_MODEL}")
     library = library or load_library(*spec.libraries)
-    if runs and spec.takes_library and (lacking := lacking_solver(library)):
+    decomposes = spec.name == "decomp"
+    if runs and spec.takes_library and (lacking := lacking_solver(library, decomposes=decomposes)):
         raise InputError(lacking)
     if not spec.demonstrations:
         plans_shown: tuple[Demonstration, ...] = ()
@@ -288,10 +289,12 @@ def prepare(
     return Prepared(spec, library, plans_shown, settings)
 
 
-def lacking_solver(library: Library) -> str:
-    """Which action of a library cannot be carried out where a retriever is all that a run is
-    handed, as with every strategy that takes a library; empty where each can."""
+def lacking_solver(library: Library, *, decomposes: bool = False) -> str:
+    """Which action of a library cannot be carried out where a run is handed a retriever, and a
+    decomposer where it ``decomposes``, as `Decomp` does alone; empty where each can."""
     for action in library.actions.values():
+        if isinstance(action.body, Decomposed) and not decomposes:
+            return f"{action.name} needs a decomposer: take the strategy decomp."
         if isinstance(action.body, Solver) and action.body.name != RETRIEVE:
             return f"{action.name} needs the solver {action.body.name}; there is {RETRIEVE}."
     return ""

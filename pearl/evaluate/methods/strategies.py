@@ -77,7 +77,7 @@ async def run_pearl(
 
 def lacks_solver(setup: str, shared: EvaluationContext, _: Example) -> str:
     """What carries out an action of a setup's library and is not there; empty where all can be."""
-    lacking = lacking_solver(shared.setup(setup).library)
+    lacking = lacking_solver(shared.setup(setup).library, decomposes=setup == STEPWISE)
     return lacking and f"cannot be evaluated: {lacking}"
 
 
