@@ -16,7 +16,7 @@ from pearl.cli.inputs import folder_of, load, open_existing, open_run, own_libra
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_kind, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
-from pearl.lang.source import Source, read_source, write
+from pearl.lang.source import Source, check_utf_8, read_source, write
 from pearl.lang.text import counted, printable, shorten
 
 if TYPE_CHECKING:
@@ -459,12 +459,14 @@ def replay_command(recorded: str, options: Options) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; a trace; or a run of the store (RUN, RUN/ID or last). Exits 1 if an answer
     differs, or a row cannot be read: it is named, and the others are run."""
-    from pearl.runtime.trace import read_records, replay
+    from pearl.runtime.trace import is_trace, read_records, replay
 
     if ran := bool(_RUN.fullmatch(recorded)) and not Path(recorded).exists():
         source = Source(*_trace(recorded, options.store))
     else:
         source = read_source(recorded, "recording", rows=True)
+        if is_trace(source):
+            check_utf_8(source.text, source.name)
     library = load(own_libraries(source, options.libraries, ran=ran), folder_of(source))
     records: list[Trace] = []
     unreadable: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
-from pearl.lang.source import Source, check_utf_8, lines_of, plan_row
+from pearl.lang.source import Source, lines_of, plan_row
 from pearl.lang.values import (
     Value,
     as_text,
@@ -307,7 +307,6 @@ def read_records(source: Source) -> Iterator[Trace]:
         LinesError: past the last row, some are no such object.
     """
     if is_trace(source):
-        check_utf_8(source.text, source.name)
         yield read_trace(source)
         return
     problems: list[InputError] = []
