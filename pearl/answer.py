@@ -403,6 +403,8 @@ async def answer(
     shorter = EXCERPTED.format(counted(merges, "merge")) if merges else ""
     picked = (PICKED if guessed else "", SHORTENED.format(cut) if cut else "", shorter)
     limited = [str(entry.value) for entry in journal.entries if entry.path == LIMITED]
+    # Why no further plan was asked for.
+    limited += [f"No plan: {one.value}" for one in journal.entries if one.path.endswith("/stopped")]
     notices = (model.notice, window, prepared.notice, *limited, *picked, near)
     if notice := " ".join(filter(None, notices)):
         journal.decide("notice", notice)

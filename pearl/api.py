@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -68,8 +69,11 @@ def check(
         plan: its text, or what `parse` made of it.
         library: the actions it may call; by default those Pearl ships.
         selection: which rules speak.
+
+    Raises:
+        InputError: it is neither.
     """
-    parsed = parse(plan) if isinstance(plan, str) else plan
+    parsed = plan if isinstance(plan, Parsed) else parse(_plan_text(plan))
     return check_for_person(parsed, as_library(library) or _load_library(), selection)
 
 
@@ -81,7 +85,9 @@ def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
         library: the actions it may call; by default those Pearl ships.
         unsafe: also take fixes that guess at the meaning.
     """
-    return _fix(Source("<plan>", plan), as_library(library) or _load_library(), unsafe=unsafe).text
+    return _fix(
+        Source("<plan>", _plan_text(plan)), as_library(library) or _load_library(), unsafe=unsafe
+    ).text
 
 
 def format(plan: str) -> str:
@@ -90,7 +96,14 @@ def format(plan: str) -> str:
     Raises:
         InputError: a line cannot be read.
     """
-    return format_plan(Source("<plan>", plan))
+    return format_plan(Source("<plan>", _plan_text(plan)))
+
+
+def _plan_text(plan: object) -> str:
+    if not isinstance(plan, str):
+        kind = type(plan).__name__
+        raise InputError(f"{kind} is no text of a plan: give that, as Planned.source.text has it.")
+    return plan
 
 
 async def write_plan(
@@ -416,6 +429,9 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(asyncio.run, working())
             try:
+                # A signal that comes just before a wait without an end does not end it.
+                while not wait_for([done], 1).done:
+                    pass
                 return done.result()
             except BaseException:
                 for each in stop:

@@ -12,7 +12,7 @@ import pearl
 from pearl.answer import read_option
 from pearl.evaluate.job import read_labels
 from pearl.lang.ast import Plan
-from pearl.lang.errors import LinesError
+from pearl.lang.errors import InputError, LinesError
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
@@ -166,11 +166,15 @@ def test_a_model_that_writes_no_step_is_not_corrected_for_ever(tmp_path: Path):
     assert answer.fallback
     said = {entry.path: entry.value for entry in entries(tmp_path / "s.db")}
     assert said["plan/5/stopped"] == "3 replies in a row have no step."
+    assert "No plan: 3 replies in a row have no step." in answer.notice
 
 
 def test_only_writing_a_plan_says_so_when_none_was_accepted():
     planned = asyncio.run(pearl.write_plan("Why?", model=Planner(WRONG)))
     assert planned.plan is None
+    for takes_text in (pearl.check, pearl.fix, pearl.format):
+        with pytest.raises(InputError, match="Planned is no text of a plan"):
+            takes_text(planned)
     assert planned.attempts == 3
     assert [one.code for one in planned.diagnostics] == ["PRL201"]
 
