@@ -33,7 +33,7 @@ from pearl.lang.ast import (
 )
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
-from pearl.lang.errors import InputError, refuse
+from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -315,7 +315,9 @@ def read_records(source: Source) -> Iterator[Trace]:
             yield _record(name, line)
         except InputError as error:
             problems.append(error)
-    refuse(problems)
+    if problems:
+        # All of them: the other rows are used.
+        raise LinesError([*map(str, problems)])
 
 
 def _record(name: str, line: str) -> Trace:

@@ -29,7 +29,7 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
-from pearl.strategies.pearl import Planning, ask_fitted, check_fits
+from pearl.strategies.pearl import STEPLESS, Planning, ask_fitted, check_fits
 
 CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""
@@ -89,6 +89,7 @@ class Decomp:
         write = NextStep(run.question, self.library, self.demonstrations, done)
         call: Planning = write
         calls: list[Call] = []
+        stepless = 0
         for attempt in range(1, CORRECTIONS + 2):
             call, reply = await ask_fitted(self.caller, call, f"next/{number}/{attempt}", calls)
             if isinstance(call, NextStep):
@@ -98,10 +99,13 @@ class Decomp:
                 return move
             codes = [finding.code for finding in findings]
             self.caller.journal.decide(f"next/{number}/{attempt}/rejected", codes)
+            stepless = stepless + 1 if codes == [no_steps.RULE.code] else 0
+            if stepless == STEPLESS:
+                break
             complaint = prompt.render_step(Source(f"next/{number}", reply.text), findings)
             call = CorrectPlan(write, reply.text, complaint)
         raise RunError(
-            f"Step {number} was rejected {CORRECTIONS + 1} times: {findings[0].message}",
+            f"Step {number} was rejected {attempt} times: {findings[0].message}",
             diagnostics=tuple(findings),
         )
 
