@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -429,9 +428,6 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(asyncio.run, working())
             try:
-                # A signal that comes just before a wait without an end does not end it.
-                while not wait_for([done], 1).done:
-                    pass
                 return done.result()
             except BaseException:
                 for each in stop:
