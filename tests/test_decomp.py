@@ -122,7 +122,7 @@ def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: 
         (["a = NOTHING(x)"], "Step 1 was rejected 4 times", 4),
         (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times", 4),
         (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times", 5),
-        (["I cannot say."], "Step 1 was rejected 3 times: There is no step.", 3),
+        (["I cannot say."], "Step 1 was rejected 3 times: There is no step. Name a more", 3),
         ([f'a{at} = SPLIT("{at}", ",")' for at in range(40)], "has 24 steps and no answer", 24),
     ],
 )

@@ -405,17 +405,26 @@ def test_a_reply_is_read_for_the_whole_question_too():
 
 
 def test_a_model_that_never_fits_a_form_is_gone_on_without():
-    first = {name: ["no"] * 3 for name in ("rebel_split", "rebel_tool")}
-    assert "no tool was chosen" in fails(mind(first=dict(first)), tools())
-    model = mind(first={"rebel_split": ["no"] * 3})
+    first = {name: ["{}"] * 3 for name in ("rebel_split", "rebel_tool")}
+    assert "rebel_tool does not fit after 3" in fails(mind(first=dict(first)), tools())
+    model = mind(first={"rebel_split": ["{}"] * 3})
     finished, journal, _ = ask(model, tools(search="Cincinnati"))
     assert finished.text == "Cincinnati"
-    assert decided(journal, "split/given_up") == [["It holds no JSON object."]]
+    [[lacking]] = decided(journal, "split/given_up")
+    assert "sub_questions" in lacking
     model = mind(first={"rebel_memory": ["no"] * 6}, splits={WHOLE: [WHO]})
     finished, _, _ = ask(model, tools(search="Cincinnati"))
     assert [step.action for step in finished.plan.steps] == ["SOLVE", "CALL_TOOL", "READ_REPLY"]
     assert "does not fit after 3 tries" in fails(mind(first={"rebel_read": ["no"] * 3}), tools(),
                                                  WHO)  # fmt: skip
+
+
+def test_a_model_that_writes_no_object_is_asked_three_times():
+    model = mind(first={"rebel_split": ["no"] * 3})
+    assert "rebel_split does not fit after 3 tries: it holds no JSON object: name a more" in fails(
+        model, tools()
+    )
+    assert len(model.asked) == 3
 
 
 def test_a_cut_reply_says_so_in_the_journal():

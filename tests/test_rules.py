@@ -417,6 +417,9 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ("b = FIND_REASON(CTX, why), : x", "b = FIND_REASON(CTX, why) : x"),
         ("b = FIND_REASON(CTX, shy)", ""),
         ("b = FIND_REASON(CTX, sea)", 'b = FIND_REASON(CTX, "sea")'),
+        # Of an action that nobody knows, the first argument may be the document.
+        ("b = SAIL_HOME(document, why)", ""),
+        ("b = SAIL_HOME(CTX, sea)", 'b = SAIL_HOME(CTX, "sea")'),
         # What no word is written like, as Pearl numbers names, is no text.
         ("b = FIND_REASON(CTX, ro_2)", ""),
         ("b = FIND_REASON(CTX, depositAmount)", ""),

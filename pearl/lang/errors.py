@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-NAMED = 10
-"""How many lines of a file that cannot be used are named."""
+NAMED = 200
+"""How many lines of a file that cannot be used are named: more than a person mends by hand."""
 
 
 class InputError(Exception):

@@ -386,6 +386,9 @@ REJECTED = "rejected"
 FITTED = "fitted"
 """What ends the path of a decision on which reply fitted, from 1; 0 where none did."""
 
+NO_OBJECT = "It holds no JSON object."
+"""What is wrong with a reply that is none of the form at all."""
+
 Check: TypeAlias = Callable[[dict[str, Any]], Sequence[str]]
 """What is wrong with an object beside its schema, a sentence each."""
 
@@ -458,9 +461,15 @@ async def fill(
         except ContextError:
             current = first
     caller.journal.decide(f"{path}/{FITTED}", 0)
-    # The model was told to write less; who runs it can let it write more.
-    cut = "it was cut at its token limit: raise PEARL_MAX_TOKENS."
-    cause = problems[0] if reply.complete else cut
+    # Who runs the model can do other things about it than the model was told.
+    cause = problems[0]
+    if not reply.complete:
+        cause = "it was cut at its token limit: raise PEARL_MAX_TOKENS."
+    elif problems == (NO_OBJECT,):
+        cause = (
+            "it holds no JSON object: name a more capable model, or one that can be held to a form "
+            "(--constrain always)."
+        )
     raise SchemaError(
         f"The reply to {call.schema.name} does not fit after {revisions + 1} tries: {cause}",
         problems,
@@ -482,7 +491,7 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
     if value is None:
-        return None, ("It holds no JSON object.",)
+        return None, (NO_OBJECT,)
     from jsonschema import Draft202012Validator
 
     errors = Draft202012Validator(as_json_schema(schema)).iter_errors(value)

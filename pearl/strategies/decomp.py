@@ -104,8 +104,13 @@ class Decomp:
                 break
             complaint = prompt.render_step(Source(f"next/{number}", reply.text), findings)
             call = CorrectPlan(write, reply.text, complaint)
+        advice = (
+            " Name a more capable model, or use the strategy pearl, which then asks the question "
+            "without a plan."
+        )
         raise RunError(
-            f"Step {number} was rejected {attempt} times: {findings[0].message}",
+            f"Step {number} was rejected {attempt} times: {findings[0].message}"
+            f"{advice if stepless == STEPLESS else ''}",
             diagnostics=tuple(findings),
         )
 

@@ -22,7 +22,7 @@ from pearl.models.embeddings import Embed, choose_embedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
 from pearl.runtime.binding import Output, SolverError
-from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
+from pearl.runtime.calls import NO_OBJECT, Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps, run_strategy
@@ -96,12 +96,14 @@ class Spent:
         calls: of the model.
         tool_calls: of tools.
         deepest: sub-questions within each other.
+        fitted: whether a reply of the model's has had the form that was asked for.
     """
 
     limits: RebelLimits
     calls: int = 0
     tool_calls: int = 0
     deepest: int = 0
+    fitted: bool = False
 
     @property
     def remaining(self) -> int:
@@ -345,7 +347,7 @@ class Rebel:
                 lambda arguments: wrong_input(tool, arguments),
             )
             if arguments is None:
-                self._why = f"the tool {tool.name} could not be given its input."
+                self._why = f"the tool {tool.name} could not be given its input. {self._why}"
                 return
             arguments = {name: value for name, value in arguments.items() if value is not None}
             if any(arguments == earlier for earlier, _ in refused):
@@ -422,15 +424,24 @@ class Rebel:
         """Ask the model; what is mended leaves so many calls for what comes after."""
         counted = replace(self.caller, ask=counting(self.caller.ask, self.spent.count))
         revisions = max(min(self.limits.revisions, self._left - keep - 1), 0)
-        return await fill(counted, call, path, check, revisions)
+        reply = await fill(counted, call, path, check, revisions)
+        self.spent.fitted = True
+        return reply
 
     async def _fill_or_none(
         self, call: FillSchema, path: str, keep: int, check: Check = lambda _: ()
     ) -> dict[str, Any] | None:
-        """An object, or None where the model gives none that fits: the question goes on without."""
+        """An object, or None where the model gives none that fits: the question goes on without.
+
+        Raises:
+            SchemaError: the model has not written one object in the whole run, and so never will.
+        """
         try:
             return await self._fill(call, path, keep, check)
         except SchemaError as error:
+            if error.problems == (NO_OBJECT,) and not self.spent.fitted:
+                raise
+            self._why = str(error)
             self.caller.journal.decide(f"{path}/given_up", list(error.problems))
             return None
 

@@ -84,7 +84,11 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
         text = f"{ref.mode} {near}".lstrip()
         fix = (mend if sure else guess)(ref.span, text)
-    elif not (returned or ref.mode or numbered or close or parts or unlike_word):
+    elif not (
+        (returned or ref.mode or numbered or close or parts or unlike_word)
+        # Of an action that nobody knows, the first argument may be the document.
+        or (view.actions[index] is None and steps[index].args[0] is ref)
+    ):
         fix = guess(ref.span, f'"{ref.name}"', "quote the word")
     where = "in the plan" if returned else f"before step {view.number(index)}"
     # Who writes ctx means no word.
