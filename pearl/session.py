@@ -49,8 +49,9 @@ class Session:
     def caller(self, watch: Watch | None = None) -> Caller:
         """Asks the model, and keeps the journal; ``watch`` is told of each call."""
         engine, journal = self.engine, self.journal
+        planner = engine.model.planner if isinstance(engine.model, Models) else None
         return Caller(
-            learning(engine.ask, self.context, journal.decide),
+            learning(engine.ask, self.context, journal.decide, planner, self.planning),
             engine.identity,
             journal,
             watch,

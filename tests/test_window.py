@@ -17,6 +17,7 @@ import pearl
 from pearl.lang.source import Source
 from pearl.models.answers import Complaint, complaint_of, failure
 from pearl.models.base import ModelError, Reply, Request
+from pearl.models.routing import Models, choose_model
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import MapAnswer, Message
 from pearl.prompts.render import render
@@ -270,6 +271,7 @@ def test_a_planner_in_this_process_reads_a_quarter_of_its_window():
     assert sum(count_tokens(one["content"]) for one in model.asked[2].messages) > 2048
 
 
+@pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize(
     ("known", "factor", "fit"),
     [
@@ -286,8 +288,10 @@ def test_a_planner_is_shown_what_fits_its_window(
     known: bool,
     factor: float,
     fit: list[bool],
+    several: bool,
 ):
-    """From the start where the window is known, and else after refusals."""
+    """From the start where the window is known, and else after refusals; one that reads too, or a
+    planner beside a reader."""
     words = WORDS["vLLM"].replace("4096", "3000")
     refusing = windowed(words, 3000, lambda body: int(factor * tokens(body)))
 
@@ -299,7 +303,9 @@ def test_a_planner_is_shown_what_fits_its_window(
     if known:
         monkeypatch.setenv("PEARL_CONTEXT", "3000")
     endpoint, store = serve(script), str(tmp_path / "runs.db")
-    answer = pearl.ask_sync(Source("s", "Mara lit the lamp."), "Who lit the lamp?", store=store)
+    model = Models(choose_model("large"), choose_model("small")) if several else None
+    document, question = Source("s", "Mara lit the lamp."), "Who lit the lamp?"
+    answer = pearl.ask_sync(document, question, model=model, store=store)
     assert "FIND_CHARACTER" in answer.plan
     plans = [one for one in endpoint.asked if "write reading plans" in one.text]
     assert [factor * tokens(one.body) <= 3000 for one in plans] == fit
@@ -482,7 +488,7 @@ def test_a_machine_s_correction_is_shown_fewer_paragraphs(serve: Serve, examples
 
 def test_a_tool_s_question_that_is_mended_fits(serve: Serve):
     def reply(text: str) -> str:
-        return "no " * 300 if "That reply cannot be used" not in text else "never"
+        return f'{{"no": "{"no " * 300}"}}' if "That reply cannot be used" not in text else "{}"
 
     endpoint = serve(within(660, reply), PEARL_CONTEXT="660")
     with pytest.raises(pearl.RunError):

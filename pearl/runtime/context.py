@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_args
 from typing import Literal as OneOf
 
 from pearl.lang.errors import InputError, check_numbers
-from pearl.models.base import SAY_WINDOW, Ask, ModelError, Reply, Request, env_number
+from pearl.models.base import SAY_WINDOW, Ask, Model, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import LabelQuestion, MapAnswer, Message, ProveForm
 
@@ -87,49 +87,6 @@ def learned_window(identity: str) -> LearnedWindow:
     """What is learned in this process of the model of an identity: the same object each time."""
     del identity
     return LearnedWindow()
-
-
-def learning(ask: Ask, context: Context, decide: Callable[[str, Any], None]) -> Ask:
-    """An ask that bounds replies, learns the window from an endpoint's refusals, and writes them
-    down, as decisions of a journal.
-
-    In a known window a reply may have what is kept free there, so that a plan is made to fit by
-    sizes that no reply exceeds; where somebody has set a limit, that is all. Where an endpoint
-    refuses a prompt only for the room its reply would need, it is asked again without a bound.
-    """
-
-    limited = env_number("PEARL_MAX_TOKENS")
-
-    async def listening(request: Request) -> Reply:
-        longest = context.free if context.limit else LONGEST
-        proof = isinstance(request.call, ProveForm)
-        if proof or isinstance(request.call, MapAnswer | LabelQuestion):
-            longest = min(longest, CHOICE)
-        # A grammar has an end of its own, once it is known that the endpoint keeps to it.
-        held = request.constraint is not None and request.constraint.grammar and not proof
-        if held or limited:
-            longest = 0
-        try:
-            try:
-                return await ask(replace(request, limit=longest))
-            except ModelError as error:
-                # To count a prompt takes longer than to ask a cache.
-                size = context.size(request.messages) if error.window else 1
-                if not size <= (error.window or 0) < size + longest:
-                    raise
-                return await ask(request)
-        except ModelError as error:
-            stated, learned = error.window, context.learned
-            # Of several models, those that are shown documents say how long these may be.
-            reads = request.model is None or bool(request.document)
-            if stated and reads and learned and learned.learn(stated, request.messages, context):
-                decide("window", {"said": stated, "tokens": learned.tokens})
-            if reads and context.limit:
-                smaller = f"Give a smaller --window, or PEARL_CONTEXT, than {context.limit:,}."
-                error.args = (str(error).replace(SAY_WINDOW, smaller),)
-            raise
-
-    return listening
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +174,63 @@ class ContextError(ModelError):
     def __init__(self, message: str, step: str = "") -> None:
         super().__init__("context", message, sent=False)
         self.step = step
+
+
+def learning(
+    ask: Ask,
+    reading: Context,
+    decide: Callable[[str, Any], None],
+    planner: Model | None = None,
+    planning: Context = UNLIMITED,
+) -> Ask:
+    """An ask that bounds replies, learns windows from an endpoint's refusals, and writes them down,
+    as decisions of a journal.
+
+    In a known window a reply may have what is kept free there, so that a plan is made to fit by
+    sizes that no reply exceeds; where somebody has set a limit, that is all. Where an endpoint
+    refuses a prompt only for the room its reply would need, it is asked again without a bound.
+
+    Args:
+        ask: asks the model.
+        reading: the window; of several models, that of those that are shown documents.
+        decide: writes a decision down.
+        planner: who plans, where there are several models.
+        planning: the planner's window.
+    """
+
+    limited = env_number("PEARL_MAX_TOKENS")
+
+    async def listening(request: Request) -> Reply:
+        reads = request.model is None or bool(request.document)
+        plans = not reads and request.model is planner
+        context = planning.whole or planning if plans else reading
+        longest = context.free if context.limit else LONGEST
+        proof = isinstance(request.call, ProveForm)
+        if proof or isinstance(request.call, MapAnswer | LabelQuestion):
+            longest = min(longest, CHOICE)
+        # A grammar has an end of its own, once it is known that the endpoint keeps to it.
+        held = request.constraint is not None and request.constraint.grammar and not proof
+        if held or limited:
+            longest = 0
+        try:
+            try:
+                return await ask(replace(request, limit=longest))
+            except ModelError as error:
+                # To count a prompt takes longer than to ask a cache.
+                size = context.size(request.messages) if error.window else 1
+                if not size <= (error.window or 0) < size + longest:
+                    raise
+                return await ask(request)
+        except ModelError as error:
+            stated, learned = error.window, context.learned
+            # Of several models, those that are shown documents say how long these may be.
+            told = reads or plans
+            if stated and told and learned and learned.learn(stated, request.messages, context):
+                decide("window", {"said": stated, "tokens": learned.tokens})
+            if told and context.limit:
+                option = "--window, or PEARL_CONTEXT," if reads else "PEARL_CONTEXT"
+                smaller = f"Give a smaller {option} than {context.limit:,}."
+                error.args = (str(error).replace(SAY_WINDOW, smaller),)
+            raise
+
+    return listening
