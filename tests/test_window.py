@@ -22,8 +22,10 @@ from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import MapAnswer, Message
 from pearl.prompts.render import render
 from pearl.runtime.calls import Journal
-from pearl.runtime.context import Context, LearnedWindow, learned_window, learning
+from pearl.runtime.context import Context, ContextError, LearnedWindow, learned_window, learning
+from pearl.runtime.fitting import fit_fill
 from pearl.session import context_for
+from pearl.strategies.rebel_calls import filled_from
 from tests.mind import Scripted
 from tests.runs import entries
 from tests.server import Answer, Serve, Server, answering
@@ -484,6 +486,38 @@ def test_a_machine_s_correction_is_shown_fewer_paragraphs(serve: Serve, examples
         one.text.count("Mara lit lamp") for one in endpoint.asked if "<document>\n" in one.text
     ]
     assert shown[0] > shown[1] > 0
+
+
+def test_what_a_tool_says_is_cut_to_what_bears_on_the_question():
+    call = filled_from("rebel_read", question="Who lit lamp 7 of the tower?", reply=STORY.text)
+    context = Context(window=1600)
+    fitted, decision = fit_fill(call, context)
+    assert decision
+    assert [decision["tokens"] > [1600], decision["cut"] > [300]] == [True, True]
+    assert context.holds(render(fitted))
+    assert "lamp 7 of" in str(fitted.given)
+    for other in (Context("full", 1600), Context(window=500)):
+        with pytest.raises(ContextError, match="rebel_read"):
+            fit_fill(call, other)
+    with pytest.raises(ContextError):
+        fit_fill(filled_from("rebel_read", question=STORY.text, reply="Mara did."), context)
+
+
+def test_paragraphs_that_a_search_showed_are_cut_as_they_grow(serve: Serve):
+    long = [f"Mara lit lamp {at}. " + f"The sea was rough in year {at}. " * 60 for at in range(9)]
+    turns = [("Search", f"lamp {at}") for at in range(5)] + [("Finish", "Mara")]
+    said = iter(turns)
+
+    def reply(text: str) -> str:
+        action, words = next(said)
+        return json.dumps({"thought": "It may help.", "action": action, "input": words})
+
+    endpoint = serve(within(1800, reply), PEARL_CONTEXT="1800")
+    document = Source("s", "\n\n".join(long))
+    answer = pearl.ask_sync(document, "Who lit the lamps?", strategy="react")
+    assert answer.text == "Mara"
+    assert len(endpoint.asked) == len(turns)
+    assert fitting(endpoint, 1800)
 
 
 def test_a_tool_s_question_that_is_mended_fits(serve: Serve):

@@ -275,6 +275,8 @@ class Schema:
         plans: whether the reply decides on steps, and so is the planner's to give.
         told: what the task says of a thing that is given only sometimes, by its name; under
             ``no_document``, where nothing is read.
+        found: the name of what is given that was found meanwhile: where it is too long for the
+            window, passages of it that bear on the rest are given in its place.
     """
 
     name: str
@@ -283,6 +285,7 @@ class Schema:
     examples: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = ()
     plans: bool = False
     told: tuple[tuple[str, str], ...] = ()
+    found: str = ""
 
 
 @dataclass(frozen=True, slots=True)

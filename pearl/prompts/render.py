@@ -254,8 +254,8 @@ def load_schema(*names: str) -> calls.Schema:
     schema of the field's values; ``[[examples]]`` with ``given`` and ``reply``
     are shown to the model where it wants any; a reply in them may have more
     than the fields, for where the schema is put together with another, and a
-    field that it lacks is null; ``plans`` where the planner is to fill it; and ``[told]`` what is
-    said of a thing where it is given.
+    field that it lacks is null; ``plans`` where the planner is to fill it; ``found`` what of it was
+    found meanwhile, and may be cut; and ``[told]`` what is said of a thing where it is given.
 
     Args:
         names: the files' names without their ending; the first one's examples are shown.
@@ -278,10 +278,9 @@ def load_schema(*names: str) -> calls.Schema:
         for example in data.get("examples", ())
     )
     task = " ".join(each["task"].strip() for each in (data, *others))
+    plans, found = data.get("plans", False), data.get("found", "")
     said_of = tuple(data.get("told", {}).items())
-    return calls.Schema(
-        "_with_".join(names), task, fields, examples, data.get("plans", False), said_of
-    )
+    return calls.Schema("_with_".join(names), task, fields, examples, plans, said_of, found)
 
 
 def _json(value: object) -> str:

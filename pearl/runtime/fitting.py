@@ -214,9 +214,37 @@ def fit_fill(call: _Filled, context: Context) -> tuple[_Filled, Decision | None]
         fewer = replace(filled.schema, examples=filled.schema.examples[:-1])
         fitted, left_out = fit_fill(_with(call, schema=fewer), context)
         return fitted, {"examples": len(fewer.examples), **(left_out or {})}
+    if context.policy != "full" and (shorter := _cut_found(call, context)):
+        return shorter
     # What else would help is only said where it does: parts and passages are one here.
     policy: Policy = "full" if document and context.policy == "full" else "retrieve"
     raise ContextError(too_long(total, size, replace(context, policy=policy), filled))
+
+
+def _cut_found(call: _Filled, context: Context) -> tuple[_Filled, Decision] | None:
+    """A prompt whose longest texts of what was found meanwhile are cut to passages that bear on the
+    rest of it; None where there are none, or that is not enough."""
+    filled = call.fill if isinstance(call, CorrectFilled) else call
+    given = dict(filled.given)
+    found = given.pop(filled.schema.found, None)
+    texts = [as_text(text) for text in (found if isinstance(found, list) else [found or ""])]
+    query = dict.fromkeys(passage_terms("\n".join(map(as_text, given.values()))), 1.0)
+    before = sizes = [*map(context.count, texts)]
+    while (over := size_without_document(call, context) - context.room) > 0:
+        at = max(range(len(texts)), key=sizes.__getitem__, default=0)
+        share = max(sizes[at] - over, sizes[at] // 2) if sizes else 0
+        if share < WRAPPED:
+            return None
+        length = max(1, len(texts[at]) * share // sizes[at] // 8)
+        chosen = choose_passages(texts[at], query, share, context.count, length)
+        if chosen is None:
+            return None
+        texts[at] = chosen.text
+        sizes = [*map(context.count, texts)]
+        cut: Value = [*texts] if isinstance(found, list) else texts[0]
+        now = {**dict(filled.given), filled.schema.found: cut}
+        call = _with(call, given=tuple(now.items()))
+    return call, {"tokens": before, "cut": sizes}
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
