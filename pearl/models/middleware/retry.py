@@ -19,6 +19,10 @@ UNUSABLE = 3
 FIRST_WAIT = 0.5
 """Seconds before the second try, at most; each further wait is twice as long."""
 
+TURNED_AWAY = 4
+"""How many times as long it is where the endpoint turns calls away, whose number it counts by the
+minute as a rule."""
+
 LONGEST_BACKOFF = 20.0
 """Seconds between two tries at most, where the endpoint names no time."""
 
@@ -82,7 +86,8 @@ class Retry:
             return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.longest_wait else None
-        longest = min(LONGEST_BACKOFF, FIRST_WAIT * 2 ** (len(attempts) - 1))
+        first = FIRST_WAIT * (TURNED_AWAY if error.reason == "rate" else 1)
+        longest = min(LONGEST_BACKOFF, first * 2 ** (len(attempts) - 1))
         return self.random.uniform(SHORTEST * longest, longest)
 
     def _final_error(self, error: ModelError, attempts: list[Attempt]) -> ModelError:
