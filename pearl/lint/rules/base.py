@@ -414,27 +414,24 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
         word: whether no name may be meant at all; a short word is then taken for a name only
             where two of its letters have changed places.
     """
+    names, folded = dict.fromkeys(names), written.casefold()
+    same = [name for name in names if name.casefold() == folded]
+    return same or [name for name in names if _is_slip(written, name, word=word)]
+
+
+def _is_slip(written: str, name: str, *, word: bool) -> bool:
+    if len(written) < 3:  # "aa" beside "a"; any other letter is another name.
+        return name[:1] == written[:1] and len(name) < 3
+    turned = sorted(name) == sorted(written)
+    if turned and name[0] == written[0]:
+        return True
+    if len(written) == 3 and not turned and (word or len(name) <= 3):
+        # Another letter makes another name of it.
+        return False
     from rapidfuzz.distance import OSA
 
-    names, folded = dict.fromkeys(names), written.casefold()
-    near = [name for name in names if name.casefold() == folded]
-    if not near and len(written) > 2:
-        most, letters = 1 + len(written) // 8, sorted(written)
-        fit = [name for name in names if abs(len(name) - len(written)) <= most]
-        near = [name for name in fit if OSA.distance(written, name, score_cutoff=most) <= most]
-        near += [
-            name
-            for name in names
-            if name[:1] == written[0] and len(name) == len(written) and sorted(name) == letters
-            if name not in near
-        ]
-        if len(written) == 3:  # Another letter makes another name of it.
-            near = [
-                name for name in near if sorted(name) == letters or (not word and len(name) > 3)
-            ]
-    elif not near:  # "aa" beside "a"; any other letter is another name.
-        near = [name for name in names if name[:1] == written[:1] and len(name) < 3]
-    return near
+    most = 1 + len(written) // 8
+    return OSA.distance(written, name, score_cutoff=most) <= most
 
 
 _VOWELS = pattern(r"(?<=.)[aeiouy]")
