@@ -39,7 +39,7 @@ from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError
 from pearl.session import Began, context_for, heading, open_session
-from pearl.strategies.pearl import Planned, narrowed
+from pearl.strategies.pearl import Planned, demonstrations_for, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import (
     OwnStrategy,
@@ -145,10 +145,11 @@ async def write_plan(
     question = _question(question)
     check_numbers(shown=shown)
     model = as_model(model)
-    name = planner_of(model).name
-    prepared = prepare("pearl", name, as_library(library), demonstrations, runs=False)
-    write = narrowed(WritePlan(question, prepared.library, prepared.demonstrations), shown)
-    head = heading(question, None, prepared.library, model, prepared.demonstrated)
+    # Nothing is prepared to run: a plan may call what nothing here carries out.
+    actions = as_library(library) or _load_library()
+    plans = demonstrations_for(actions, demonstrations)
+    write = narrowed(WritePlan(question, actions, plans), shown)
+    head = heading(question, None, actions, model, len(plans))
     window = context_for(planner_of(model))
     async with open_session(
         model, head, "plan", store, context=window, cache=cache, began=began, constrain=constrain
@@ -157,7 +158,7 @@ async def write_plan(
         planned = await _write_plan(write, caller)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
-        found = with_taken_fixes(planned.diagnostics, planned.source, prepared.library)
+        found = with_taken_fixes(planned.diagnostics, planned.source, actions)
         return replace(planned, diagnostics=tuple(found))
 
 

@@ -569,6 +569,24 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
     return tuple(plans)
 
 
+def demonstrations_for(
+    library: Library,
+    given: Sequence[Demonstration] | str | Path | None,
+    otherwise: str = SHIPPED,
+) -> tuple[Demonstration, ...]:
+    """What a planner is shown: the demonstrations that are given, or those of the folder that is
+    named, or else those that ship for the library, as far as it can run them.
+
+    Raises:
+        InputError: there is no such folder, or a plan in it cannot be read.
+    """
+    if not isinstance(given, str | Path | None):
+        return tuple(given)
+    folder, shipped = str(given or ""), shipped_folder(library.names, otherwise)
+    plans, seed = load_demonstrations(folder, shipped), seed_demonstrations(folder, shipped)
+    return choose_demonstrations(plans, library, seed=seed)
+
+
 def choose_demonstrations(
     sources: Iterable[Source],
     library: Library,

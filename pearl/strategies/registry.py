@@ -35,16 +35,7 @@ from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, Strategy
-from pearl.strategies.pearl import (
-    GivenPlan,
-    Pearl,
-    choose_demonstrations,
-    load_demonstrations,
-    rewritten,
-    seed_demonstrations,
-    shipped_folder,
-    shown_plans,
-)
+from pearl.strategies.pearl import GivenPlan, Pearl, demonstrations_for, rewritten, shown_plans
 
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
@@ -240,8 +231,6 @@ def prepare(
     demonstrations: Sequence[Demonstration] | str | Path | None = None,
     settings: Settings = DEFAULT_SETTINGS,
     tools: object = "",
-    *,
-    runs: bool = True,
 ) -> Prepared:
     """Prepare a strategy by its name.
 
@@ -253,7 +242,6 @@ def prepare(
             Pearl ships for the strategy that the library can run.
         settings: what else was chosen.
         tools: what may be called; empty where nobody said.
-        runs: whether its steps are carried out, and not only written.
 
     Raises:
         InputError: there is no such strategy, it would pass over what it is given, it needs a
@@ -275,18 +263,11 @@ def prepare(
         raise InputError(f"{name} {NEEDS_MODEL}")
     library = library or load_library(*spec.libraries)
     decomposes = spec.name == "decomp"
-    if runs and spec.takes_library and (lacking := lacking_solver(library, decomposes=decomposes)):
+    if spec.takes_library and (lacking := lacking_solver(library, decomposes=decomposes)):
         raise InputError(lacking)
-    if not spec.demonstrations:
-        plans_shown: tuple[Demonstration, ...] = ()
-    elif demonstrations is None or isinstance(demonstrations, str | Path):
-        folder = str(demonstrations or "")
-        shipped = shipped_folder(library.names, spec.demonstrations)
-        plans, seed = load_demonstrations(folder, shipped), seed_demonstrations(folder, shipped)
-        plans_shown = choose_demonstrations(plans, library, seed=seed)
-    else:
-        plans_shown = tuple(demonstrations)
-    return Prepared(spec, library, plans_shown, settings)
+    folder = spec.demonstrations
+    shown = demonstrations_for(library, demonstrations, folder) if folder else ()
+    return Prepared(spec, library, shown, settings)
 
 
 def lacking_solver(library: Library, *, decomposes: bool = False) -> str:
