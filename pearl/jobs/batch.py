@@ -132,10 +132,6 @@ def make_setup(
     """
     planner = planner_of(model).name
     prepared = prepare(strategy, planner, library, demonstrations, settings, tools)
-    if tools:
-        from pearl.tools.declared import check_tools
-
-        check_tools(tools, None)
     model = with_library(model, filter(None, (prepared.library, plans)))
     return Setup(prepared, fit(model), plans, examples, tools), model
 

@@ -256,8 +256,13 @@ def estimate(
         cache: whether replies of other runs are to count.
 
     Raises:
-        InputError: a document cannot be read, or the store.
+        InputError: a document cannot be read, or the store, or the file of tools.
     """
+    if setup.tools:
+        from pearl.tools.declared import check_tools
+
+        # What a tool needs of the environment may be elsewhere.
+        check_tools(setup.tools, None)
 
     async def look_up(request: Request) -> Reply:
         if store is not None and cache and (reply := read_reply(store, request.key)):
