@@ -36,9 +36,10 @@ from pearl.runtime.calls import PROVE, Journal, calls_made
 from pearl.runtime.context import Context
 from pearl.runtime.fitting import size_of
 from pearl.runtime.parts import fit_plan
+from pearl.runtime.planning import fit_planning, narrowed
 from pearl.session import Session, planning_context
 from pearl.store.history import mean_seconds, read_reply
-from pearl.strategies.pearl import direct_plan, narrowed, within_window
+from pearl.strategies.pearl import direct_plan
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine as Database
@@ -281,7 +282,7 @@ def estimate(
     write = narrowed(write, prepared.settings.shown)
     # Where none is to be written, it may be that none fits.
     planned = share.planned > 0
-    writing = _tokens(within_window(write, planning, Journal()), planning) if planned else 0
+    writing = _tokens(fit_planning(write, planning)[0], planning) if planned else 0
     reader = readers_of(model)[0]
     # A model in this process makes fewer at a time than it is asked for; the others wait.
     at_once = min(parallel, getattr(reader, "at_once", parallel))

@@ -1,7 +1,8 @@
 """What makes a prompt fit the model's window, once it is known: `fit_call` and `fit_fill`.
 
 A step is given passages in place of what does not fit, as a policy says, or there is a reason why
-it cannot be (docs/context.md). What is planned before is in `pearl.runtime.parts`.
+it cannot be (docs/context.md). What is planned before is in `pearl.runtime.parts`, and what a
+planner is asked in `pearl.runtime.planning`.
 """
 
 from __future__ import annotations

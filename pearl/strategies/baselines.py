@@ -51,8 +51,9 @@ from pearl.prompts.render import load_schema
 from pearl.runtime.calls import Caller, fill
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Run, Steps
+from pearl.runtime.planning import narrowed
 from pearl.strategies.decomp import as_decomposition
-from pearl.strategies.pearl import ANSWER, direct_plan, narrowed, whole, write_plan
+from pearl.strategies.pearl import ANSWER, direct_plan, whole, write_plan
 
 REASON = Action(
     "REASON_STEP_BY_STEP",

@@ -29,7 +29,8 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
-from pearl.strategies.pearl import STEPLESS, Planning, ask_fitted, check_fits
+from pearl.runtime.planning import Planning, ask_fitted
+from pearl.strategies.pearl import STEPLESS, check_fits
 
 CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""

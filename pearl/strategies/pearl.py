@@ -7,21 +7,19 @@ corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand h
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
 from pearl.lang.diagnostics import Diagnostic, Report, Severity, has_errors
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
-from pearl.lang.library import Library, builtins, load_library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import migrate
@@ -30,7 +28,7 @@ from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
 from pearl.lint.rules import truncated_line, undefined_variable
-from pearl.models.base import ModelError, Reply, env_number
+from pearl.models.base import env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
 from pearl.prompts.calls import (
@@ -38,17 +36,15 @@ from pearl.prompts.calls import (
     ContinuePlan,
     CorrectPlan,
     Demonstration,
-    NextStep,
     RefinePlan,
     WritePlan,
 )
-from pearl.prompts.render import render
 from pearl.runtime.calls import LIMITED, Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.executor import StepFailure
-from pearl.runtime.fitting import too_long
 from pearl.runtime.loop import Run, RunError, Steps
 from pearl.runtime.parts import fit_plan
+from pearl.runtime.planning import Planning, ask_fitted, narrowed
 
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
@@ -346,168 +342,6 @@ def with_one_answer(plan: Plan) -> Plan:
     declares = (*plan.declares, load_library("core").actions[ANSWER_FROM])
     returns = (Ref(name),) if plan.returns else ()
     return replace(plan, steps=(*plan.steps, last), declares=declares, returns=returns)
-
-
-FUSION = 60
-"""What a first place is worth beside later ones where two rankings become one (Cormack, Clarke and
-Büttcher, "Reciprocal Rank Fusion", SIGIR 2009)."""
-
-
-Planning: TypeAlias = WritePlan | NextStep | CorrectPlan | ContinuePlan | RefinePlan
-"""What a planner is asked: for a plan or a step, or to go on from its reply."""
-
-_BRIEF = 40
-"""Characters of an output that a next step is shown at least, where there are as many."""
-
-_Write = TypeVar("_Write", bound=WritePlan | NextStep)
-
-
-def narrowed(write: _Write, most: int) -> _Write:
-    """A call for a plan or a step that shows the actions which are likeliest to serve its question.
-
-    How often a plan that was accepted used an action is known from the action's provenance (the
-    questions that proposed it) and from the demonstrations.
-
-    Args:
-        write: what is asked.
-        most: actions that are shown beside the builtins, at most; 0 for all.
-    """
-    if not most:
-        return write
-    used: Counter[str] = Counter()
-    for plan in shown_plans(write.demonstrations) if isinstance(write, WritePlan) else ():
-        used.update(step.action for step in plan.steps)
-    for action in write.library.actions.values():
-        used[action.name] += len(action.provenance)
-    likely = likely_actions(write.question, write.library, most, used)
-    return replace(write, listed=frozenset((*likely, *builtins())))
-
-
-async def ask_fitted(
-    caller: Caller, call: Planning, path: str, asked: list[Call]
-) -> tuple[Planning, Reply]:
-    """Ask for a plan or a step within the planner's window, and again where the endpoint says that
-    less fits it.
-
-    Args:
-        caller: asks the model, and knows the window.
-        call: what is asked.
-        path: where in the run.
-        asked: the calls before it, which it is added to. A model that repeats its mistake is asked
-            the same again: that is to be a new answer.
-
-    Returns:
-        The call as it was asked, and its reply.
-
-    Raises:
-        ContextError: the prompt does not fit; nothing was sent.
-        ModelError: the model gave no usable answer.
-    """
-    fitted = within_window(call, caller.planning, caller.journal)
-    while True:
-        try:
-            reply = await caller(fitted, path, asked.count(fitted))
-            break
-        except ModelError as error:
-            # The refusal has said how long a prompt may be, or that ours has more tokens there.
-            before, fitted = fitted, within_window(call, caller.planning, caller.journal)
-            if error.window is None or fitted == before:
-                raise
-    asked.append(fitted)
-    return fitted, reply
-
-
-def within_window(call: Planning, context: Context, journal: Journal) -> Planning:
-    """What a planner is asked as it fits the window with its reply; the journal says what it leaves
-    out.
-
-    The last demonstrations go first, all but one. Then of the outputs that it shows the ends go,
-    the longest ones' first, the actions that are least likely to serve the question, and the last
-    demonstration. A correction that does not fit even so is asked for anew, without what
-    is wrong.
-
-    Args:
-        call: what is asked.
-        context: the planner's window.
-        journal: is told.
-
-    Raises:
-        ContextError: it does not fit even so.
-    """
-    window = context.whole or context
-    write = whole = call if isinstance(call, WritePlan | NextStep) else call.write
-    most = len([name for name in write.listed or write.library.actions if name not in builtins()])
-    shown = given = _outputs(call)
-    while not context.holds(render(call)):
-        tight = context is window or not window.holds(render(call))
-        longest = max((len(text) for _, text in shown), default=0)
-        less: dict[str, Any] = {}
-        if len(write.demonstrations) > 1:
-            less["demonstrations"] = write.demonstrations[:-1]
-        elif tight and window.policy != "full" and longest > _BRIEF:
-            half = longest // 2
-            cut = ((name, f"{text[:half]} …" if len(text) > half else text) for name, text in shown)
-            shown = tuple(cut)
-        elif most > 1:
-            most = most * 3 // 4
-            less["listed"] = narrowed(write, most).listed
-        elif tight and write.demonstrations:
-            less["demonstrations"] = ()
-        elif tight and isinstance(call, CorrectPlan | ContinuePlan):
-            return within_window(whole, context, journal)
-        elif tight:
-            asked = call if isinstance(call, RefinePlan) else write
-            raise ContextError(too_long(None, window.size(render(call)), window, asked))
-        else:
-            break
-        if isinstance(call, NextStep):
-            less["steps"] = shown
-        write = replace(write, **less)
-        within: dict[str, Any] = {"write": write}
-        if isinstance(call, RefinePlan):
-            within["outputs"] = shown
-        call = write if isinstance(call, WritePlan | NextStep) else replace(call, **within)
-    if write != whole or shown != given:
-        told = f"{len(write.demonstrations)} of {len(whole.demonstrations)} demonstrations"
-        if ends := sum(was != now for was, now in zip(given, shown, strict=True)):
-            told += f", and the beginning of {counted(ends, 'output')}"
-        kind = "next" if isinstance(write, NextStep) else "plan"
-        journal.decide(
-            f"{kind}/fitted", f"The planner's window shows it {most} actions and {told}."
-        )
-    return call
-
-
-def _outputs(call: Planning) -> tuple[tuple[str, str], ...]:
-    """What the earlier steps gave that a prompt shows, each with its name."""
-    if isinstance(call, NextStep):
-        return call.steps
-    return call.outputs if isinstance(call, RefinePlan) else ()
-
-
-def likely_actions(
-    question: str, library: Library, most: int, used: Mapping[str, float]
-) -> tuple[str, ...]:
-    """The actions that are likeliest to serve a question, best first.
-
-    Two rankings are made one: by the words that a name and a definition share with the question
-    (BM25), and by how often accepted plans used an action, as far as that is known. Builtins are
-    passed over.
-    """
-    from pearl.retrieval.terms import weigh, words
-
-    names = [action.name for action in library.actions.values() if not action.is_builtin]
-    actions = [library.actions[name] for name in names]
-    texts = [words(f"{item.name.replace('_', ' ').lower()} {item.doc}") for item in actions]
-    similarity = weigh(texts, 1.5, 0.75).scores(dict.fromkeys(words(question), 1.0)).tolist()
-    worth = dict.fromkeys(names, 0.0)
-    counts = [used.get(name, 0) for name in names]
-    for scores in (dict(zip(names, scored, strict=True)) for scored in (similarity, counts)):
-        ordered = sorted(scores.values(), reverse=True)
-        for name, score in scores.items():
-            # Equal scores are one place, and none at all is no place.
-            worth[name] += 1 / (FUSION + ordered.index(score)) if score > 0 else 0
-    return tuple(sorted(names, key=lambda name: -worth[name])[:most])
 
 
 BUDGET = 3000
