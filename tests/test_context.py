@@ -1036,7 +1036,7 @@ def test_what_cannot_fit_ends_a_state_machine_before_it_asks():
     reader = Scripted([])
     long = Source("s", "Mara kept the lighthouse. " * 2000)
     window = Context("full", 2000)
-    with pytest.raises(RunError, match="fsm_search is to read"):
+    with pytest.raises(RunError, match="that asks for answer, evidence, title is to hold"):
         pearl.ask_sync(long, "Why?", model=reader, strategy="fsm1", context=window)
     assert not reader.asked
 

@@ -651,7 +651,7 @@ class TestLimits:
     def test_a_document_that_may_not_be_cut_is_an_error(self):
         long = Source("long.md", TEXT * 40)
         done = Done(Walking(), document=long, context=Context("full", 7000, 1000, len))
-        assert "fsm_search is to read" in done.error
+        assert "that asks for answer, evidence, title is to hold" in done.error
         assert "Use --context chunk, --context retrieve or a model" in done.error
         assert not done.model.asked
 

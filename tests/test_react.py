@@ -329,7 +329,7 @@ def test_a_document_that_does_not_fit_is_cut_or_refused_in_one_reply():
     assert "Anna Berg" in request.messages[-1]["content"] + request.messages[0]["content"]
     [cut] = [one.value for one in journal.entries if one.path == "context/answer"]
     assert cut["passages"] < cut["of"]
-    with pytest.raises(RunError, match=r"is to read .* tokens of the document, and .* fit"):
+    with pytest.raises(RunError, match=r"is to hold .* tokens of the document, and .* fit"):
         ran("full")
 
 

@@ -175,7 +175,7 @@ REPLIES = {
 def test_a_document_that_does_not_fit_is_the_same_error_for_plans_and_machines(name: str):
     model = Recorded({**REPLIES, "plan/1": '1. a = FIND_REASON(CTX, "x") : Find'})
     context = Context("full", 4000, 1024, lambda text: len(text) // 4)
-    with pytest.raises(RunError, match="is to read .* Use --context chunk, --context retrieve"):
+    with pytest.raises(RunError, match="is to .* Use --context chunk, --context retrieve"):
         pearl.ask_sync(
             Source("long.md", LONG + FALK), "Where was Ines Falk born?", strategy=name,
             model=model, context=context,

@@ -536,10 +536,10 @@ def test_a_tool_s_question_that_is_mended_fits(serve: Serve):
     [
         ("pearl", "The shortest prompt that asks for a plan"),
         ("decomp", "The shortest prompt that asks for the next step"),
-        ("fsm1", "The prompt of fsm_decompose"),
-        ("fsm2", "The prompt of fsm_decompose"),
-        ("rebel", "The prompt of rebel_split"),
-        ("react", "The prompt of react_step"),
+        ("fsm1", "The prompt that asks for kind, sub question"),
+        ("fsm2", "The prompt that asks for kind, sub question"),
+        ("rebel", "The prompt that asks for sub questions"),
+        ("react", "The prompt that asks for thought, action, input"),
     ],
 )
 def test_what_cannot_fit_at_its_smallest_is_refused_by_all_before_the_first_call(

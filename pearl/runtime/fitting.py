@@ -274,14 +274,16 @@ def too_long(
     policy = policies.get(context.policy, "--context retrieve") if helps else ""
     use = f"Use {policy} or a" if policy else "Use a"
     window, reply = context.limit or 0, context.free
-    reader, prompt = "It", "Its prompt"
+    reading, prompt = "It is to read", "Its prompt"
     given: tuple[tuple[str, Value], ...]
     match call:
         case ExecuteStep():
             given = call.arguments
         case FillSchema():
-            given, reader = call.given, call.schema.name
-            prompt = f"The prompt of {reader}"
+            # Nobody knows a schema by its name; its fields stand in replies.
+            wanted = ", ".join(field.name.replace("_", " ") for field in call.schema.fields)
+            given, prompt = call.given, f"The prompt that asks for {wanted}"
+            reading = f"{prompt} is to hold"
         case _:
             write = call.write if isinstance(call, RefinePlan) else call
             given = (("question", write.question),)
@@ -297,7 +299,7 @@ def too_long(
     itself = ""
     if total is not None:
         room = max(context.room - size, 0)
-        sizes = f"{reader} is to read {total:,} tokens of the document, and {room:,} fit"
+        sizes = f"{reading} {total:,} tokens of the document, and {room:,} fit"
         itself = f" the step itself takes {size:,}{most} and"
     return (
         f"{sizes}: the window has {window:,}, of which{itself} {reply:,} are kept free for the "
