@@ -42,13 +42,7 @@ from pearl.runtime.planning import narrowed
 from pearl.session import Began, context_for, heading, open_session
 from pearl.strategies.pearl import Planned, demonstrations_for
 from pearl.strategies.pearl import write_plan as _write_plan
-from pearl.strategies.registry import (
-    OwnStrategy,
-    Settings,
-    limits_within,
-    prepare,
-    prepare_plan,
-)
+from pearl.strategies.registry import OwnStrategy, Settings, limits_within, prepare, prepare_plan
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

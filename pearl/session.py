@@ -65,10 +65,7 @@ class Session:
 
 
 def context_for(
-    model: Model,
-    policy: Policy = "auto",
-    window: int | None = None,
-    prices: Prices | None = None,
+    model: Model, policy: Policy = "auto", window: int | None = None, prices: Prices | None = None
 ) -> Context:
     """How much fits a model's prompt.
 

@@ -283,8 +283,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     if refused:
         noun = "question is" if refused == 1 else "questions are"
         click.echo(
-            f"{refused:,} {noun} refused before anything is sent, and not counted.",
-            err=True,
+            f"{refused:,} {noun} refused before anything is sent, and not counted.", err=True
         )
     for line in estimated.why:
         click.echo(printable(line), err=True)

@@ -367,9 +367,7 @@ class _Checker:
     """Checks texts, and keeps libraries, and what it found, for the next ones."""
 
     def __init__(
-        self,
-        checks: Checks,
-        read: Callable[[tuple[str, ...], Path | None], Library] = load_quietly,
+        self, checks: Checks, read: Callable[[tuple[str, ...], Path | None], Library] = load_quietly
     ) -> None:
         self._checks = checks
         self._read = read

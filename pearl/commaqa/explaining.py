@@ -359,9 +359,7 @@ class _Problem:
     """Programs and words as arrays: rows are questions' texts, or all programs of all questions."""
 
     def __init__(
-        self,
-        explained: Sequence[tuple[str, Sequence[Moves]]],
-        piece: Callable[[Move], Hashable],
+        self, explained: Sequence[tuple[str, Sequence[Moves]]], piece: Callable[[Move], Hashable]
     ) -> None:
         import numpy as np
 

@@ -158,9 +158,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
 
 
 def model_of(
-    source: str,
-    forms: Mapping[Form, Mapping[str, int]],
-    examples: Iterable[Way],
+    source: str, forms: Mapping[Form, Mapping[str, int]], examples: Iterable[Way]
 ) -> Model:
     """A model of examples: how often each pattern went which way.
 
@@ -246,9 +244,7 @@ def _settled(
 
 
 def _foretold(
-    forms: Mapping[Form, Mapping[str, int]],
-    chosen: Mapping[Case, Moves],
-    cases: Iterable[Case],
+    forms: Mapping[Form, Mapping[str, int]], chosen: Mapping[Case, Moves], cases: Iterable[Case]
 ) -> Iterator[tuple[Case, Moves]]:
     """Programs that what was chosen for other questions foretells, and that give the answer.
 

@@ -147,10 +147,7 @@ def _close(quote: str, choices: Sequence[tuple[list[Fact], str]]) -> list[Fact]:
 
 
 def support_measures(
-    example: Example,
-    answer: str,
-    sentences: Iterable[str],
-    triples: Iterable[Sequence[str]] | None,
+    example: Example, answer: str, sentences: Iterable[str], triples: Iterable[Sequence[str]] | None
 ) -> Mapping[str, float]:
     """Measures of an answer that comes with its evidence.
 

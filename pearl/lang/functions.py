@@ -10,14 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import UnionType
-from typing import (
-    Any,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Any, Union, get_args, get_origin, get_type_hints, overload
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
 from pearl.lang.errors import InputError

@@ -16,15 +16,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_action, print_arg
 from pearl.lang.source import Source
 from pearl.lang.text import free_name
-from pearl.mining.condense import (
-    Condensed,
-    Merge,
-    Note,
-    finish,
-    itself,
-    straight,
-    with_older,
-)
+from pearl.mining.condense import Condensed, Merge, Note, finish, itself, straight, with_older
 
 _DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECASE)
 _NEW = re.compile(r"new\s+(?P<action>.+)$", re.IGNORECASE)

@@ -210,10 +210,7 @@ def form_token(key: str) -> str:
 
 
 def deal(
-    plans: Sequence[str],
-    people: Sequence[int],
-    overlap: int,
-    held: Mapping[str, Sequence[int]],
+    plans: Sequence[str], people: Sequence[int], overlap: int, held: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
     """Deal plans out to people. The same question has the same answer.
 

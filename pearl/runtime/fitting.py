@@ -14,9 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
-from pearl.passes.split_context import (
-    FINDINGS,
-)
+from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CorrectFilled,
     ExecuteStep,
@@ -26,12 +24,7 @@ from pearl.prompts.calls import (
     WritePlan,
 )
 from pearl.prompts.render import render
-from pearl.retrieval.retriever import (
-    Excerpt,
-    choose_paragraphs,
-    choose_passages,
-    passage_terms,
-)
+from pearl.retrieval.retriever import Excerpt, choose_paragraphs, choose_passages, passage_terms
 from pearl.runtime.context import Context, ContextError, Policy
 
 Decision: TypeAlias = dict[str, Any]

@@ -404,9 +404,7 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
 
 
 def demonstrations_for(
-    library: Library,
-    given: Sequence[Demonstration] | str | Path | None,
-    otherwise: str = SHIPPED,
+    library: Library, given: Sequence[Demonstration] | str | Path | None, otherwise: str = SHIPPED
 ) -> tuple[Demonstration, ...]:
     """What a planner is shown: the demonstrations that are given, or those of the folder that is
     named, or else those that ship for the library, as far as it can run them.
@@ -422,10 +420,7 @@ def demonstrations_for(
 
 
 def choose_demonstrations(
-    sources: Iterable[Source],
-    library: Library,
-    budget: int = BUDGET,
-    seed: Iterable[Source] = (),
+    sources: Iterable[Source], library: Library, budget: int = BUDGET, seed: Iterable[Source] = ()
 ) -> tuple[Demonstration, ...]:
     """The demonstrations that a library can run, as many as fit a budget.
 

@@ -54,12 +54,7 @@ class React:
     """
 
     def __init__(
-        self,
-        caller: Caller,
-        most: int = STEPS,
-        refusals: int = REFUSALS,
-        *,
-        evidence: bool = False,
+        self, caller: Caller, most: int = STEPS, refusals: int = REFUSALS, *, evidence: bool = False
     ) -> None:
         self.caller = caller
         self.evidence = evidence

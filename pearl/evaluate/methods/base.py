@@ -15,15 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from pearl.answer import (
-    Option,
-    answer,
-    answer_parts,
-    is_guess,
-    map_answer,
-    quotes_behind,
-    start,
-)
+from pearl.answer import Option, answer, answer_parts, is_guess, map_answer, quotes_behind, start
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.model import Model, write_model
