@@ -45,9 +45,9 @@ from pearl.strategies.pearl import Planned
 from pearl.strategies.registry import (
     OwnStrategy,
     Settings,
+    find_strategy,
     limits_within,
     own_strategy,
-    takes_library,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Pearl:
         return EngineLimits(self.concurrency, max_cost=self.max_cost, max_tokens=self.max_tokens)
 
     def _library(self, strategy: str | OwnStrategy) -> Actions:
-        return self.library if takes_library(strategy) else None
+        return self.library if find_strategy(strategy).takes_library else None
 
     async def ask(
         self,

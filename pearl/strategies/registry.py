@@ -8,10 +8,10 @@ one question about one document. Modules of strategies are loaded when one is st
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -148,6 +148,9 @@ class RunInputs:
 OwnStrategy: TypeAlias = Callable[[RunInputs], Strategy]
 """Makes a strategy of a person's own for one question."""
 
+Made: TypeAlias = tuple[Strategy, Handlers]
+"""Who writes the steps, and what carries out those that a model does not."""
+
 Started: TypeAlias = tuple[Strategy, Frame]
 """What `run_strategy` takes beside a question: who writes the steps, and where they run, with a
 caller that asks within the strategy's limit."""
@@ -160,7 +163,7 @@ class StrategySpec:
     Args:
         name: as on the command line.
         about: what it does, in one sentence.
-        make: puts it together for one question, within the prepared limits.
+        make: puts it together for one question, of inputs whose caller asks within its limit.
         libraries: names of the action libraries it works with; none leaves the choice.
         demonstrations: the folder in ``plans/`` whose plans are shown where no other is named;
             empty for a strategy that is shown none, and has actions of its own. Plans in a folder
@@ -174,7 +177,7 @@ class StrategySpec:
 
     name: str
     about: str
-    make: Callable[[Prepared, RunInputs], Started]
+    make: Callable[[Prepared, RunInputs], Made]
     libraries: tuple[str, ...] = ()
     demonstrations: str = ""
     uses: tuple[Uses, ...] = ()
@@ -221,7 +224,17 @@ class Prepared:
 
     def start(self, inputs: RunInputs) -> Started:
         """Put the strategy together for one question about one document."""
-        return self.spec.make(self, inputs)
+        inputs = replace(inputs, caller=at_most(inputs.caller, self.calls))
+        strategy, handlers = self.spec.make(self, inputs)
+        limits = self.settings.limits
+        handlers = replace(handlers, depth=limits.depth, width=limits.width)
+        parts = (self.library, inputs.caller, inputs.context, handlers)
+        return strategy, Frame(inputs.document, *parts, cache=inputs.keep)
+
+    def retrieving(self, inputs: RunInputs, handlers: Handlers = NONE) -> Handlers:
+        """Handlers, and beside them what looks passages up as it was set."""
+        settings = self.settings
+        return with_retriever(handlers, inputs.document, settings.retriever, settings.passages)
 
 
 def prepare(
@@ -247,22 +260,22 @@ def prepare(
         InputError: there is no such strategy, it would pass over what it is given, it needs a
             language model where there is none, or a library or a folder cannot be used.
     """
-    spec = find_strategy(name) if isinstance(name, str) else own_strategy(name)
+    spec = find_strategy(name)
     name = spec.name
     if library and not spec.takes_library:
         raise InputError(f"{name} has actions of its own: leave the library out.")
     if demonstrations and not spec.demonstrations:
         raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
-    if settings.shown and spec.name != "pearl":
+    if settings.shown and name != "pearl":
         raise InputError(f"{name} writes no whole plan: leave --shown out.")
-    if settings.turns and spec.name not in MACHINES:
+    if settings.turns and name not in MACHINES:
         raise InputError(f"{name} has no states: take fsm1 or fsm2, or leave --turns out.")
     if tools and "tools" not in spec.uses:
         raise InputError(f"{name} asks no tools: take the strategy rebel.")
     if spec.needs_model and model == OFFLINE:
         raise InputError(f"{name} {NEEDS_MODEL}")
     library = library or load_library(*spec.libraries)
-    decomposes = spec.name == "decomp"
+    decomposes = name == "decomp"
     if spec.takes_library and (lacking := lacking_solver(library, decomposes=decomposes)):
         raise InputError(lacking)
     folder = spec.demonstrations
@@ -306,10 +319,13 @@ def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepare
     """Prepare a strategy that has no name, is put together given what it asks the model with, and
     whose actions need a model, or a retriever."""
 
-    def start(prepared: Prepared, inputs: RunInputs) -> Started:
-        return make(inputs.caller), _frame(prepared, inputs, _retrieving(prepared, inputs))
+    def together(prepared: Prepared, inputs: RunInputs) -> Made:
+        return make(inputs.caller), prepared.retrieving(inputs)
 
-    return Prepared(StrategySpec("", "", start, needs_model=False), library)
+    def unlimited(_: Limits) -> int:
+        return sys.maxsize
+
+    return Prepared(StrategySpec("", "", together, needs_model=False, calls=unlimited), library)
 
 
 PASSAGES = 3
@@ -354,45 +370,25 @@ def with_retriever(
     return replace(handlers, solvers=MappingProxyType(solvers))
 
 
-def _retrieving(prepared: Prepared, inputs: RunInputs, handlers: Handlers = NONE) -> Handlers:
-    settings = prepared.settings
-    return with_retriever(handlers, inputs.document, settings.retriever, settings.passages)
-
-
-def _within(prepared: Prepared, inputs: RunInputs) -> RunInputs:
-    return replace(inputs, caller=at_most(inputs.caller, prepared.calls))
-
-
-def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
-    """The frame in which a run begins, within the prepared limits."""
-    limits = prepared.settings.limits
-    handlers = replace(handlers, depth=limits.depth, width=limits.width)
-    parts = (prepared.library, inputs.caller, inputs.context, handlers)
-    return Frame(inputs.document, *parts, cache=inputs.keep)
-
-
 def _pearl_calls(_: Limits) -> int:
     return PLANNED
 
 
-def _pearl(prepared: Prepared, inputs: RunInputs) -> Started:
-    inputs, settings = _within(prepared, inputs), prepared.settings
+def _pearl(prepared: Prepared, inputs: RunInputs) -> Made:
+    settings = prepared.settings
     options = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
     where = (inputs.document, inputs.context)
     strategy = Pearl(prepared.library, inputs.caller, *options, *where)
-    return strategy, _frame(prepared, inputs, _retrieving(prepared, inputs))
+    return strategy, prepared.retrieving(inputs)
 
 
-def _decomp(prepared: Prepared, inputs: RunInputs) -> Started:
+def _decomp(prepared: Prepared, inputs: RunInputs) -> Made:
     from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
-    limits = prepared.settings.limits
-    inputs = _within(prepared, inputs)
     shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
-    handlers = _retrieving(prepared, inputs, Handlers(decompose=decompose))
-    where = (inputs.document, inputs.context)
-    strategy = Decomp(prepared.library, inputs.caller, shown, limits.steps, *where)
-    return strategy, _frame(prepared, inputs, handlers)
+    where = (prepared.settings.limits.steps, inputs.document, inputs.context)
+    strategy = Decomp(prepared.library, inputs.caller, shown, *where)
+    return strategy, prepared.retrieving(inputs, Handlers(decompose=decompose))
 
 
 def _fsm_calls(limits: Limits) -> int:
@@ -401,15 +397,14 @@ def _fsm_calls(limits: Limits) -> int:
     return min(FsmLimits().calls, limits.calls)
 
 
-def _fsm(name: str, prepared: Prepared, inputs: RunInputs) -> Started:
+def _fsm(prepared: Prepared, inputs: RunInputs) -> Made:
     from pearl.strategies.fsm import Fsm, FsmLimits
     from pearl.strategies.fsm_states import MACHINES
 
-    inputs = _within(prepared, inputs)
+    machine, turns = MACHINES[prepared.spec.name], prepared.settings.turns
     limits = FsmLimits(calls=prepared.calls)
-    turns = prepared.settings.turns
-    strategy = Fsm(MACHINES[name], inputs.caller, inputs.document, limits, turns=turns)
-    return strategy, _frame(prepared, inputs, strategy.handlers)
+    strategy = Fsm(machine, inputs.caller, inputs.document, limits, turns=turns)
+    return strategy, strategy.handlers
 
 
 def _rebel_calls(limits: Limits) -> int:
@@ -418,16 +413,16 @@ def _rebel_calls(limits: Limits) -> int:
     return min(RebelLimits().calls, limits.calls)
 
 
-def _rebel(prepared: Prepared, inputs: RunInputs) -> Started:
+def _rebel(prepared: Prepared, inputs: RunInputs) -> Made:
     from pearl.strategies.rebel import RebelLimits, rebel
     from pearl.tools.toolbox import SearchTool, document_tools
 
-    usual, own, settings = RebelLimits(), prepared.settings.limits, prepared.settings
-    limits = RebelLimits(depth=min(usual.depth, own.depth), calls=prepared.calls)
-    inputs, index = _within(prepared, inputs), settings.retriever
+    settings, index = prepared.settings, prepared.settings.retriever
+    depth = min(RebelLimits().depth, settings.limits.depth)
+    limits = RebelLimits(depth=depth, calls=prepared.calls)
     tools = inputs.tools or (SearchTool(index) if index else document_tools(inputs.document))
     strategy = rebel(inputs.caller, tools, settings.embed, limits, inputs.replies)
-    return strategy, _frame(prepared, inputs, strategy.handlers)
+    return strategy, strategy.handlers
 
 
 def _react_calls(limits: Limits) -> int:
@@ -436,12 +431,10 @@ def _react_calls(limits: Limits) -> int:
     return min(MOST_CALLS, limits.calls)
 
 
-def _react(prepared: Prepared, inputs: RunInputs) -> Started:
+def _react(prepared: Prepared, inputs: RunInputs) -> Made:
     from pearl.strategies.react import React, reacting
 
-    inputs = _within(prepared, inputs)
-    handlers = reacting(inputs.document, prepared.settings.retriever)
-    return React(inputs.caller), _frame(prepared, inputs, handlers)
+    return React(inputs.caller), reacting(inputs.document, prepared.settings.retriever)
 
 
 STRATEGIES = (
@@ -463,14 +456,14 @@ STRATEGIES = (
     StrategySpec(
         "fsm1",
         "A state machine asks for one sub-question after another.",
-        partial(_fsm, "fsm1"),
+        _fsm,
         ("fsm",),
         calls=_fsm_calls,
     ),
     StrategySpec(
         "fsm2",
         "As fsm1, with a review that gives supporting facts.",
-        partial(_fsm, "fsm2"),
+        _fsm,
         ("fsm",),
         calls=_fsm_calls,
     ),
@@ -493,12 +486,14 @@ STRATEGIES = (
 """By name; a new one is a function that puts it together, and an entry here."""
 
 
-def find_strategy(name: str) -> StrategySpec:
-    """The strategy of a name: one of these, or what an installed package offers.
+def find_strategy(name: str | OwnStrategy) -> StrategySpec:
+    """The strategy of a name, one of these or what an installed package offers; or a person's own.
 
     Raises:
         InputError: there is none, or it cannot be loaded.
     """
+    if not isinstance(name, str):
+        return own_strategy(name)
     for spec in STRATEGIES:
         if spec.name == name:
             return spec
@@ -507,16 +502,6 @@ def find_strategy(name: str) -> StrategySpec:
     names = [spec.name for spec in STRATEGIES]
     close = close_name(name, names)
     raise InputError(f"There is no strategy {name}{close}: use one of {', '.join(names)}.")
-
-
-def takes_library(strategy: str | OwnStrategy) -> bool:
-    """Whether a strategy's steps call the library that was chosen; some have actions of their own.
-
-    Raises:
-        InputError: there is no such strategy.
-    """
-    spec = find_strategy(strategy) if isinstance(strategy, str) else own_strategy(strategy)
-    return spec.takes_library
 
 
 def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - whatever is offered
@@ -538,15 +523,14 @@ def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - w
             "question, an object with next(run)."
         )
 
-    def start(prepared: Prepared, inputs: RunInputs) -> Started:
-        inputs = _within(prepared, inputs)
+    def together(prepared: Prepared, inputs: RunInputs) -> Made:
         with _failing_as(name):
             strategy = make(inputs)
-        return _Own(name, strategy), _frame(prepared, inputs, _retrieving(prepared, inputs))
+        return _Own(name, strategy), prepared.retrieving(inputs)
 
     about = (getattr(make, "__doc__", "") or "A strategy of one's own.").strip().split("\n")[0]
     version = source_digest(make)
-    return StrategySpec(name, about, start, needs_model=False, version=version)
+    return StrategySpec(name, about, together, needs_model=False, version=version)
 
 
 @dataclass(frozen=True, slots=True)
