@@ -89,7 +89,7 @@ def fit_planning(call: Planning, context: Context) -> tuple[Planning, str]:
     """
     window, fitted = context.whole or context, call
     while not context.holds(render(fitted)):
-        # Else it is only to be read sooner, for which nothing goes that is missed.
+        # What a planner would miss goes only where the window itself does not hold the prompt.
         must = context is window or not window.holds(render(fitted))
         write = _write(fitted)
         shown, actions = write.demonstrations, _actions(write)
