@@ -497,7 +497,7 @@ def test_what_a_tool_says_is_cut_to_what_bears_on_the_question():
     assert context.holds(render(fitted))
     assert "lamp 7 of" in str(fitted.given)
     for other in (Context("full", 1600), Context(window=500)):
-        with pytest.raises(ContextError, match="rebel_read"):
+        with pytest.raises(ContextError, match="asks for answer"):
             fit_fill(call, other)
     with pytest.raises(ContextError):
         fit_fill(filled_from("rebel_read", question=STORY.text, reply="Mara did."), context)
