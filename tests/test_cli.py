@@ -316,7 +316,7 @@ class TestLint:
         assert {one["file"] for one in result.json} == {"rows.jsonl:2", "rows.jsonl:3"}
         told = call("lint", "rows.jsonl")
         assert "3 plans checked" in told.err
-        assert "fix: " in told.out
+        assert "fix: " not in told.out
         assert "pearl lint --" not in told.out
         formatted = call("fmt", "rows.jsonl").err
         assert formatted == "pearl: rows.jsonl: rows of a .jsonl file are not formatted.\n"
@@ -345,6 +345,15 @@ class TestLint:
         assert not any(code.startswith(("PRL201", "PRL1")) for code in codes)
         said = call("lint", bad, "--json", "--ignore", "PRL202").json
         assert "PRL201" in {one["code"] for one in said}
+
+    def test_settings_of_another_project_are_none_of_a_file_s(
+        self, bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere" / "pyproject.toml").write_text('[tool.pearl]\nignore = ["PRL"]\n')
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert "PRL201" in call("lint", tmp_path / bad).out
+        assert call("lint", "-", stdin=BAD).code == 0
 
     def test_statistics(self, bad: str, plan: str) -> None:
         result = call("lint", bad, plan, "--statistics", "--json")
@@ -423,11 +432,18 @@ class TestFix:
         assert "fixed" not in call("lint", plan, "--fix").err
         assert Path(plan).stat().st_mtime_ns == before
 
-    def test_rows_are_refused_before_anything_is_changed(self, tmp_path: Path) -> None:
+    def test_rows_are_checked_and_not_fixed(self, tmp_path: Path) -> None:
         (tmp_path / "f.plan").write_text(self.TEXT)
-        (tmp_path / "r.jsonl").write_text(json.dumps({"plan": BAD}))
-        assert call("lint", "f.plan", "r.jsonl", "--fix").code == 2
-        assert (tmp_path / "f.plan").read_text() == self.TEXT
+        rows = json.dumps({"plan": BAD}) + "\n" + json.dumps({"plan": self.TEXT})
+        (tmp_path / "r.jsonl").write_text(rows)
+        result = call("lint", "f.plan", "r.jsonl", "--fix")
+        assert result.code == 1
+        assert "r.jsonl: rows are checked, and not fixed." in result.err
+        assert "r.jsonl:2:1:" in result.out
+        # Nothing is promised that nobody does.
+        assert "fix:" not in result.out
+        assert (tmp_path / "r.jsonl").read_text() == rows
+        assert "CTX" in (tmp_path / "f.plan").read_text()
 
 
 class TestFmt:

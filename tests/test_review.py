@@ -31,6 +31,7 @@ from pearl.review.people import (
     who_is,
 )
 from pearl.review.queue import (
+    LONGEST,
     Folders,
     Item,
     Queue,
@@ -349,6 +350,28 @@ class TestQueue:
         (folder / "plan0.plan").unlink()
         with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
             queued(local, "plans")
+
+    def test_a_row_that_holds_no_plan_hides_no_other(self, local: Engine, tmp_path: Path):
+        long = "# " + "x" * LONGEST
+        rows = [
+            {"plan": GOOD},
+            {"question": "Why?"},
+            {"plan": ""},
+            {"plan": long},
+            {"plan": GOOD.replace("who", "whom")},
+        ]
+        lines = [*map(json.dumps, rows)]
+        (tmp_path / "r.jsonl").write_text("\n".join([lines[0], "{bad", *lines[1:]]))
+        _, queue = queued(local, "r.jsonl")
+        assert [one.name for one in queue.items] == ["r.jsonl:1", "r.jsonl:6"]
+        told = [line.partition(".jsonl:")[2] for line in queue.left_out]
+        assert [line[0] for line in told] == ["2", "3", "4", "5"]
+        assert "not JSON" in told[0]
+        assert [line[2:] for line in told[1:3]] == ["has no plan."] * 2
+        assert "longer than" in told[3]
+        (tmp_path / "r.jsonl").write_text(f"{lines[3]}\n{lines[1]}")
+        with pytest.raises(InputError, match=r"r\.jsonl:2 has no plan\. .* is longer than"):
+            queued(local, "r.jsonl")
 
     def test_the_same_start_again_changes_nothing_and_more_people_share_the_rest(
         self, tmp_path: Path

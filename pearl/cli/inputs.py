@@ -147,13 +147,13 @@ def read_config(start: Path | None = None) -> Config:
     """The settings of the project that a folder is in.
 
     Args:
-        start: the folder; where it is in no project, and by default, the working folder.
+        start: the folder; by default the working folder.
 
     Raises:
         InputError: the file cannot be read, or a setting is wrong.
     """
-    folders = [folder.resolve() for folder in (start, Path.cwd()) if folder]
-    for candidate in (place for folder in folders for place in (folder, *folder.parents)):
+    folder = (start or Path.cwd()).resolve()
+    for candidate in (folder, *folder.parents):
         file = candidate / "pyproject.toml"
         if file.is_file():
             break

@@ -101,7 +101,10 @@ def lint_command(
     inputs = each_input(paths, problems.append)
     if safe or unsafe or only_diff:
         selection = partial(selection_for, select, ignore)
-        fixed = _fix_all(list(inputs), options.libraries, selection, unsafe=unsafe)
+        items = list(inputs)
+        files = dict.fromkeys(item.source.name.rpartition(":")[0] for item in items if item.row)
+        problems += [InputError(f"{file}: rows are checked, and not fixed.") for file in files]
+        fixed = _fix_all(items, options.libraries, selection, unsafe=unsafe)
         if statistics or form != "terminal":
             if only_diff:
                 raise InputError("--diff prints what changes: leave out the other format.")
@@ -148,14 +151,10 @@ def _fix_all(
     *,
     unsafe: bool,
 ) -> Iterator[tuple[Input, Input]]:
-    """Fix texts: each before and after. What cannot be fixed is refused before any is."""
-    for item in inputs:
-        if item.row:
-            raise InputError(f"{item.source.name}: rows of a .jsonl file cannot be fixed.")
-
+    """Fix texts, but for rows of a file: each before and after."""
     for item in inputs:
         source = item.source
-        parsed = parse(source) if item.kind is TextKind.PLAN else None
+        parsed = parse(source) if item.kind is TextKind.PLAN and not item.row else None
         # Numbered clauses look like broken steps; a text without one sound step is no plan.
         if parsed and (parsed.plan.steps or not parsed.aside):
             folder = folder_of(source)

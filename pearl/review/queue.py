@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from pearl.evaluate.results import read_evaluation
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, read_rows, read_source
+from pearl.lang.source import Source, lines_of, read_row, read_source
 from pearl.lang.values import digest
 from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
-from pearl.store.history import RunRow, find_run, read_entries, since_last_start
-from pearl.store.history import read_rows as stored_rows
+from pearl.store.history import RunRow, find_run, read_entries, read_rows, since_last_start
 from pearl.store.store import storable
 from pearl.viewer.documents import (
     DocumentLookup,
@@ -177,7 +176,7 @@ class Queue:
 
     Args:
         items: in order, each once.
-        left_out: files that were passed over, each with the reason.
+        left_out: files and rows that were passed over, each with the reason.
     """
 
     items: tuple[Item, ...]
@@ -203,7 +202,7 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
         if path.is_dir():
             items = list(_folder(path, folders, passed))
         elif path.exists() or name == "-":
-            items = list(_file(name))
+            items = list(_file(name, passed))
         else:
             items = list(_run_items(name, engine, place))
         if not items:
@@ -212,10 +211,11 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
         left_out += passed
         for item in items:
             if len(item.text) > LONGEST:
-                raise InputError(
-                    f"{item.name} is longer than {LONGEST:,} characters: leave it out."
-                )
-            unique.setdefault(item.id, item)
+                left_out.append(f"{item.name} is longer than {LONGEST:,} characters.")
+            else:
+                unique.setdefault(item.id, item)
+    if not unique:
+        refuse(left_out)
     return Queue(tuple(unique.values()), tuple(left_out))
 
 
@@ -246,12 +246,17 @@ def is_version(file: Path) -> bool:
     return match is not None and file.with_name(f"{match[1]}{file.suffix}").exists()
 
 
-def _file(name: str) -> Iterator[Item]:
+def _file(name: str, left_out: list[str]) -> Iterator[Item]:
     if not name.endswith(".jsonl"):
         yield _plan(read_source(name, "plan"))
         return
-    first = next(read_rows(name, "file of plans"), (name, {}))[1]
-    if "evaluation" in first:
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for where, line in lines_of(read_source(name, "file of plans", rows=True)):
+        try:
+            rows.append((where, read_row(line, where)))
+        except InputError as error:
+            left_out.append(str(error))
+    if rows and "evaluation" in rows[0][1]:
         for result in read_evaluation(name).results:
             where = f"{name}, {result.method}, {result.id}"
             row = {
@@ -263,8 +268,11 @@ def _file(name: str) -> Iterator[Item]:
             }
             yield from _item("result", where, result.plan, row)
         return
-    for where, row in read_rows(name, "file of plans"):
-        yield from _item("row", where, row.get("plan"), row)
+    for where, row in rows:
+        items = [*_item("row", where, row.get("plan"), row)]
+        if not items:
+            left_out.append(f"{where} has no plan.")
+        yield from items
 
 
 def _plan(source: Source, place: Path | None = None) -> Item:
@@ -290,7 +298,7 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[Item]:
         yield from _item("run", run.name, plans[-1], run.head, run.name)
         return
     items: list[Item] = []
-    for id, stored in stored_rows(engine, run.name):
+    for id, stored in read_rows(engine, run.name):
         row = stored["result"] if isinstance(stored.get("result"), dict) else stored
         if task and id != task:
             continue

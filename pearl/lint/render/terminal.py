@@ -53,12 +53,11 @@ def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
         first, *more = diagnostic.help.splitlines()
         yield f"{click.style('help:', fg='cyan')} {printable(first)}"
         yield from (f"      {printable(line)}" for line in more)
-    if diagnostic.fix:
+    # Rows of a file are mended by whoever made them.
+    if diagnostic.fix and not source.row:
         how = "--fix" if diagnostic.fix.safety is Safety.SAFE else "--unsafe-fixes"
         act = printable(diagnostic.fix.title)
-        # Rows of a file are mended by whoever made them.
-        command = "" if source.row else f" (pearl lint {how})"
-        yield f"{click.style('fix:', fg='cyan')} {act}{command}"
+        yield f"{click.style('fix:', fg='cyan')} {act} (pearl lint {how})"
 
 
 def _window(source: Source, diagnostic: Diagnostic) -> tuple[str, int, int]:
