@@ -445,17 +445,15 @@ class Pearl:
             InputError, ModelError: as `batch`.
         """
         from pearl.evaluate.job import load_run
-        from pearl.evaluate.methods.strategies import with_sizes
         from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
 
         if not isinstance(self.demonstrations, str | Path | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
         check_numbers(limit=limit, sample=sample, examples=examples)
-        subset, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
+        chosen = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
         own_library = as_library(self.library)
-        library = own_library or load_library(*subset.dataset.libraries)
-        called, own = _by_name(methods)
-        names, sizes, notes = with_sizes(called or subset.dataset.methods, sizes, library)
+        library = own_library or load_library(*chosen.dataset.libraries)
+        names, own = _by_name(methods)
         equip = partial(
             with_options,
             metric=metric,
@@ -469,10 +467,8 @@ class Pearl:
         )
         folder = str(self.demonstrations or "")
         libraries = own_library.names if own_library else ()
-        ready = prepare_methods(subset, library, names, sizes, folder, libraries, equip)
-        job, model = ready.job(
-            as_model(self.model), self._fit, (*notes, *drawn), reasoning=reasoning, shown=folder
-        )
+        ready = prepare_methods(chosen, library, names, sizes, folder, libraries, equip)
+        job, model = ready.job(as_model(self.model), self._fit, reasoning=reasoning, shown=folder)
         with self._settings(model) as settings:
             done = await self._do(job, settings)
             return load_run(done.run, settings.store, settings.prices)

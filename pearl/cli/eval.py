@@ -112,33 +112,31 @@ def eval_command(
     not shown to the planner. The same command goes on where it stopped.
     """
     from pearl.evaluate.job import load_run
-    from pearl.evaluate.methods.strategies import with_sizes
     from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
     from pearl.report.document import as_object
 
-    splits = ",".join(split)
-    questions, drawn = read_sample(dataset, data, splits, limit or 0, documents, sample or 0, seed)
+    questions = read_sample(
+        dataset, data, ",".join(split), limit or 0, documents, sample or 0, seed
+    )
     library = load(options.libraries or questions.dataset.libraries)
-    names, sizes, notes = with_sizes(methods or questions.dataset.methods, sizes, library)
     home = Path(documents or Path(data).parent)
     check_output(output, *{str(home / example.document.name) for example in questions.examples})
     check_ending(output, ".jsonl .json", "an evaluation (pearl report makes pages of it)")
     if len(options.sets) > 1 and len(options.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
-    notes = (*notes, *drawn)
     equip = partial(with_options, metric=choose_metric(options),
                     **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
     fit = fit_of(options)
     jobs: list[tuple[Job, JobSettings]] = []
     # One for each model, or for each set of demonstrations, as it is when evaluated alone.
     for folder in options.sets or ("",):
-        how = (library, names, sizes, folder, options.libraries, equip)
-        ready = prepare_methods(questions, *how)
+        how = (methods or (), sizes, folder, options.libraries, equip)
+        ready = prepare_methods(questions, library, *how)
         for name in options.compared or ("",):
             settings = job_settings(options, name)
-            job, model = ready.job(settings.model, fit, notes, reasoning=reasoning, shown=folder)
+            job, model = ready.job(settings.model, fit, reasoning=reasoning, shown=folder)
             jobs.append((job, replace(settings, model=model)))
     # Two that are one run could not stand side by side.
     identities = [job.identity for job, _ in jobs]
@@ -146,7 +144,7 @@ def eval_command(
         earlier = options.sets[identities.index(identity)]
         if folder != earlier:
             raise InputError(f"{earlier} and {folder} show the methods the same plans: name one.")
-    done = _do_all(_beside(jobs), quiet=options.as_json)
+    done = _do_all(jobs, quiet=options.as_json)
     _, settings = jobs[0]
     evaluations = [load_run(progress.run, settings.store, settings.prices) for progress in done]
     evaluation = side_by_side(evaluations)
@@ -163,31 +161,21 @@ def eval_command(
     complain(*done, noun="trial")
 
 
-def _beside(jobs: Sequence[tuple[Job, JobSettings]]) -> list[tuple[Job, JobSettings]]:
-    """The jobs, each with what all of them are known by, so that ``report last`` finds them."""
+def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[JobProgress]:
+    """Do jobs one after another, with one budget for all; each has what all of them are known by,
+    so that ``report last`` finds them."""
     from pearl.evaluate.job import BESIDE
-    from pearl.jobs.job import fingerprint
+    from pearl.jobs.job import fingerprint, spent_in
 
     known = [fingerprint(job, settings) for job, settings in jobs]
-    return [
-        (
-            replace(job, head=job.head | {"evaluation": job.head["evaluation"] | {BESIDE: known}}),
-            one,
-        )
-        for job, one in jobs
-    ]
-
-
-def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[JobProgress]:
-    """Do jobs one after another, with one budget for all."""
-    from pearl.jobs.job import spent_in
-
     done: list[JobProgress] = []
     for job, settings in jobs:
         limits = settings.limits
         for earlier, (_, other) in zip(done, jobs, strict=False):
             limits = limits.less(spent_in(earlier.run, other), settings.prices)
-        done.append(do(job, replace(settings, limits=limits), quiet=quiet))
+        evaluation = job.head["evaluation"] | {BESIDE: known}
+        told = replace(job, head=job.head | {"evaluation": evaluation})
+        done.append(do(told, replace(settings, limits=limits), quiet=quiet))
     return done
 
 

@@ -263,12 +263,14 @@ class Sample:
         path: its file.
         split: the splits that they are of, with commas, or ``all``.
         examples: they.
+        notes: what a reader must know of how they were chosen, in whole sentences.
     """
 
     dataset: Dataset
     path: str
     split: str
     examples: Sequence[Example]
+    notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:

@@ -29,7 +29,7 @@ from pearl.evaluate.methods.base import (
     planned_with,
     setups_in_use,
 )
-from pearl.evaluate.methods.strategies import NO_REFINEMENT
+from pearl.evaluate.methods.strategies import NO_REFINEMENT, with_sizes
 from pearl.evaluate.results import PROMPT_SET
 from pearl.jobs.job import Job
 from pearl.jobs.questions import comparable
@@ -157,6 +157,7 @@ class Preparation:
         shared: what methods share.
         shown: the demonstrations, without those of evaluated questions.
         stepwise: as `make_context` takes them.
+        sized: what `with_sizes` changed.
     """
 
     sample: Sample
@@ -164,12 +165,12 @@ class Preparation:
     shared: EvaluationContext
     shown: Demonstrations
     stepwise: Demonstrations | None
+    sized: tuple[str, ...] = ()
 
     def job(
         self,
         model: Model,
         fit: Callable[[Model], Context],
-        notes: Sequence[str] = (),
         *,
         reasoning: bool = False,
         shown: str = "",
@@ -179,7 +180,6 @@ class Preparation:
         Args:
             model: who answers.
             fit: says of the models that answer how much fits a prompt.
-            notes: what a reader must know beside what follows from the methods, in whole sentences.
             reasoning: whether the model is to label each question's kind.
             shown: which of several sets of demonstrations these are.
 
@@ -203,7 +203,7 @@ class Preparation:
             "about": [*set_shown, ["data", f"{path}, {sample.counts}"], *describe(chosen, shared)],
             "methods": list(methods),
             "asked": dict(Counter(example.split for example in examples)),
-            "notes": [*self._notes(model.notice), *notes],
+            "notes": [*self._notes(model.notice), *self.sized, *sample.notes],
             "planned_with": planned_with(chosen, shared),
         }
         head = {
@@ -253,8 +253,8 @@ def read_sample(
     documents: str = "",
     drawn: int = 0,
     seed: int = 1,
-) -> tuple[Sample, tuple[str, ...]]:
-    """The questions to be evaluated, and what a reader must know of how they were chosen.
+) -> Sample:
+    """The questions to be evaluated.
 
     Args:
         name: the data set's.
@@ -270,13 +270,13 @@ def read_sample(
     examples = choose_examples(dataset, data, split, limit, documents, drawn, seed)
     how = "drawn at random, of each split and category its share, with the seed"
     notes = (f"The questions were {how} {seed}.",) if drawn else ()
-    return Sample(dataset, data, split, examples), notes
+    return Sample(dataset, data, split, examples, notes)
 
 
 def prepare_methods(
     sample: Sample,
     library: Library,
-    methods: tuple[str, ...],
+    methods: Sequence[str] = (),
     sizes: Sequence[int] = (),
     folder: str = "",
     named: Sequence[str] = (),
@@ -287,8 +287,8 @@ def prepare_methods(
     Args:
         sample: the questions.
         library: the actions of plans.
-        methods: names.
-        sizes: to which the library is condensed, too.
+        methods: names; none for those that the data set is for.
+        sizes: numbers of actions to which the library is condensed for PEARL, too.
         folder: the demonstrations'; empty for those that ship.
         named: the libraries that a person named; empty where nobody did.
         equip: adds what else methods share.
@@ -297,6 +297,7 @@ def prepare_methods(
         InputError: something named cannot be used.
     """
     dataset, examples = sample.dataset, sample.examples
+    methods, sizes, sized = with_sizes(methods or dataset.methods, sizes, library)
     shipped = shipped_folder(named, dataset.demonstrations)
     shown = without_evaluated(_demonstrations(folder, shipped, methods), examples)
     stepwise = None
@@ -308,7 +309,7 @@ def prepare_methods(
             given = load_demonstrations("", STEPWISE_LIBRARY)
         stepwise = without_evaluated(Demonstrations(given), examples)
     shared = equip(make_context(library, shown, sizes, stepwise=stepwise))
-    return Preparation(sample, methods, shared, shown, stepwise)
+    return Preparation(sample, methods, shared, shown, stepwise, sized)
 
 
 def with_options(
@@ -357,7 +358,7 @@ def _with_set(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - 
     return make(**{name: value for name, value in options.items() if value is not None})
 
 
-def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
+def _demonstrations(folder: str, shipped: str, methods: Sequence[str]) -> Demonstrations:
     """Those of a folder, and as they were before refinement where a method asks for it."""
     refined = load_demonstrations(folder, shipped)
     seed, execute = seed_demonstrations(folder, shipped), load_demonstrations("", EXECUTE)
