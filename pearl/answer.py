@@ -342,26 +342,9 @@ def says_nothing(text: str, model: Model) -> bool:
     return all(line.strip() in ("", NOTHING) for line in text.splitlines())
 
 
-PICKED = (
-    "This was picked by words alone: the offline reader understands nothing. Read the passages."
-)
-
-
 MARKS = ("grounded", "fallback", "guessed")
 """What is written down of an answer beside its text: whether a passage stands behind it, whether no
 plan was accepted, and whether it was picked by words."""
-
-SHORTENED = (
-    "Of the replies about parts of the document, {:,} reached the limit of tokens: they are taken "
-    "as far as their whole lines go."
-)
-
-EXCERPTED = (
-    "What the parts of the document gave came out longer than was asked for: in {} passages of it "
-    "were read."
-)
-
-LACKS = "The passages come nearest; they lack these words of the question: {}."
 
 
 async def answer(
@@ -391,36 +374,27 @@ async def answer(
     except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
         raise
-    calls = calls_made(journal.entries)
-    guessed = is_guess(model, _values_read(finished, journal.entries), option)
-    quotes = quotes_behind(finished, journal.entries, document)
-    lacks = find_lacks(question, finished.text, quotes, model, document)
-    window = learned_window(model.identity).notice
-    near = LACKS.format(", ".join(map(printable, lacks))) if lacks and quotes else ""
-    cut = sum(CUT in entry.path.split("/") for entry in journal.entries)
-    shown = [entry.value for entry in journal.entries if "context" in entry.path.split("/")]
-    merges = sum(isinstance(value, dict) and "findings" in value for value in shown)
-    shorter = EXCERPTED.format(counted(merges, "merge")) if merges else ""
-    picked = (PICKED if guessed else "", SHORTENED.format(cut) if cut else "", shorter)
-    limited = [str(entry.value) for entry in journal.entries if entry.path == LIMITED]
-    # Why no further plan was asked for.
-    limited += [f"No plan: {one.value}" for one in journal.entries if one.path.endswith("/stopped")]
-    notices = (model.notice, window, prepared.notice, *limited, *picked, near)
-    if notice := " ".join(filter(None, notices)):
-        journal.decide("notice", notice)
-    text = finished.text
+    entries, text = journal.entries, finished.text
     if not text.strip() and reads_by_words(model):
         # A list of nothing, say, is no words.
         from pearl.models.offline import NOTHING
 
         text = NOTHING
+    calls = calls_made(entries)
+    guessed = is_guess(model, _values_read(finished, entries), option)
+    quotes = quotes_behind(finished, entries, document)
+    lacks = find_lacks(question, text, quotes, model, document)
+    own = (model.notice, learned_window(model.identity).notice, prepared.notice)
+    told = _told(entries, lacks if quotes else (), guessed=guessed)
+    if notice := " ".join(filter(None, (*own, *told))):
+        journal.decide("notice", notice)
     given = Answer(
         question=question,
         text=text,
         evidence=tuple(quotes),
         plan=print_plan(finished.plan),
         option=option,
-        fallback=plan_come_to(journal.entries)[1],
+        fallback=plan_come_to(entries)[1],
         guessed=guessed,
         run=journal.name,
         model=model.name,
@@ -432,6 +406,32 @@ async def answer(
     )
     journal.decide("marks", {mark: getattr(given, mark) for mark in MARKS})
     return given
+
+
+def _told(entries: Sequence[Entry], lacks: Sequence[str], *, guessed: bool) -> Iterator[str]:
+    """What a person should know of an answer, beside what holds of every run: why no plan was asked
+    for, what was picked or cut, and which words its passages lack."""
+    yield from (str(entry.value) for entry in entries if entry.path == LIMITED)
+    yield from (f"No plan: {entry.value}" for entry in entries if entry.path.endswith("/stopped"))
+    if guessed:
+        yield (
+            "This was picked by words alone: the offline reader understands nothing. Read the "
+            "passages."
+        )
+    if cut := sum(CUT in entry.path.split("/") for entry in entries):
+        yield (
+            f"Of the replies about parts of the document, {cut:,} reached the limit of tokens: "
+            "they are taken as far as their whole lines go."
+        )
+    shown = [entry.value for entry in entries if "context" in entry.path.split("/")]
+    if merges := sum(isinstance(value, dict) and "findings" in value for value in shown):
+        yield (
+            "What the parts of the document gave came out longer than was asked for: in "
+            f"{counted(merges, 'merge')} passages of it were read."
+        )
+    if lacks:
+        words = ", ".join(map(printable, lacks))
+        yield f"The passages come nearest; they lack these words of the question: {words}."
 
 
 @asynccontextmanager
