@@ -126,7 +126,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
             write(html, page)
             if not options.as_json:
                 return
-        total = totals(engine, record.name, item if item else None)
+        total = totals(engine, record.name, item or None)
         rows = [row for id, row in _rows(engine, record).items() if item in ("", id)]
         entries = [] if many else since_last_start(list(read_entries(engine, record, item)))
         if item and not entries:

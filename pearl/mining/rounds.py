@@ -171,6 +171,10 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
     """
     asked_of = {action.name: action for action in shard}
     notes: list[Note] = []
+
+    def note(kind: str, name: str, text: str) -> None:
+        notes.append(Note(kind, f"{name} {text}", (name,)))
+
     then: dict[str, Merge] = {}
     accepted: dict[str, Action] = {}
     # Its own line says of an action that it stays, unless another line replaces it.
@@ -179,14 +183,14 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
         new = proposal.action
         if new.name in builtins() or new.variadic or new.name in accepted:
             why = "is there twice in a reply" if new.name in accepted else "cannot be a new action"
-            notes.append(Note("twice", f"{new.name} {why}: the line is left out.", (new.name,)))
+            note("twice", new.name, f"{why}: the line is left out.")
             continue
-        unknown = [name for name in proposal.replaced if name not in asked_of]
-        # Words between the names are no names.
-        for name in (text for text in unknown if text.isupper() or "_" in text):
-            text = f"{name} is replaced by {new.name}, and was not asked about: it is passed over."
-            notes.append(Note("unknown", text, (name,)))
         names = [name for name in proposal.replaced if name in asked_of]
+        for name in proposal.replaced:
+            # Words between the names are no names.
+            if name not in asked_of and (name.isupper() or "_" in name):
+                text = f"is replaced by {new.name}, and was not asked about: it is passed over."
+                note("unknown", name, text)
         if new.name in asked_of and new.name not in replaced:
             names.insert(0, new.name)
         types = {asked_of[name].returns for name in names}
@@ -197,23 +201,21 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
         for name in names:
             old = asked_of[name]
             if name in then:
-                text = f"{name} is replaced by {then[name].new} and {new.name}: the first counts."
-                notes.append(Note("twice", text, (name,)))
+                both = f"{then[name].new} and {new.name}"
+                note("twice", name, f"is replaced by {both}: the first counts.")
                 continue
             args, why = _fitting(old, new, proposal.replaced.get(name))
-            if args is not None:
-                then[name] = Merge(old, new.name, args)
-                covered.append(old)
-            else:
-                text = f"{name} is not replaced by {new.name}, as {why}: it stays."
-                notes.append(Note("refused", text, (name,)))
+            if args is None:
+                note("refused", name, f"is not replaced by {new.name}, as {why}: it stays.")
+                continue
+            then[name] = Merge(old, new.name, args)
+            covered.append(old)
         if covered:
             doc = new.doc or widen(replace(new, doc=covered[0].doc), covered[1:])
             traits = frozenset.intersection(*(action.traits for action in covered))
             accepted[new.name] = replace(new, doc=doc, aliases=(), replaces=(), traits=traits)
         elif not names:
-            text = f"{new.name} replaces nothing that was asked about: it is left out."
-            notes.append(Note("unknown", text, (new.name,)))
+            note("unknown", new.name, "replaces nothing that was asked about: it is left out.")
     uncovered = [action for action in shard if action.name not in then]
     notes += _uncovered(uncovered, notes, some=bool(then))
     # A new one that has the name of one which stays gets another.
