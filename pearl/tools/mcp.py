@@ -337,12 +337,13 @@ class Connection:
             return
         import httpx2
 
-        from pearl.tools.web import carrier, open_session
+        from pearl.tools.carrier import Carrier
+        from pearl.tools.web import open_session
 
         host = urlsplit(server.origin).hostname or ""
         async with open_session(host, server.ca, limits, self._resolve) as session:
             note = partial(setattr, self, "_wrong")
-            carried = carrier(session, server.origin, most, note)
+            carried = Carrier(session, server.origin, most, note)
             headers = {**self._headers, "Accept-Encoding": "identity"}
             async with (
                 httpx2.AsyncClient(

@@ -9,7 +9,7 @@ import re
 import socket
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 from http import HTTPStatus
@@ -271,77 +271,6 @@ def refusal(status: int) -> ToolError:
     registered = status in set(HTTPStatus)
     name = HTTPStatus(status).phrase if registered else "which HTTP does not know"
     return ToolError("status", f"It answered with status {status}, {name}.")
-
-
-def carrier(
-    session: aiohttp.ClientSession, origin: str, most: int, note: Callable[[ToolError], None]
-) -> Any:  # noqa: ANN401 - of a class of httpx2's
-    """What carries the requests of httpx2, as a client of another library makes them.
-
-    Args:
-        session: as `open_session` opens it.
-        origin: all that is ever connected to.
-        most: bytes of an answer.
-        note: told of what goes wrong, which that library tells in other words.
-    """
-    import httpx2
-
-    elsewhere = f"It is sent on elsewhere: only {origin} is declared."
-
-    @dataclass
-    class Body(httpx2.AsyncByteStream):
-        response: aiohttp.ClientResponse
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            came = 0
-            try:
-                async for piece in self.response.content.iter_any():
-                    came += len(piece)
-                    if came > most:
-                        raise oversized(most)
-                    yield piece
-            except (ToolError, aiohttp.ClientError, OSError) as error:
-                note(unreached(error))
-                raise httpx2.StreamError("cut off") from None
-
-        async def aclose(self) -> None:
-            self.response.close()
-
-    class Carrier(httpx2.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            url = URL(str(request.url), encoded=True)
-            try:
-                if origin_of(url.scheme, url.raw_host or "", url.port or 0) != origin:
-                    raise ToolError("host", elsewhere)
-                response = await session.request(
-                    request.method,
-                    url,
-                    data=await request.aread(),
-                    headers=request.headers.multi_items(),
-                    allow_redirects=False,
-                )
-                if response.headers.get("Content-Encoding", "identity") != "identity":
-                    response.close()
-                    packed = "Its answer is packed, which it was not asked for."
-                    raise ToolError("reply", packed)
-            except (ToolError, aiohttp.ClientError, OSError, ValueError) as error:
-                note(unreached(error))
-                return httpx2.Response(502, request=request)
-            if response.status >= 400:
-                # By GET it would tell of itself, which few servers do, and none has to.
-                if request.method == "POST":
-                    note(refusal(response.status))
-            elif response.status >= 300:
-                # It is followed where it stays with this host, port and scheme.
-                note(ToolError("host", elsewhere))
-            return httpx2.Response(
-                response.status,
-                headers=[*response.headers.items()],
-                stream=Body(response),
-                request=request,
-            )
-
-    return Carrier()
 
 
 @dataclass(frozen=True)
