@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -174,10 +175,9 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         findings = check_for_person(parse(source), library)
         errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
         done.append(_PlanMigration(plan, migrated, errors))
-    by_file: dict[str, list[_PlanMigration]] = {}
-    for result in done:
-        by_file.setdefault(_file_of(result.plan), []).append(result)
-    texts = {file: _migrated(file, by_file[file]) for file in files}
+    # The plans of a file come one after another.
+    by_file = groupby(done, lambda result: _file_of(result.plan))
+    texts = {file: _migrated(file, [*results]) for file, results in by_file}
     if in_place:
         rewritten = {_file_of(result.plan) for result in done if result.migrated.changes}
         for file, text in texts.items():

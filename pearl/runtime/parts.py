@@ -185,11 +185,11 @@ def fit_plan(
                 _check_passages(name, draft, document, context)
         return plan, None
     _check_documents(plan, start, document, actions, context, values)
-    fits = {
-        name: fits_window(draft.call, total + draft.extra, context)
+    long = [
+        name
         for name, draft in drafts.items()
-    }
-    long = [name for name, fit in fits.items() if not fit]
+        if not fits_window(draft.call, total + draft.extra, context)
+    ]
     if not long:
         return plan, None
     if context.policy == "full" or inside:
@@ -356,18 +356,15 @@ def _parts(
 
     number = enough(reading)
     # Of two that are longer than was asked for each is cut (`fit_call`), but not below that.
-    asked = context.free + WRAPPED
-    merged_at_once = max(
-        (context.room - merging) // finding, min(2, (context.room - merging) // asked)
-    )
+    asked, left = context.free + WRAPPED, context.room - merging
+    merged_at_once = max(left // finding, min(2, left // asked))
     if number is None or (merging and merged_at_once < 2):
         what = "read the document in parts"
         if number is None:
             name, size = next(one for one in readers.items() if enough(one[1]) is None)
             sizes = f"a step itself takes {size:,}"
         else:
-            least = context.room - 2 * asked
-            name, size = next(one for one in mergers.items() if one[1] > least)
+            name, size = next(one for one in mergers.items() if one[1] > context.room - 2 * asked)
             what = "merge what the parts of the document gave"
             sizes = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
         raise ContextError(

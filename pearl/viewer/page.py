@@ -92,8 +92,8 @@ def run_page(
     keys = (entry.call_key for entry in entries if entry.kind == "call")
     identities = read_identities(engine, run, keys)
     options = head.get("options", ())
-    calls = [(stage, call) for stage in stages for call in stage.calls]
     line = timeline(stages)
+    calls = [(stage, call, None) for stage in stages for call in stage.calls]
     return render(
         "run",
         view,
@@ -116,9 +116,9 @@ def run_page(
         cost=partial(cost_of, prices, head),
         frames=[pair for pair in zip(frames, quotes, strict=True) if not pair[0].empty],
         stages=[(stage.title, count_calls(stage.calls)) for stage in stages if stage.calls],
-        sum=count_calls(call for _, call in calls),
+        sum=count_calls(call for _, call, _ in calls),
         line=line,
-        calls=line.calls if line else [(stage, call, None) for stage, call in calls],
+        calls=line.calls if line else calls,
         checked=partial(_check, library),
         prompts=read_prompts(entries, identities, asked_as, options, document.text, library),
     )
