@@ -381,20 +381,19 @@ class TestFix:
             "find_reason(ctx", "FIND_REASON(CTX"
         )
 
-    @pytest.mark.parametrize("words", ["fmt", "fmt --diff", "lint --fix", "lint --unsafe-fixes"])
-    def test_a_text_without_a_step_is_left_as_it_is(self, tmp_path: Path, words: str) -> None:
-        text = "Dear Mara,\n\nthe lamp (the old one) is lit. I leave tomorrow.\n\nTom\n"
-        (tmp_path / "letter.txt").write_text(text)
+    @pytest.mark.parametrize("text", [
+        "Dear Mara,\n\nthe lamp (the old one) is lit. I leave tomorrow.\n\nTom\n",
+        "Lease\n\n1. Definitions\nThe Lessor is Ada.\n2. Rent (monthly\nIt is 40 euros.\n",
+    ])  # fmt: skip
+    @pytest.mark.parametrize("words", [
+        "fmt", "fmt --diff", "lint --fix", "lint --unsafe-fixes", "lint --fix --unsafe-fixes",
+    ])  # fmt: skip
+    def test_a_text_without_a_step_is_left_as_it_is(self, words: str, text: str) -> None:
+        Path("letter.txt").write_text(text, encoding="utf-8")
         result = call(*words.split(), "letter.txt")
         assert result.code == 1
         assert "letter.txt" in result.out + result.err
-        assert (tmp_path / "letter.txt").read_text() == text
-
-    def test_a_document_with_numbered_clauses_stays_as_it_is(self) -> None:
-        text = "Lease\n\n1. Definitions\nThe Lessor is Ada.\n2. Rent (monthly\nIt is 40 euros.\n"
-        Path("lease.txt").write_text(text, encoding="utf-8")
-        assert call("lint", "lease.txt", "--fix", "--unsafe-fixes").code == 1
-        assert Path("lease.txt").read_text(encoding="utf-8") == text
+        assert Path("letter.txt").read_text(encoding="utf-8") == text
 
     def test_a_diff_shows_what_fixes_change_and_changes_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "f.plan").write_text(self.TEXT)

@@ -205,33 +205,24 @@ class TestCondense:
         (kept,) = without_model(text, 1).actions
         assert (kept.name, kept.provenance) == ("FIND_REASON", ("1", "2", "3"))
 
-    def test_more_parameters_are_joined_as_the_definition_joins_them(self) -> None:
-        text = (
-            "FIND_IMPORTANCE(CTX, X) : Find the importance of X in CTX\n"
-            "FIND_IMPORTANCE_FOR(CTX, X, Y) : Find the importance of X for the life of Y in CTX\n"
-        )
-        condensed = without_model(text, 1)
-        assert '= (CTX, "{X} for the life of {Y}")' in print_library(condensed.actions)
-
-    def test_what_binds_an_action_to_a_case_goes_into_its_argument(self) -> None:
-        text = (
-            "FIND_TIE(CTX, X, Y) : Find the tie or bond between X and Y given the input CTX\n"
-            "FIND_JOB_TIE(CTX, X, Y) : Find the bond between X and Y in terms of their jobs\n"
-        )
-        condensed = without_model(text, 1)
-        assert '= (CTX, X, "{Y} in terms of their jobs")' in print_library(condensed.actions)
-
-    def test_what_nothing_is_like_is_asked_of_a_general_action(self) -> None:
-        text = (
-            "FIND_PAINTINGS(CTX) : Find all the paintings mentioned in the input CTX.\n"
-            "FIND_INSULT(CTX, X, Y) : Find the greatest insult from X to Y given the input CTX.\n"
-        )
-        condensed = without_model(text, 1)
-        (general,) = condensed.actions
-        assert general.name == GENERAL
-        text = print_library(condensed.actions)
-        assert 'FIND_PAINTINGS(CTX) = (CTX, "paintings mentioned")' in text
-        assert 'FIND_INSULT(CTX, X, Y) = (CTX, "greatest insult from {X} to {Y}")' in text
+    @pytest.mark.parametrize(("lines", "printed"), [
+        # More parameters are joined as the definition joins them.
+        (["FIND_IMPORTANCE(CTX, X) : Find the importance of X in CTX",
+          "FIND_IMPORTANCE_FOR(CTX, X, Y) : Find the importance of X for the life of Y in CTX"],
+         ['= (CTX, "{X} for the life of {Y}")']),
+        # What binds an action to a case goes into its argument.
+        (["FIND_TIE(CTX, X, Y) : Find the tie or bond between X and Y given the input CTX",
+          "FIND_JOB_TIE(CTX, X, Y) : Find the bond between X and Y in terms of their jobs"],
+         ['= (CTX, X, "{Y} in terms of their jobs")']),
+        # What nothing is like is asked of a general action.
+        (["FIND_PAINTINGS(CTX) : Find all the paintings mentioned in the input CTX.",
+          "FIND_INSULT(CTX, X, Y) : Find the greatest insult from X to Y given the input CTX."],
+         [f"{GENERAL}(", 'FIND_PAINTINGS(CTX) = (CTX, "paintings mentioned")',
+          'FIND_INSULT(CTX, X, Y) = (CTX, "greatest insult from {X} to {Y}")']),
+    ])  # fmt: skip
+    def test_two_actions_become_one(self, lines: list[str], printed: list[str]) -> None:
+        [one] = without_model("\n".join(lines), 1).actions
+        assert all(words in print_library([one]) for words in printed)
 
     def test_types_get_general_actions_of_their_own_or_share_one(self) -> None:
         text = (

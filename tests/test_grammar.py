@@ -248,21 +248,17 @@ def test_a_grammar_with_new_actions_takes_a_plan_that_has_none():
     assert not takes(start, head.format("None") + step.format("NEW_1"))
 
 
-def test_names_that_repeat_are_numbered():
-    plan = parse('1. a = F(CTX)\n2. a = F(#1)\n3. a_2 = G(#2, "{#1}")\n4. a = H(#3)\n').plan
-    assert print_plan(plan) == (
-        '1. a = F(CTX)\n2. a_3 = F(a)\n3. a_2 = G(a_3, "{a}")\n4. a_4 = H(a_2)\n'
-    )
-    again = parse("ross = F(#1, ross)", before=("ross", "mara")).plan
-    assert print_plan(again) == "1. ross_2 = F(ross, ross)\n"
-
-
-def test_a_number_counts_as_it_is_written():
-    assert print_plan(parse("0. a = F(CTX)\n1. b = G(#0)\n2. c = H(#1)\n").plan) == (
-        "1. a = F(CTX)\n2. b = G(a)\n3. c = H(b)\n"
-    )
-    reply = parse("1. c = F(#1, #2)", before=("a", "b")).plan
-    assert print_plan(reply) == "1. c = F(a, b)\n"
+@pytest.mark.parametrize(("text", "before", "printed"), [
+    # Names that repeat are numbered, and a number counts as it is written.
+    ('1. a = F(CTX)\n2. a = F(#1)\n3. a_2 = G(#2, "{#1}")\n4. a = H(#3)\n', (),
+     '1. a = F(CTX)\n2. a_3 = F(a)\n3. a_2 = G(a_3, "{a}")\n4. a_4 = H(a_2)\n'),
+    ("ross = F(#1, ross)", ("ross", "mara"), "1. ross_2 = F(ross, ross)\n"),
+    ("0. a = F(CTX)\n1. b = G(#0)\n2. c = H(#1)\n", (),
+     "1. a = F(CTX)\n2. b = G(a)\n3. c = H(b)\n"),
+    ("1. c = F(#1, #2)", ("a", "b"), "1. c = F(a, b)\n"),
+])  # fmt: skip
+def test_what_a_reference_by_number_means(text: str, before: tuple[str, ...], printed: str):
+    assert print_plan(parse(text, before=before).plan) == printed
 
 
 def test_grammars_are_values(typed: Library):
