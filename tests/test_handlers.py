@@ -98,20 +98,23 @@ def test_a_body_that_cannot_be_read_is_a_finding(line: str):
     ]  # fmt: skip
 
 
-def test_a_line_that_ends_too_early_is_told_with_its_own_form():
-    [found] = check_library(Source("l", "A(X) : a X\n  replaces: OLD(CTX, Y)\n"))
-    assert (found.code, found.help) == ("PRL118", "Write replaces: OLD(CTX, X) = (CTX, X).")
-    assert "What replaces says of the action A cannot be read" in found.message
-    [found] = check_library(Source("l", "A(X) : a X\nAlias: B\n"))
-    told = "Closest: aliases. Write aliases: NAME, NAME, indented below the action."
-    assert (found.code, found.help) == ("PRL118", told)
-    [found] = check_library(Source("l", "A(X : Tell X\n"))
-    assert found.help.startswith("Its parameters end with a parenthesis")
-
-
-def test_an_action_of_a_library_with_the_name_of_a_builtin_is_told():
-    [found] = check_library(Source("x.actions", "CONCAT(X) : all X\n"))
-    assert (found.code, "and stays one" in found.message) == ("PRL501", True)
+@pytest.mark.parametrize(("text", "code", "message", "help"), [
+    ("A(X) : a X\n  replaces: OLD(CTX, Y)\n", "PRL118",
+     "What replaces says of the action A cannot be read",
+     "Write replaces: OLD(CTX, X) = (CTX, X)."),
+    ("A(X) : a X\nAlias: B\n", "PRL118", "",
+     "Closest: aliases. Write aliases: NAME, NAME, indented below the action."),
+    ("A(X : Tell X\n", "PRL118", "",
+     "Its parameters end with a parenthesis: NAME(CTX, X) -> type : definition."),
+    ("A(X) : a X\n  aliases: B\n  replaces OLD(X) = (X)\n", "PRL118",
+     "replaces has no colon behind it", "Write replaces: OLD(CTX, X) = (CTX, X)."),
+    ("CONCAT(X) : all X\n", "PRL501", "and stays one", "Give the action another name."),
+])  # fmt: skip
+def test_a_line_that_is_wrong_is_told_with_its_own_form(
+    text: str, code: str, message: str, help: str
+):
+    [found] = check_library(Source("x.actions", text))
+    assert (found.code, message in found.message, found.help) == (code, True, help)
 
 
 @pytest.mark.parametrize(
@@ -195,12 +198,6 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
 def test_a_definition_may_go_on_with_a_word_that_is_a_key(words: str):
     text = f"A(X) : Find what X\n  {words}.\n"
     assert check_library(Source("l", text)) == []
-
-
-def test_a_key_without_a_colon_is_told_below_other_keys_too():
-    [found] = check_library(Source("l", "A(X) : a X\n  aliases: B\n  replaces OLD(X) = (X)\n"))
-    assert found.help == "Write replaces: OLD(CTX, X) = (CTX, X)."
-    assert "replaces has no colon behind it" in found.message
 
 
 def test_what_a_key_says_is_pointed_at_where_it_is_said():
