@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,10 +106,9 @@ def test_an_official_row(tmp_path: Path):
 
 def test_of_options_with_one_text_the_first_is_the_right_one_and_the_chosen_one(tmp_path: Path):
     twice = [OPTIONS[1], OPTIONS[0], OPTIONS[1], OPTIONS[3]]
-    file = write_articles(tmp_path, official(options=twice, gold_label=3))
-    assert [example.gold for example in QUALITY.read(file)] == ["A"]
-    with Server(reader(lambda _: "C")) as server:
-        evaluate(tmp_path, server, "--methods", "mcq")
+    row = official(options=twice, gold_label=3)
+    assert [example.gold for example in QUALITY.read(write_articles(tmp_path, row))] == ["A"]
+    evaluated(tmp_path, [row], reader(lambda _: "C"), "--methods", "mcq")
     [chosen] = results(tmp_path)["mcq"]
     # The third place has, order by order, the third, second, first and fourth option.
     assert (chosen.answer, chosen.orders, chosen.score) == ("A", ("A", "B", "A", "D"), 1.0)
@@ -269,6 +268,16 @@ def evaluate(folder: Path, server: Server, *options: str) -> Result:
     )  # fmt: skip
 
 
+def evaluated(
+    folder: Path, questions: Sequence[dict[str, Any]], script: Any, *options: str
+) -> tuple[Result, Server]:
+    """How an evaluation of some questions ended, and the endpoint with what it was asked."""
+    write_articles(folder, *questions)
+    with Server(script) as server:
+        done = evaluate(folder, server, *options)
+    return done, server
+
+
 def reader(choose: Callable[[str], str], label: str = "person") -> Callable[[dict[str, Any]], Any]:
     """Plans with one step; options by ``choose``, given the prompt."""
 
@@ -293,11 +302,9 @@ def results(folder: Path) -> dict[str, list[Any]]:
 
 
 def test_each_method_asks_what_it_is_to_ask(tmp_path: Path):
-    write_articles(tmp_path, *many(1))
     families = ("zero-shot", "cot", "mcq", "pearl", "pearl-no-execution", "pearl-execute-only")
     names = ",".join(one.name for one in METHODS if one.name in families)
-    with Server(reader(lambda _: "A")) as server:
-        done = evaluate(tmp_path, server, "--methods", names)
+    done, server = evaluated(tmp_path, many(1), reader(lambda _: "A"), "--methods", names)
     assert done.code == 0, done.err
     steps = [asked.text for asked in server.steps()]
     called = [text.split("Action: ")[1].split("(")[0] for text in steps]
@@ -316,20 +323,15 @@ def test_each_method_asks_what_it_is_to_ask(tmp_path: Path):
 
 
 def test_orders_are_told_in_the_letters_of_the_first(tmp_path: Path):
-    write_articles(tmp_path, *many(1))
-
     def by_text(prompt: str) -> str:
         line = next(one for one in prompt.splitlines() if one.endswith("The Fund closed it"))
         return line.strip()[0]
 
-    with Server(reader(by_text)) as server:
-        evaluate(tmp_path, server, "--methods", "mcq")
-    [steady] = results(tmp_path)["mcq"]
-    assert (steady.answer, steady.orders) == ("B", ("B",) * 4)
-    with Server(reader(lambda _: "A")) as server:
-        evaluate(tmp_path, server, "--methods", "mcq", "--restart", "--no-cache")
-    [first] = results(tmp_path)["mcq"]
-    assert (first.answer, first.orders) == ("A", ("A", "D", "C", "B"))
+    anew = ("--methods", "mcq", "--restart", "--no-cache")
+    for choose, answer, orders in ((by_text, "B", "BBBB"), (lambda _: "A", "A", "ADCB")):
+        evaluated(tmp_path, many(1), reader(choose), *anew)
+        [found] = results(tmp_path)["mcq"]
+        assert (found.answer, found.orders) == (answer, tuple(orders))
 
 
 def test_every_question_counts(tmp_path: Path):
@@ -358,7 +360,6 @@ def test_every_question_counts(tmp_path: Path):
 
 def test_the_plan_of_a_question_whose_answer_failed_is_one(tmp_path: Path):
     """Plans that fail would be left out else, and those are the long ones."""
-    write_articles(tmp_path, *many(4))
 
     def script(body: dict[str, Any]) -> Any:
         asked = str(body["messages"])
@@ -369,8 +370,7 @@ def test_the_plan_of_a_question_whose_answer_failed_is_one(tmp_path: Path):
         return failing(400, "no") if number in "13" else "A"
 
     methods = "zero-shot,pearl,pearl-no-execution"
-    with Server(script) as server:
-        done = evaluate(tmp_path, server, "--methods", methods, "--json")
+    done, _ = evaluated(tmp_path, many(4), script, "--methods", methods, "--json")
     found = {
         name: [(one.error == "", one.plan != "", one.fallback) for one in of]
         for name, of in results(tmp_path).items()
@@ -388,7 +388,6 @@ def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    write_articles(tmp_path, *many(4))
     plain, refused = reader(lambda _: "A"), 0
 
     def script(body: dict[str, Any]) -> Any:
@@ -400,9 +399,8 @@ def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_
             return completion("", usage={"prompt_tokens": 70, "completion_tokens": 2})
         return plain(body)
 
-    with Server(script) as server:
-        words = ("--methods", "pearl", "--constrain", "auto", "--json")
-        told = evaluate(tmp_path, server, *words).json
+    words = ("--methods", "pearl", "--constrain", "auto", "--json")
+    told = evaluated(tmp_path, many(4), script, *words)[0].json
     assert refused
     found = results(tmp_path)["pearl"]
     assert [one.measures["in_vain"] for one in found] == [1, 0, 0, 0]
@@ -413,17 +411,16 @@ def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_
 def test_a_question_that_pearl_itself_fails_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     broken = replace(QUALITY, score=lambda *_: 1 / 0)
     monkeypatch.setattr("pearl.evaluate.job.find_dataset", lambda _: broken)
-    write_articles(tmp_path, *many(2))
-    with Server(reader(lambda _: "A")) as server:
-        done = evaluate(tmp_path, server, "--methods", "zero-shot", "--json")
+    words = ("--methods", "zero-shot", "--json")
+    done, _ = evaluated(tmp_path, many(2), reader(lambda _: "A"), *words)
     assert (done.code, done.json["right"], done.json["judged"]) == (1, 0, 2)
     assert "ZeroDivisionError" in results(tmp_path)["zero-shot"][0].error
 
 
 def test_questions_are_labelled_once(tmp_path: Path):
-    write_articles(tmp_path, *many(2))
-    with Server(reader(lambda _: "A", label="person, event")) as server:
-        done = evaluate(tmp_path, server, "--methods", "zero-shot,cot", "--reasoning")
+    words = ("--methods", "zero-shot,cot", "--reasoning")
+    script = reader(lambda _: "A", label="person, event")
+    done, server = evaluated(tmp_path, many(2), script, *words)
     assert done.code == 0, done.err
     assert server.kinds.count("label") == 2
     prompt = next(asked.text for asked in server.asked if asked.kind == "label")
@@ -433,10 +430,9 @@ def test_questions_are_labelled_once(tmp_path: Path):
 
 
 def test_sizes_that_methods_name_and_sizes_that_the_library_does_not_have(tmp_path: Path):
-    write_articles(tmp_path, *many(2))
-    with Server(reader(lambda _: "A")) as server:
-        done = evaluate(tmp_path, server, "--methods", "pearl@5,zero-shot,pearl@5",
-                        "--library-sizes", "5,900", "--library", "quality")  # fmt: skip
+    words = ("--library-sizes", "5,900", "--library", "quality")
+    methods = ("--methods", "pearl@5,zero-shot,pearl@5")
+    done, _ = evaluated(tmp_path, many(2), reader(lambda _: "A"), *methods, *words)
     assert done.code == 0, done.err
     most = sum(not one.is_builtin for one in load_library("quality").actions.values())
     assert list(results(tmp_path)) == ["pearl@5", "zero-shot", f"pearl@{most}"]
@@ -445,9 +441,7 @@ def test_sizes_that_methods_name_and_sizes_that_the_library_does_not_have(tmp_pa
 
 def test_questions_whose_answer_is_not_known_cannot_be_scored(tmp_path: Path):
     row = {key: value for key, value in official().items() if key != "gold_label"}
-    write_articles(tmp_path, row)
-    with Server(["A"]) as server:
-        done = evaluate(tmp_path, server)
+    done, _ = evaluated(tmp_path, [row], ["A"])
     assert done.code == 2
     assert "the right answer of question 52845_75VB1ISR_1 is not known" in done.err
 
@@ -461,19 +455,16 @@ def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
 
 
 def test_an_answer_that_decides_for_no_option_is_counted_as_such(tmp_path: Path):
-    write_articles(tmp_path, official())
-    with Server(["It does not say.", "none", "A"]) as server:
-        done = evaluate(tmp_path, server, "--methods", "zero-shot")
+    replies = ["It does not say.", "none", "A"]
+    done, _ = evaluated(tmp_path, [official()], replies, "--methods", "zero-shot")
     row = next(line for line in done.out.splitlines() if line.startswith("zero-shot"))
     assert row.split()[-4:] == ["1", "3.00", row.split()[-2], "s"]
     assert re.search(r"no\s.*option\s.*fits", done.out, re.DOTALL)
 
 
 def test_who_names_no_option_twice_has_chosen_none(tmp_path: Path):
-    write_articles(tmp_path, official())
     methods = "zero-shot,retrieve-read,mcq"
-    with Server(reader(lambda _: "none")) as server:
-        done = evaluate(tmp_path, server, "--methods", methods)
+    done, _ = evaluated(tmp_path, [official()], reader(lambda _: "none"), "--methods", methods)
     assert done.code == 0, done.err
     found = {name: one.answer for name, [one] in results(tmp_path).items()}
     assert found == dict.fromkeys(methods.split(","))
@@ -514,9 +505,7 @@ def test_an_evaluation_can_be_shown_again_and_last_is_the_last_one(tmp_path: Pat
     ],
 )
 def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, words: str):
-    write_articles(tmp_path, *many(2))
-    with Server(["A"]) as server:
-        done = evaluate(tmp_path, server, *options)
+    done, server = evaluated(tmp_path, many(2), ["A"], *options)
     assert done.code == 2
     assert words in done.err
     assert server.asked == []
