@@ -260,7 +260,7 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
     (lambda one: pearl.Pearl(model="m", demonstrations=[]).evaluate_sync("questions", "q.jsonl"),
      "as the folder they are in"),
     (lambda one: pearl.action(lambda x: x, traits="pure"), "no function with a name"),
-    (lambda one: pearl.ask_sync("story.txt", "Y?", model="offline", library="core", strategy="react"),
+    (lambda one: pearl.ask_sync("x.txt", "Why?", model="offline", library="core", strategy="react"),
      "react has actions of its own"),
     (lambda one: pearl.Pearl(model="offline", context="chnk").ask_sync("story.txt", "Who?"),
      "There is no context policy chnk"),

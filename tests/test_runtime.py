@@ -343,39 +343,31 @@ def test_a_trace_is_a_plan_that_checks_and_replays():
     assert (result.executed, result.exact, result.failed) == (1, 1, {})
 
 
-@pytest.mark.parametrize(
-    ("reply", "chosen"),
-    [
-        ("B", 1),
-        (" (b) ", 1),
-        ("**C**", 2),
-        ("The answer is B.", 1),
-        ("Option B, because the boat was late.", 1),
-        ("B. a late boat", 1),
-        ("(A) is wrong, so (B)", None),
-        ("A person would choose the second.", None),
-        ("It means a late boat, I think.", 1),
-        ("a storm or a late boat", None),
-        ("D", None),
-        ("none of them", None),
-        ("", None),
-    ],
-)
-def test_an_option_is_read_only_where_one_is_named(reply: str, chosen: int | None):
-    assert read_option(reply, ["a storm", "a late boat", "a lie"]) == chosen
+THREE = ("a storm", "a late boat", "a lie")
 
 
-@pytest.mark.parametrize(
-    ("reply", "options", "chosen"),
-    [
-        ("None of the women.", ["None of the men", "None of the women", "Kiel"], 1),
-        ("None of them; Kiel is nearest.", ["None", "Kiel"], 1),
-        ("No option fits.", ["no option", "Kiel"], 0),
-        ("None.", ["None of the men", "Kiel"], 0),
-    ],
-)
-def test_words_that_say_that_none_fits_may_be_an_option_s(
-    reply: str, options: list[str], chosen: int
+@pytest.mark.parametrize(("reply", "options", "chosen"), [
+    ("B", THREE, 1),
+    (" (b) ", THREE, 1),
+    ("**C**", THREE, 2),
+    ("The answer is B.", THREE, 1),
+    ("Option B, because the boat was late.", THREE, 1),
+    ("B. a late boat", THREE, 1),
+    ("(A) is wrong, so (B)", THREE, None),
+    ("A person would choose the second.", THREE, None),
+    ("It means a late boat, I think.", THREE, 1),
+    ("a storm or a late boat", THREE, None),
+    ("D", THREE, None),
+    ("none of them", THREE, None),
+    ("", THREE, None),
+    # Words that say that none fits may be an option's.
+    ("None of the women.", ("None of the men", "None of the women", "Kiel"), 1),
+    ("None of them; Kiel is nearest.", ("None", "Kiel"), 1),
+    ("No option fits.", ("no option", "Kiel"), 0),
+    ("None.", ("None of the men", "Kiel"), 0),
+])  # fmt: skip
+def test_an_option_is_read_only_where_one_is_named(
+    reply: str, options: tuple[str, ...], chosen: int | None
 ):
     assert read_option(reply, options) == chosen
 
@@ -516,8 +508,14 @@ def test_what_is_copied_is_its_own_evidence_and_is_not_asked_for_twice(reply: st
     assert "Below your answer" not in model.asked[0].messages[-1]["content"]
 
 
-def test_a_reply_that_only_quotes_says_its_quotations():
-    finished, _, _ = run('ada = FIND_CHARACTER(CTX, "Ada") : who', {"step/ada": f"> {HOME}"})
+@pytest.mark.parametrize(("steps", "reply"), [
+    # A reply that only quotes says its quotations; a merge rests on what its inputs quote.
+    ("", f"> {HOME}"),
+    ('\nboth = CONCAT(ada, "and more") : joined\nsaid = CONCAT(evidence both) : the passage',
+     f'She says "I have lived in this town for ever".\n> {HOME}'),
+])  # fmt: skip
+def test_what_is_quoted_may_be_what_is_said(steps: str, reply: str):
+    finished, _, _ = run(f'ada = FIND_CHARACTER(CTX, "Ada") : who{steps}', {"step/ada": reply})
     assert finished.text == HOME
 
 
@@ -625,17 +623,6 @@ def test_a_last_step_leaves_unused_steps_out_and_finds_a_name():
     ended = with_one_answer(replace(plan, question="Which?"))
     assert outputs(ended) == ("answer_2",)
     assert [step.name for step in ended.steps] == ["answer", "b", "c", "answer_2"]
-
-
-def test_a_merge_rests_on_what_its_inputs_quote():
-    plan = """
-    ada = FIND_CHARACTER(CTX, "Ada") : who she is
-    both = CONCAT(ada, "and more") : joined
-    said = CONCAT(evidence both) : the passage
-    """
-    spoken = 'She says "I have lived in this town for ever".'
-    finished, _, _ = run(plan, {"step/ada": f"{spoken}\n> {HOME}"})
-    assert finished.text == HOME
 
 
 def test_words_in_quotation_marks_do_not_stand_for_evidence():

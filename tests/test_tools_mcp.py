@@ -292,37 +292,25 @@ def test_why_a_program_ended_is_told_without_its_keys():
     assert said == "notes: It ended with exit code 1: No such key: ***"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('tools = ["read"]', "notes.command: give the words that start it"),
-        ('command = ["a"]\nurl = "http://a.example"', "notes.command: there is no such field"),
-        ('command = ["a"]\nheaders.A = "b"', "notes.headers: there is no such field"),
-        ('command = ["a"]\ntools = [1]', "notes.tools: give the names of those that may be called"),
-        ('command = ["a"]\nenvironment.API_KEY = "abcdefgh"', "notes.environment.API_KEY: that "),
-        ('command = ["a"]\nenvironment.API_KEY = "${NONE}"', "notes: the variable NONE is not set"),
-        ('url = "ftp://a.example"', "notes.url: only http and https are called"),
-        ('url = "https://a.example/?key=abc"', "notes.url: key looks like a secret"),
-    ],
-)
-def test_mistakes_of_a_file(text: str, message: str):
-    Path("tools.toml").write_text(f'[notes]\nkind = "mcp"\n{text}\n', encoding="utf-8")
-    assert message in refused("tools.toml")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            'tools = ["raed"]',
-            "notes.tools: there is no raed: the server offers read, put, Find-All,",
-        ),
-        ("", "notes.tools: none is named: the server offers read, put, Find-All,"),
-        ('tools = ["read"]\n[notes_read]\nkind = "calculator"', "two tools are named notes_read"),
-    ],
-)
-def test_what_the_server_shows_to_be_a_mistake(text: str, message: str, url: str):
-    Path("tools.toml").write_text(f'[notes]\nkind = "mcp"\n{url}\n{text}\n', encoding="utf-8")
+@pytest.mark.parametrize(("text", "message"), [
+    ('tools = ["read"]', "notes.command: give the words that start it"),
+    ('command = ["a"]\nurl = "http://a.example"', "notes.command: there is no such field"),
+    ('command = ["a"]\nheaders.A = "b"', "notes.headers: there is no such field"),
+    ('command = ["a"]\ntools = [1]', "notes.tools: give the names of those that may be called"),
+    ('command = ["a"]\nenvironment.API_KEY = "abcdefgh"', "notes.environment.API_KEY: that "),
+    ('command = ["a"]\nenvironment.API_KEY = "${NONE}"', "notes: the variable NONE is not set"),
+    ('url = "ftp://a.example"', "notes.url: only http and https are called"),
+    ('url = "https://a.example/?key=abc"', "notes.url: key looks like a secret"),
+    # What the server shows to be a mistake.
+    ('URL\ntools = ["raed"]',
+     "notes.tools: there is no raed: the server offers read, put, Find-All,"),
+    ("URL\n", "notes.tools: none is named: the server offers read, put, Find-All,"),
+    ('URL\ntools = ["read"]\n[notes_read]\nkind = "calculator"',
+     "two tools are named notes_read"),
+])  # fmt: skip
+def test_mistakes_of_a_file(text: str, message: str, url: str):
+    told = f'[notes]\nkind = "mcp"\n{text.replace("URL", url)}\n'
+    Path("tools.toml").write_text(told, encoding="utf-8")
     assert message in refused("tools.toml")
 
 
