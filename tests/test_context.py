@@ -539,6 +539,29 @@ def test_what_many_items_gave_is_condensed_where_it_is_too_long(last: str, polic
     assert len(paths) == len(set(paths))
 
 
+@pytest.mark.parametrize("policy", ["auto", "retrieve"])
+@pytest.mark.parametrize("last", [
+    'ANSWER_FROM("which?", s0, s1, s2, s3, s4, s5, s6, s7)',
+    "ANSWER_FROM(s0, s1, s2, s3, s4, s5, s6, s7)",
+    'RATE([s0, s1, "the lamp", s2, s3, s4, s5, s6, s7], "x")',
+    'RATE("x", "{s0} and {s1} and {s2} and {s3} and {s4} and {s5} and {s6} and {s7}")',
+])  # fmt: skip
+def test_outputs_that_are_too_long_together_are_put_together_and_condensed(last: str, policy: str):
+    steps = "".join(f's{at} = FIND_CHARACTER(CTX, "{at}") : one\n' for at in range(8))
+    declared = (
+        "New actions:\n- RATE(X, Y) : Say what X and Y come to.\n\n" if "RATE" in last else ""
+    )
+    plan = f"{declared}{steps}b = {last} : all\n"
+    model = Scripted(lambda call: "word " * (5 if call.step.name == "b" else 95))
+    finished, _, _ = run(plan, window(1000, policy), ask=model)
+    assert finished.text.startswith("word")
+    last_names = [name for name in names(finished) if name.startswith("b_given")]
+    assert last_names[:3] == ["b_given", "b_given_groups", "b_given_condensed"]
+    assert "s7: word" in str(finished.values["b_given"])
+    paths = [request.path for request in model.asked]
+    assert len(paths) == len(set(paths))
+
+
 def test_reports_that_come_out_longer_than_was_asked_for_are_not_condensed_again():
     plan = """\
 New actions:

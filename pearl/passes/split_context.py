@@ -127,6 +127,62 @@ def condense(plan: ast.Plan, name: str, groups: Sequence[int], steps: Collection
     return replace(plan, steps=tuple(rewritten), declares=tuple(split.declares))
 
 
+def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan, list[str]] | None:
+    """The plan with what a step is given of several others put together by a step of its own.
+
+    Args:
+        plan: a sound plan.
+        name: the step.
+        library: the actions, with the plan's own.
+
+    Returns:
+        The plan, and the steps whose outputs stand together in it; None where no argument that may
+        repeat, list or text has those of several.
+    """
+    step = next(step for step in plan.steps if step.name == name)
+    action = library.get(step.action)
+    several = [arg for arg in step.args if _is_output(arg)] if action and action.variadic else []
+    joined = _named(several)
+    args = list(step.args)
+    fresh = free_name(f"{name}_given", {step.name for step in plan.steps})
+    if len(several) > 1:
+        args = [arg for arg in args if arg not in several[1:]]
+        args[args.index(several[0])] = ast.Ref(fresh)
+    else:
+        for at, arg in enumerate(args):
+            match arg:
+                case ast.Items(items) if sum(map(_is_output, items)) > 1:
+                    joined = _named(items)
+                case ast.Template(parts) if sum(map(_is_output, parts)) > 1:
+                    # Lines are what is condensed: the text with the names, and then each output.
+                    said = "".join(part if isinstance(part, str) else part.name for part in parts)
+                    joined = [ast.Literal(said), *_named([*filter(_is_output, ast.refs(arg))])]
+                case _:
+                    continue
+            args[at] = ast.Ref(fresh)
+            break
+        else:
+            return None
+    together = ast.Step(fresh, "CONCAT", tuple(joined), f"Put together what {name} is given")
+    at = plan.steps.index(step)
+    steps = (*plan.steps[:at], together, replace(step, args=tuple(args)), *plan.steps[at + 1 :])
+    return replace(plan, steps=steps), [ref.name for ref in ast.step_refs(together)]
+
+
+def _is_output(arg: object) -> bool:
+    return isinstance(arg, ast.Ref) and arg.mode is ast.Mode.PLAIN and arg.name != ast.DOCUMENT
+
+
+def _named(args: Sequence[ast.Arg]) -> list[ast.Arg]:
+    """Arguments, with the names of the steps that gave them."""
+    return [
+        ast.Template((f"{arg.name}: ", arg))
+        if isinstance(arg, ast.Ref) and _is_output(arg)
+        else arg
+        for arg in args
+    ]
+
+
 def reading_place(step: ast.Step, action: ast.Action | None) -> int | None:
     """At which argument a step that a model carries out is given the whole document."""
     if action is None or not isinstance(action.body, ast.Prompt):

@@ -37,6 +37,7 @@ from pearl.passes.split_context import (
     FINDINGS,
     GROUP_NOTE,
     condense,
+    join_outputs,
     reading_place,
     split_context,
 )
@@ -427,7 +428,8 @@ def condense_long(
     *,
     beside: bool = False,
 ) -> tuple[Plan, Decision] | None:
-    """Have outputs of many items or lines condensed that made a step's prompt too long.
+    """Have outputs of many items or lines condensed that made a step's prompt too long; where none
+    is long by itself, they are put together first, and condensed once that has run.
 
     Args:
         plan: the plan as it was before parts were planned.
@@ -440,8 +442,9 @@ def condense_long(
 
     Returns:
         The plan with steps that condense them first, group by group until no more is left than
-        a prompt has room for, and in how many groups; None where that helps nothing: none is too
-        long, or no two reports fit the prompt that condenses them.
+        a prompt has room for, and in how many groups; or with a step that puts them together, and
+        which. None where that helps nothing: none is too long and they do not stand together, or
+        no two reports fit the prompt that condenses them.
     """
     if context.limit is None or context.policy == "full":
         return None
@@ -480,7 +483,10 @@ def condense_long(
         condensed = condense(plan, name, groups, asked)
         if condensed != plan:
             plan, decision[name] = condensed, groups
-    return (plan, {"condensed": decision, "window": context.limit}) if decision else None
+    if decision:
+        return plan, {"condensed": decision, "window": context.limit}
+    joined = join_outputs(plan, step.name, actions) if step.name in asked else None
+    return (joined[0], {"joined": joined[1], "window": context.limit}) if joined else None
 
 
 def _condensing(name: str) -> ExecuteStep:
