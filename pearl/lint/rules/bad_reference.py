@@ -36,6 +36,8 @@ from pearl.lint.rules.base import (
     guess,
     meant,
     names_above,
+    near_above,
+    nearest,
     part_of,
     trimmed,
 )
@@ -77,6 +79,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     marked = _MARKED.fullmatch(text)
     if marked:
         name = next(group for group in marked.groups() if group)
+        name = nearest(name, near_above(broken, name), word=False) or name
         fix = guess(span, name)
         return RULE(
             span,

@@ -1,10 +1,10 @@
 """The document's name in quotes.
 
 What it does
-    Reports the text ``"CTX"`` where an action takes the document.
+    Reports the text ``"CTX"``, or "document", where an action takes the document.
 
 Why
-    In quotes it is three letters, and the step would run without the document.
+    In quotes it is a word, and the step would run without the document.
 
 Example
     1. ross = FIND_CHARACTER("CTX", "Ross") : Identify Ross
@@ -13,15 +13,17 @@ Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
 
 Fix
-    Safe: takes the quotes out.
+    Safe: writes CTX without quotes.
 """
 
 from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, PlanView, Rule, mend
 
+_NAMES = frozenset((DOCUMENT.casefold(), "document", "the document", "context"))
+
 
 def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
-        if arg.value not in ("CTX", "ctx"):
+        if str(arg.value).casefold() not in _NAMES:
             continue
         action = view.actions[index]
         for_document = place == 0

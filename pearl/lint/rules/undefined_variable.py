@@ -81,8 +81,9 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         near = parts[0]
     fix = None
     if near:
-        sure = near == DOCUMENT and ref.name.casefold() == DOCUMENT.casefold()
-        text = f"{ref.mode} {near}".lstrip()
+        sure = near == DOCUMENT and not ref.mode and ref.name.casefold() == DOCUMENT.casefold()
+        # The document is no list, and has no evidence.
+        text = near if near == DOCUMENT else f"{ref.mode} {near}".lstrip()
         fix = (mend if sure else guess)(ref.span, text)
     elif not (
         (returned or ref.mode or numbered or close or parts or unlike_word)
@@ -91,8 +92,8 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     ):
         fix = guess(ref.span, f'"{ref.name}"', "quote the word")
     where = "in the plan" if returned else f"before step {view.number(index)}"
-    # Who writes ctx means no word.
-    is_word = not (returned or numbered) and near != DOCUMENT
+    # Who writes what is nearly a name means no word.
+    is_word = not (returned or numbered or near)
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
     shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""
     if not (close or parts or returned):

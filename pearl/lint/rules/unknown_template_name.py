@@ -24,7 +24,7 @@ Fix
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from pearl.lang.ast import DOCUMENT, Ref
+from pearl.lang.ast import DOCUMENT, Ref, Template
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
@@ -50,11 +50,23 @@ _WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?:[ \t-]++\w++)++\s*+)\}")
 def check(view: PlanView) -> Findings:
     for ref in view.template_refs:
         if ref.name.casefold() == DOCUMENT.casefold():
-            yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
+            # Where a step has its name, that is what is wrong.
+            if DOCUMENT not in view.defined:
+                yield _document(view, ref)
         elif ref.name not in view.defined and ref.name not in view.broken_names:
             yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", *_near(view, ref))
     if "{" in view.source.text:
         yield from _words(view)
+
+
+def _document(view: PlanView, ref: Ref) -> Diagnostic:
+    """The finding that a text names the document, which it may be meant to be as a whole."""
+    help = f"Give {DOCUMENT} as an argument of its own, without quotes."
+    whole = (arg for step in view.plan.steps for arg in step.args if arg == Template((ref,)))
+    span = next((arg.span for arg in whole if arg.span.start < ref.span.start < arg.span.end), None)
+    fix = guess(span, DOCUMENT) if span else None
+    message = "The document cannot stand inside a text."
+    return RULE(ref.span, message, help=help, data={"name": ref.name}, fix=fix)
 
 
 def _words(view: PlanView) -> Findings:

@@ -17,7 +17,7 @@ Fix
     them are names, puts the commas in; where they are nearly one name, writes it.
 """
 
-from pearl.lang.text import pattern, shorten
+from pearl.lang.text import FUNCTION_WORDS, pattern, shorten
 from pearl.lint.rules.base import (
     DOCUMENT,
     ERROR,
@@ -36,6 +36,7 @@ from pearl.lint.rules.base import (
 _NO_COMMA = "Two arguments have no comma between them."
 _JOINING = frozenset("all any both and or + & | / -".split())
 _MODES = ("each", "where", "evidence")
+_DOCUMENT = frozenset(("document", "context"))
 _WORDS = pattern(r"[^\"(),\[\]=]+")
 
 
@@ -76,7 +77,9 @@ def explain(broken: Broken) -> Diagnostic | None:
         return RULE(
             span,
             f"{shorten(words)} is no reference.",
-            help=f'{closest}If you mean the words, write "{shorten(words)}".',
+            help=closest.strip()
+            if fix
+            else f'{closest}If you mean the words, write "{shorten(words)}".',
             data={"text": words, "candidates": one},
             fix=fix,
         )
@@ -90,10 +93,11 @@ def explain(broken: Broken) -> Diagnostic | None:
         )
     if named := bad_name_above(RULE, broken, span):
         return named
-    # In another order they may be the name, or other words.
-    turned = [name for name in nearby if sorted(name.split("_")) == sorted(known)]
-    closest = f"Closest: {', '.join(turned)}. " if turned else ""
-    if closed and "\n" not in words and DOCUMENT not in known and not turned:
+    # In another order they may be the name, and a name among others may be all that is meant.
+    told = [name for name in nearby if sorted(name.split("_")) == sorted(known)]
+    told += _among(known, nearby) if not told else []
+    closest = f"Closest: {', '.join(told)}. " if told else ""
+    if closed and "\n" not in words and DOCUMENT not in known and not told:
         quoted = words.replace("\\", "\\\\")
         fix = guess(span, f'"{quoted}"', "quote the words")
     return RULE(
@@ -103,6 +107,16 @@ def explain(broken: Broken) -> Diagnostic | None:
         data={"text": words},
         fix=fix,
     )
+
+
+def _among(known: list[str], nearby: list[str]) -> list[str]:
+    """The references of which a word of several is one, or nearly is."""
+    near = {
+        DOCUMENT if word.casefold() in _DOCUMENT else nearest(word, nearby, word=True)
+        for word in (word.removesuffix("'s") for word in known)
+        if word.casefold() not in FUNCTION_WORDS
+    }
+    return [name for name in nearby if name in near]
 
 
 def _moded(known: list[str], names: frozenset[str]) -> list[str]:
