@@ -337,6 +337,7 @@ class Pearl:
         if isinstance(library, Mined):
             source = Source("mined", library.text)
         else:
+            load_library(library)  # It is refused where it loses an action.
             source = library_source(str(library))
         if output:
             check_writable(str(output), (source.name,))

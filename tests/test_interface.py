@@ -282,5 +282,5 @@ def test_a_strategy_with_actions_of_its_own_passes_over_the_object_s_library(ser
     serve(lambda _: "Yes.", PEARL_TRIES="1")
     tool = pearl.Pearl(model="some-model", library="core")
     # What the scripted model says has not the form that it asks for.
-    with pytest.raises(pearl.RunError, match="the tool search"):
+    with pytest.raises(pearl.RunError, match="rebel_split does not fit"):
         tool.ask_sync(Source("s", STORY), "Why does Mara leave?", strategy="rebel")

@@ -127,6 +127,13 @@ def check_library(
     # As it is loaded: a builtin stays what it is.
     own = {action.name: action for action in parsed.actions if action.name not in builtins()}
     library = Library((source.name,), {**others, **own})
+    return _in_library(source, parsed, library, selection)
+
+
+def _in_library(
+    source: Source, parsed: ParsedLibrary, library: Library, selection: Selection
+) -> list[Diagnostic]:
+    """What is found in a library, whose plans call these actions."""
     view = LibraryView(source, parsed.actions, parsed.unread, library)
     findings = [*_explained(parsed.broken, selection)]
     for look in selection.library:
@@ -184,7 +191,8 @@ def library_findings(
         if name.endswith(".plan"):
             yield False, f"{name} is read as an action library: call it .actions."
         source = library_source(name)
-        for finding in check_library(source, selection, library):
+        # A later file may have another action of a name that this one's plans call.
+        for finding in _in_library(source, parse_library(source), library, selection):
             line, column = source.position(finding.span.start)
             text = f"{name}:{line}:{column}: {finding.code} {finding.message} {finding.help}"
             is_error = finding.severity is Severity.ERROR and finding.code not in HARMLESS

@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
+from pearl.lang.ast import DOCUMENT, Action, Arg, Body, Param, Prompt, Ref, Replaced, SubPlan
 from pearl.lang.definitions import arguments, definition_of, narrow, phrase, read_action, widen
 from pearl.lang.diagnostics import Report
-from pearl.lang.library import builtins
-from pearl.lang.printer import print_arg, print_library
-from pearl.lang.rewriting import substituted
+from pearl.lang.library import Library, builtins
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_arg, print_library, print_plan
+from pearl.lang.rewriting import migrate, substituted
 from pearl.lang.similarity import FLOOR, clearest, group
-from pearl.lang.source import as_frame
+from pearl.lang.source import Source, as_frame
 from pearl.lang.text import free_name
 from pearl.lang.values import Type
 
@@ -50,7 +51,7 @@ class Note:
     """Something a person should know of a condensed library.
 
     Args:
-        kind: ``builtin``, ``definition``, ``same-name``, ``seed``, ``general``,
+        kind: ``builtin``, ``kept``, ``definition``, ``same-name``, ``seed``, ``general``,
             ``target``, ``type``, ``model``, ``unread``, ``uncovered``, ``refused``, ``twice``,
             ``unknown``, ``round``: never renamed, for programs.
         text: one sentence.
@@ -251,10 +252,12 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
     named_actions: dict[str, Action] = {}
     for action in actions:
         name, reason = action.name, ""
-        if action.is_builtin or name in own:
+        if name in own or _is_kept(action):
             mapping.append(itself(action))
             text = f"{name} is a builtin: every library holds it, and it is not written."
-            notes.append(Note("builtin", text, (name,)))
+            if name not in own:
+                text = f"{name} is kept as it is: no prompt carries it out."
+            notes.append(Note("builtin" if name in own else "kept", text, (name,)))
             continue
         numbered = (f"{action.name}_{number}" for number in count(2))
         for name in chain([action.name], (other for other in numbered if other not in names)):
@@ -283,6 +286,11 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
         named_actions[name] = replace(named, aliases=(), replaces=(), span=action.span)
         mapping.append(Merge(action, name, itself(action).args))
     return _state(named_actions.values(), mapping, notes)
+
+
+def _is_kept(action: Action) -> bool:
+    """Whether an action has a body that nothing else could stand for."""
+    return action.name not in builtins() and not isinstance(action.body, Prompt)
 
 
 def _call_types(action: Action) -> tuple[object, ...]:
@@ -452,4 +460,18 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
     if target is not None and len(ordered) > target:
         text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
         notes.append(Note("target", text + "written anew."))
-    return Condensed(with_older(ordered, mapping, seeds), tuple(mapping), tuple(notes))
+    written = with_older(ordered, mapping, seeds)
+    kept = {merge.old.name: merge.old for merge in mapping if _is_kept(merge.old)}
+    library = Library((), {action.name: action for action in written})
+    written += tuple(
+        replace(action, body=_migrated(action.body, library)) for action in kept.values()
+    )
+    return Condensed(written, tuple(mapping), tuple(notes))
+
+
+def _migrated(body: Body, library: Library) -> Body:
+    """What carries an action out, with the new names in its own plan."""
+    if not isinstance(body, SubPlan):
+        return body
+    plan = Source("plan", print_plan(body.plan))
+    return replace(body, plan=parse(migrate(plan, library).text).plan)

@@ -361,7 +361,7 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, 
 
 def _lost(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
     """What a call gives that its plan may not get, though it runs: a parameter that it only quotes,
-    and the document under another name."""
+    the document under another name, and what is to be a list and may be none."""
     if not isinstance(action.body, SubPlan):
         return
     facts = PlanView(Parsed(action.body.plan), view.library, action)
@@ -377,6 +377,21 @@ def _lost(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
             if param.name == DOCUMENT and facts.params.get(whole) in ("any", "text"):
                 wrong = f"its plan gives {whole} to {step.action} for {DOCUMENT}."
                 yield whole, wrong, f"Call it {DOCUMENT}, unless it is a part's label or a text."
+    lists = {
+        ref.name: "pairs" if "values" in ref.mode else "list" for _, ref in facts.moded if ref.maps
+    }
+    for step, called in zip(facts.plan.steps, facts.actions, strict=True):
+        for param, arg in zip(called.params if called else (), step.args, strict=False):
+            if called and called.is_builtin and param.type in ("list", "pairs"):
+                lists |= {arg.name: param.type} if isinstance(arg, Ref) and not arg.mode else {}
+    for name, wanted in lists.items():
+        if facts.params.get(name) == "any":
+            help = f"Write {name}: {wanted}, so that calls are checked."
+            yield (
+                name,
+                f"its plan takes {name} for {wanted}, and its signature does not say so.",
+                help,
+            )
 
 
 def _type_of(facts: PlanView) -> Type:
