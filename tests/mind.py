@@ -31,8 +31,8 @@ from pearl.strategies.rebel import NOTHING
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
 from tests.test_conformance import conforms
 
-Said: TypeAlias = dict[str, Any] | str | ModelError
-"""A reply: an object, a text as it is, or an error."""
+Said: TypeAlias = dict[str, Any] | str | Reply | ModelError
+"""A reply: an object, a text as it is, or with what else is to be known of it, or an error."""
 
 
 class Scripted:
@@ -60,6 +60,8 @@ class Scripted:
         said = self.says(request.call)
         if isinstance(said, ModelError):
             raise said
+        if isinstance(said, Reply):
+            return said
         return Reply(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
 
     async def close(self) -> None:

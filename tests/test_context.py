@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -967,15 +967,10 @@ def test_a_context_that_cannot_be_is_refused(wrong: dict[str, object]):
 STORY = Source("s", "A boat was sold. A shed was sold.\n\nA quay was sold, and a mill.")
 
 
-class _Cut(Scripted):
+def cut(reply: str) -> Scripted:
     """Gives a cut reply about the first part of a document."""
-
-    def __init__(self, reply: str) -> None:
-        super().__init__([])
-        self.cut = Reply(reply, complete=False)
-
-    async def answer(self, request: Request) -> Reply:
-        return self.cut if request.path in ("step/a[0]", "step/a") else Reply("A quay.")
+    begun = Reply(reply, complete=False)
+    return Scripted(defaultdict(lambda: "A quay.", {"step/a[0]": begun, "step/a": begun}))
 
 
 @pytest.mark.parametrize(
@@ -992,16 +987,16 @@ def test_a_cut_reply_about_a_part_is_taken_as_far_as_it_goes(reply: str, kept: s
     plan = '1. l = PARTS(CTX, 2)\n2. a = FIND_EVENT(each l, "what is sold")\nreturn a\n'
     too_short = pytest.raises(RunError, match="stopped at its token limit")
     if kept:
-        answer = pearl.run_sync(plan, STORY, model=_Cut(reply))
+        answer = pearl.run_sync(plan, STORY, model=cut(reply))
         rest = reply.removeprefix(kept).strip()
         assert kept in answer.text
         assert not rest or rest not in answer.text
         assert "1 reached the limit of tokens" in answer.notice
     else:
         with too_short:
-            pearl.run_sync(plan, STORY, model=_Cut(reply))
+            pearl.run_sync(plan, STORY, model=cut(reply))
     with too_short:
-        pearl.run_sync(plan.replace("each l", "CTX"), STORY, model=_Cut(reply))
+        pearl.run_sync(plan.replace("each l", "CTX"), STORY, model=cut(reply))
 
 
 def test_a_step_called_cut_is_no_cut_reply(tmp_path: Path):
@@ -1009,7 +1004,7 @@ def test_a_step_called_cut_is_no_cut_reply(tmp_path: Path):
     plan = "  plan:\n    1. e = FIND_EVENT(CTX, X)\n    2. f = FIND_EVENT(CTX, e)\n"
     library.write_text(f"TWICE(CTX, X) : Find X twice.\n{plan}", encoding="utf-8")
     actions = ("core", "quality", library)
-    answer = pearl.run_sync('1. cut = TWICE(CTX, "x")\n', STORY, model=_Cut(""), library=actions)
+    answer = pearl.run_sync('1. cut = TWICE(CTX, "x")\n', STORY, model=cut(""), library=actions)
     assert not answer.notice
 
 

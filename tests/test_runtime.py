@@ -66,22 +66,28 @@ def test_answer_is_every_unused_output_in_order():
     assert explicit.text == "two\n\none"
 
 
-@pytest.mark.parametrize(("returned", "text", "plans"), [("a", "x", 2), ("b", 'x\n"y"', 1)])
+@pytest.mark.parametrize(("steps", "returned", "text", "plans"), [
+    ('a = FLAT(["x"])\nb = CONCAT(a, "y")', "a", "x", 2),
+    ('a = FLAT(["x"])\nb = CONCAT(a, "y")', "b", 'x\n"y"', 1),
+    # Another step is unused, too.
+    ('a = CONCAT("a", "b")\nb = CONCAT("c", "d")', "a", '"a"\n"b"', 2),
+])  # fmt: skip
 def test_a_strategy_may_return_an_earlier_output_and_its_trace_says_so(
-    returned: str, text: str, plans: int
+    steps: str, returned: str, text: str, plans: int
 ):
     class Returning:
         async def next(self, run: Run) -> Steps | Return:
             if run.plan.steps:
                 return Return((returned,))
-            return Steps(parse('a = FLAT(["x"])\nb = CONCAT(a, "y")').plan.steps)
+            return Steps(parse(steps).plan.steps)
 
     finished, _, journal = run(Returning(), {})
     assert finished.text == text
     assert [entry.path for entry in journal.entries].count("plan") == plans
     [record] = read_records(Source("t.plan", export_trace(journal.entries, "t")))
     replayed = replay([record], load_library())
-    assert (record.answer, replayed.exact) == (text, 1)
+    assert (record.answer, replayed.exact, replayed.failed) == (text, 1, {})
+    assert [ref.name for ref in parse(record.source).plan.returns] == [returned] * (plans - 1)
 
 
 def test_each_gives_pairs_and_where_keeps_items():

@@ -12,16 +12,17 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import decode
-from pearl.models.base import ModelError, Reply, Request
+from pearl.models.base import ModelError, Reply
 from pearl.prompts.calls import CorrectFilled, Field, FillSchema, Schema
 from pearl.prompts.render import load_schema, render
 from pearl.runtime.calls import Caller, Journal, SchemaError, fill, read_object
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Attempt, Return, Run, Steps, run_strategy
-from pearl.runtime.trace import export_trace, read_records, replay
+from pearl.runtime.trace import export_trace
 from pearl.strategies.rebel_calls import input_schema
 from pearl.tools.toolbox import document_tools
 from tests.conftest import ROOT
+from tests.mind import Said, Scripted
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm.")
 ASKED = Schema(
@@ -37,27 +38,11 @@ CALL = FillSchema(ASKED, (("question", "Where is </question> Ada?"),), DOCUMENT)
 RIGHT = {"who": "Ada", "kind": "town"}
 
 
-CUT = "…"
-"""Ends a reply that stops at its token limit."""
+CUT = Reply('{"who": "Bo, who ', complete=False)
 
 
-class Saying:
-    """Says one text after another."""
-
-    def __init__(self, texts: Sequence[str | ModelError]) -> None:
-        self.texts = list(texts)
-        self.asked: list[Request] = []
-
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request)
-        text = self.texts.pop(0)
-        if isinstance(text, ModelError):
-            raise text
-        return Reply(text.removesuffix(CUT), complete=not text.endswith(CUT))
-
-
-def filled(*texts: str | ModelError, **more: Any) -> tuple[dict[str, Any], Saying, Journal]:
-    model, journal = Saying(texts), Journal()
+def filled(*texts: Said, **more: Any) -> tuple[dict[str, Any], Scripted, Journal]:
+    model, journal = Scripted(texts), Journal()
     caller = Caller(model.answer, "saying", journal, examples=1)
     return asyncio.run(fill(caller, CALL, "state", **more)), model, journal
 
@@ -84,13 +69,13 @@ def test_a_reply_that_does_not_fit_is_sent_back_with_what_is_wrong():
 
 
 def test_a_reply_that_was_cut_is_told_so():
-    found, model, _ = filled(f'{{"who": "Bo, who {CUT}', json.dumps(RIGHT))
+    found, model, _ = filled(CUT, json.dumps(RIGHT))
     assert found == RIGHT
     corrected = model.asked[1].call
     assert isinstance(corrected, CorrectFilled)
     assert corrected.complaint == "- It was cut at its token limit: write a shorter one."
     with pytest.raises(SchemaError, match=r"cut at its token limit: raise PEARL_MAX_TOKENS\."):
-        filled(*[f'{{"who": "Bo, who {CUT}'] * 3)
+        filled(CUT, CUT, CUT)
 
 
 def fitted(journal: Journal) -> list[Any]:
@@ -112,7 +97,7 @@ def test_the_journal_says_which_reply_fitted():
 )
 def test_the_journal_says_that_none_fitted(texts: Sequence[str | ModelError], said: list[int]):
     journal = Journal()
-    caller = Caller(Saying(texts).answer, "saying", journal)
+    caller = Caller(Scripted(texts).answer, "saying", journal)
     with pytest.raises((SchemaError, ModelError)):
         asyncio.run(fill(caller, CALL, "state"))
     assert fitted(journal) == said
@@ -164,7 +149,7 @@ class Trying:
 
 def test_a_run_goes_on_without_what_was_tried_in_vain():
     strategy, journal = Trying(), Journal()
-    caller = Caller(Saying([]).answer, "saying", journal)
+    caller = Caller(Scripted([]).answer, "saying", journal)
     library = load_library("letters")
     finished = asyncio.run(run_strategy(strategy, "q?", Frame(DOCUMENT, library, caller)))
     assert [one.name for one in finished.plan.steps] == ["three"]
@@ -178,27 +163,6 @@ def test_a_run_goes_on_without_what_was_tried_in_vain():
     trace = export_trace(journal.entries, "a run")
     assert "NO_SUCH" not in trace
     assert [one.name for one in parse(trace).plan.steps] == ["three"]
-
-
-class Returning:
-    """Writes two steps, and returns the one that was written first."""
-
-    async def next(self, run: Run) -> Steps | Return:
-        if run.plan.steps:
-            return Return(("one",))
-        return Steps(parse('one = CONCAT("a", "b")\ntwo = CONCAT("c", "d")').plan.steps)
-
-
-def test_a_trace_says_what_was_returned_where_other_steps_are_unused_too():
-    journal = Journal()
-    caller = Caller(Saying([]).answer, "saying", journal)
-    library = load_library()
-    finished = asyncio.run(run_strategy(Returning(), "q?", Frame(DOCUMENT, library, caller)))
-    trace = export_trace(journal.entries, "a run")
-    assert finished.text == '"a"\n"b"'
-    assert [ref.name for ref in parse(trace).plan.returns] == ["one"]
-    replayed = replay(read_records(Source("trace.plan", trace)), library)
-    assert (replayed.exact, replayed.failed) == (1, {})
 
 
 def written() -> list[tuple[str, str]]:
@@ -256,7 +220,7 @@ def test_what_is_not_there_is_not_told_of():
 
 def test_examples_are_shown_where_they_are_asked_for_and_nowhere_else():
     def prompt(**given: int) -> str:
-        model, journal = Saying([json.dumps(RIGHT)]), Journal()
+        model, journal = Scripted([json.dumps(RIGHT)]), Journal()
         asyncio.run(fill(Caller(model.answer, "saying", journal, **given), CALL, "state"))
         return model.asked[0].messages[-1]["content"]
 
