@@ -531,60 +531,43 @@ def test_a_tool_s_question_that_is_mended_fits(serve: Serve):
     assert fitting(endpoint, 660)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "words"),
-    [
-        ("pearl", "The shortest prompt that asks for a plan"),
-        ("decomp", "The shortest prompt that asks for the next step"),
-        ("fsm1", "The prompt that asks for kind, sub question"),
-        ("fsm2", "The prompt that asks for kind, sub question"),
-        ("rebel", "The prompt that asks for sub questions"),
-        ("react", "The prompt that asks for thought, action, input"),
-    ],
-)
-def test_what_cannot_fit_at_its_smallest_is_refused_by_all_before_the_first_call(
-    serve: Serve, tmp_path: Path, strategy: str, words: str
+PROMPT = r"{} has [\d,]+ tokens, and 264 fit: the window has 520, of which 256 "
+PARTS = r"would be read in \d+ parts, and a step runs over 3 at most: use --context r"
+
+
+@pytest.mark.parametrize(("document", "strategy", "how", "said"), [
+    *(("Mara lit the lamp.", strategy, ("--window", "520"), PROMPT.format(words))
+      for strategy, words in {
+        "pearl": "The shortest prompt that asks for a plan",
+        "decomp": "The shortest prompt that asks for the next step",
+        "fsm1": "The prompt that asks for kind, sub question",
+        "fsm2": "The prompt that asks for kind, sub question",
+        "rebel": "The prompt that asks for sub questions",
+        "react": "The prompt that asks for thought, action, input",
+      }.items()),
+    (STORY.text, "pearl", ("--window", "2048", "--context", "chunk"), PARTS),
+])  # fmt: skip
+def test_what_cannot_fit_is_refused_by_all_before_the_first_call(
+    serve: Serve, tmp_path: Path, document: str, strategy: str, how: tuple[str, ...], said: str
 ):
-    endpoint = serve(["It was not to be asked."])
-    (tmp_path / "s.txt").write_text("Mara lit the lamp.")
+    endpoint = serve(["It was not to be asked."], PEARL_WIDTH="3")
+    (tmp_path / "s.txt").write_text(document)
     row = {"id": "q", "document": "s.txt", "question": "Who lit the lamp?", "gold": "Mara"}
     (tmp_path / "q.jsonl").write_text(json.dumps(row))
-    how = ("--strategy", strategy, "--window", "520")
-    said = re.compile(rf"{words} has [\d,]+ tokens, and 264 fit: the window has 520, of which 256 ")
-    ask = call("ask", tmp_path / "s.txt", row["question"], *how)
-    assert (ask.code, len(said.findall(ask.err))) == (1, 1), ask.err
-    batch = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "a.jsonl", *how)
+    chosen = ("--strategy", strategy, *how)
+    ask = call("ask", tmp_path / "s.txt", row["question"], *chosen)
+    assert (ask.code, len(re.findall(said, ask.err))) == (1, 1), ask.err
+    batch = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "a.jsonl", *chosen)
     assert batch.code == 1
     error = json.loads((tmp_path / "a.jsonl").read_text())["error"]
-    assert (error["reason"], bool(said.search(error["message"]))) == ("context", True)
-    estimated = call("estimate", tmp_path / "q.jsonl", *how)
+    assert (error["reason"], bool(re.search(said, error["message"]))) == ("context", True)
+    estimated = call("estimate", tmp_path / "q.jsonl", *chosen)
     assert "1 question is refused before anything is sent" in estimated.err
-    assert said.search(estimated.err)
+    assert re.search(said, estimated.err)
     evaluated = call(
-        "eval", "questions", "--data", tmp_path / "q.jsonl", "--methods", strategy, *how[2:]
+        "eval", "questions", "--data", tmp_path / "q.jsonl", "--methods", strategy, *how
     )
-    assert said.search(evaluated.out + evaluated.err), evaluated
-    assert not endpoint.asked
-
-
-def test_more_parts_than_a_step_runs_over_are_refused_by_all_before_the_first_call(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    endpoint = serve(["It was not to be asked."])
-    monkeypatch.setenv("PEARL_WIDTH", "3")
-    (tmp_path / "s.txt").write_text(STORY.text)
-    row = {"id": "q", "document": "s.txt", "question": "Who lit the lamp?"}
-    (tmp_path / "q.jsonl").write_text(json.dumps(row))
-    how = ("--window", "2048", "--context", "chunk")
-    said = re.compile(
-        r"would be read in \d+ parts, and a step runs over 3 at most: use --context r"
-    )
-    ask = call("ask", tmp_path / "s.txt", row["question"], *how)
-    assert (ask.code, len(said.findall(ask.err))) == (1, 1), ask.err
-    batch = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "a.jsonl", *how)
-    assert batch.code == 1
-    assert said.search(json.loads((tmp_path / "a.jsonl").read_text())["error"]["message"])
-    assert said.search(call("estimate", tmp_path / "q.jsonl", *how).err)
+    assert re.search(said, evaluated.out + evaluated.err), evaluated
     assert not endpoint.asked
 
 
