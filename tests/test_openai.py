@@ -73,29 +73,33 @@ def test_a_given_plan_needs_no_planner(serve: Serve):
     assert server.kinds == ["step"] * 3
 
 
-def test_lists_cost_a_call_an_item_and_builtins_none(serve: Serve):
-    plan = """
-    people = FIND_ALL(CTX, "people") : list them
-    homes = FIND_LOCATION(CTX, each people) : where each lives
-    names = KEYS(homes) : whose
-    both = CONCAT(names, homes) : together
-    """
-    server = serve(where("FIND_ALL", '["Ada", "Bo"]', "Ulm"))
-    assert pearl.run_sync(plan, TOWN).text == "Ada\nBo\nAda: Ulm\nBo: Ulm"
-    assert len(server.asked) == 3
+EVERYBODY = 'who = FIND_ALL(CTX, "people") : list them\n'
+HOMES = "home = FIND_LOCATION(CTX, each who) : where each lives\n"
+DECLARED = "New actions:\n- FIND_HOME(CTX, X) : Find whether X has a home in CTX\n\n"
 
 
-def test_a_filter_asks_yes_or_no_of_any_action(serve: Serve):
-    plan = """
-    New actions:
-    - FIND_HOME(CTX, X) : Find whether X has a home in CTX
-
-    who = FIND_ALL(CTX, "people") : list them
-    home = FIND_HOME(CTX, where who) : which of them have one
-    """
-    server = serve(where("FIND_ALL", '["Ada", "Bo"]', "yes"))
-    assert pearl.run_sync(plan, TOWN).text == "Ada\nBo"
-    assert "Answer with yes or no on the first line" in server.asked[-1].text
+@pytest.mark.parametrize(("plan", "script", "text", "count", "last"), [
+    # Lists cost a call an item, and builtins none; the items are under way together.
+    (f"{EVERYBODY}{HOMES}names = KEYS(home) : whose\nboth = CONCAT(names, home) : together",
+     where("FIND_ALL", '["Ada", "Bo"]', "Ulm"), "Ada\nBo\nAda: Ulm\nBo: Ulm", 3, ""),
+    (EVERYBODY + HOMES, where("FIND_ALL", '["A", "B", "C"]', Meeting(3, "Ulm")),
+     "A: Ulm\nB: Ulm\nC: Ulm", 4, ""),
+    # A filter asks yes or no of any action.
+    (f"{DECLARED}{EVERYBODY}home = FIND_HOME(CTX, where who) : which of them have one",
+     where("FIND_ALL", '["Ada", "Bo"]', "yes"), "Ada\nBo", 3,
+     "Answer with yes or no on the first line"),
+    # Independent steps are under way together.
+    ('a = FIND_CHARACTER(CTX, "Ada") : who\nb = FIND_CHARACTER(CTX, "Bo") : who\n'
+     'c = FIND_CHARACTER(CTX, "Cy") : who\nd = CONCAT(a, b, c) : all',
+     [Meeting(3, "here")], "here\nhere\nhere", 3, ""),
+])  # fmt: skip
+def test_a_plan_makes_its_calls_and_no_more(
+    serve: Serve, plan: str, script: Script, text: str, count: int, last: str
+):
+    server = serve(script)
+    assert pearl.run_sync(plan, TOWN).text == text
+    assert len(server.asked) == count
+    assert last in server.asked[-1].text
 
 
 def test_settings_are_sent_and_decoding_is_greedy(serve: Serve, monkeypatch: pytest.MonkeyPatch):
@@ -154,27 +158,6 @@ def test_a_step_is_told_all_it_needs(serve: Serve):
     assert "<X>\nShe was tired of it.\n</X>" in why
     (mara,) = [one.text for one in server.asked if "Action: FIND_CHARACTER" in one.text]
     assert "<X>\nMara Stroud\n</X>" in mara
-
-
-def test_independent_steps_are_under_way_together(serve: Serve):
-    plan = """
-    a = FIND_CHARACTER(CTX, "Ada") : who
-    b = FIND_CHARACTER(CTX, "Bo") : who
-    c = FIND_CHARACTER(CTX, "Cy") : who
-    d = CONCAT(a, b, c) : all
-    """
-    server = serve([Meeting(3, "here")])
-    assert pearl.run_sync(plan, TOWN).text == "here\nhere\nhere"
-    assert len(server.asked) == 3
-
-
-def test_items_of_a_list_are_under_way_together(serve: Serve):
-    plan = """
-    who = FIND_ALL(CTX, "people") : list them
-    home = FIND_LOCATION(CTX, each who) : where
-    """
-    serve(where("FIND_ALL", '["A", "B", "C"]', Meeting(3, "Ulm")))
-    assert pearl.run_sync(plan, TOWN).text == "A: Ulm\nB: Ulm\nC: Ulm"
 
 
 def test_sync_works_inside_a_running_loop(serve: Serve):
