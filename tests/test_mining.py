@@ -21,7 +21,7 @@ from pearl.prompts.calls import MineActions
 from pearl.prompts.render import render
 from tests.batch_server import Provider
 from tests.batches import killed_once
-from tests.server import Server, failing
+from tests.server import Serve, Server, completion, failing
 from tests.shell import Result, asked_of, call, one_line
 
 ACTION = "- FIND_TRUST(CTX, X, Y) : Find how far X trusts Y in CTX"
@@ -65,6 +65,26 @@ def test_a_line_that_cannot_be_read_is_told_and_the_others_are_kept():
     found = read_proposals("- FIND_FATE(CTX, X) : Find out what happens in CTX")
     assert [one["code"] for one in found["findings"]] == ["PRL503"]
     assert len(found["actions"]) == 1
+
+
+@pytest.mark.parametrize("line", ["FIND_G(CTX, X, X) : Find X", "FIND_L(ctx, x) : Find the x"])
+def test_a_proposal_that_would_fail_when_it_is_called_is_told_and_left_out(line: str):
+    found = read_proposals(f"{ACTION}\n{line}")
+    assert len(found["actions"]) == 1
+    assert {one["code"] for one in found["findings"]} >= {"PRL505"}
+
+
+def test_the_end_of_a_reply_that_was_cut_is_no_action(serve: Serve, tmp_path: Path):
+    text = f"{ACTION}\nFIND_MOTIVE(CTX, X) : Find the motive that X has in CTX for what X lea"
+    cut = completion(text, finish="length")
+    serve(lambda _: cut)
+    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "q", "question": "Why?"}))
+    mined = call("mine", tmp_path / "q.jsonl", "-o", tmp_path / "m.actions")
+    assert "replies that were cut: 1" in mined.out + mined.err
+    assert "raise PEARL_MAX_TOKENS" in mined.out + mined.err
+    text = (tmp_path / "m.actions").read_text()
+    assert "FIND_TRUST" in text
+    assert "FIND_MOTIVE" not in text
 
 
 def row(id: str, *actions: str) -> dict[str, Any]:

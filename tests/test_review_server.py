@@ -291,7 +291,7 @@ class TestPages:
             for at in range(4)
         ]  # fmt: skip
         # The last was mapped to no option, so there is nothing to be held against.
-        rows.append({**rows[0], "id": "4", "option": None, "question": "Who?"})
+        rows.append({**rows[0], "id": "4", "option": None, "question": "Who?", "grounded": False})
         (tmp_path / "rows.jsonl").write_text(
             "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
         )
@@ -305,6 +305,8 @@ class TestPages:
             assert (
                 "Right answer</dt><dd>B. It closed<" in anna.get(f"/plan/{found.ids[0]}/run").text
             )
+            runs = [anna.get(f"/plan/{found.ids[at]}/run").text for at in (0, 4)]
+            assert ["no evidence" in run for run in runs] == [False, True]
             assert 'name="option"' not in anna.get(f"/plan/{found.ids[4]}").text
             refused(anna.judge(found.ids[0], option="C"), 422, "no such option")
             refused(anna.judge(found.ids[4], option="A"), 422, "no such option")

@@ -225,6 +225,8 @@ class TestPages:
         assert f'<p class="note">{ends.count(True)} row' in only
         asks = inside.get(f"/diff?a={known['0']}&b={known['1']}").text
         assert "What did Tom want?" in asks
+        # What was picked by words says so here too.
+        assert '<span class="badge bad">picked by words' in rows
         assert "FIND_" in asks.partition('id="plan"')[2]
         itself = inside.get(f"/diff?a={known['4']}&b={known['4']}").text
         assert "p (McNemar)" in itself

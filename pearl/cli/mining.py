@@ -40,6 +40,7 @@ _KINDS = {
     "parameters": "names with several signatures",
     "meaning": "actions that mean the same as another",
     "seed": "names that a seed has",
+    "cut": "replies that were cut",
     "failed": "questions without a reply",
 }
 

@@ -17,6 +17,7 @@ from pearl.jobs.job import Job
 from pearl.jobs.questions import comparable, question_rows
 from pearl.jobs.workers import Task, TaskList, failure_of
 from pearl.lang.ast import Action
+from pearl.lang.diagnostics import Severity
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
@@ -24,7 +25,7 @@ from pearl.lang.similarity import SURE, likeness
 from pearl.lang.source import Source, as_frame, read_row, read_source
 from pearl.lang.text import free_name
 from pearl.lang.values import digest
-from pearl.lint.checker import check_library
+from pearl.lint.checker import HARMLESS, check_library
 from pearl.models.base import ModelError
 from pearl.prompts.calls import MineActions
 from pearl.session import Session, heading
@@ -41,8 +42,8 @@ class Note:
         kind: ``unreadable`` (a line of a reply is no action), ``finding``
             (what a rule says of one), ``parameters`` (one name with several
             signatures), ``meaning`` (one meaning under several names),
-            ``seed`` (a name that a seed has), ``failed`` (a question without
-            a reply).
+            ``seed`` (a name that a seed has), ``cut`` (a reply that met its token
+            limit), ``failed`` (a question without a reply).
         message: one sentence.
         questions: ids of the questions it comes from.
         code: the rule's, where it is a finding.
@@ -102,6 +103,9 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
         name = str(row["id"])
         if row["status"] == "failed":
             notes.append(Note("failed", row["error"]["message"], (name,)))
+        if row.get("cut"):
+            text = "The reply was cut at its token limit, and its last line is left out: raise "
+            notes.append(Note("cut", text + "PEARL_MAX_TOKENS.", (name,)))
         for finding in row.get("findings", ()):
             unread = finding["code"].startswith("PRL1")
             text = " ".join(finding["text"].split())[:80]
@@ -199,13 +203,16 @@ async def mine_question(seeds: Library, task: Task[str], session: Session) -> di
         session: the model in its layers, and the question's journal.
     """
     question = task.payload
-    row = {"id": task.id, "question": question}
+    row: dict[str, Any] = {"id": task.id, "question": question}
     session.journal.decide("run", heading(question, None, seeds, session.engine.model))
     try:
         reply = await session.caller()(MineActions(question, seeds), "mine")
     except ModelError as error:
         return {**row, "status": "failed", "error": failure_of(error)}
-    return {**row, "status": "answered", **read_proposals(reply.text)}
+    # Half a line would be half an action.
+    text = reply.text if reply.complete else reply.text.rpartition("\n")[0]
+    row |= {} if reply.complete else {"cut": True}
+    return {**row, "status": "answered", **read_proposals(text)}
 
 
 def read_proposals(reply: str) -> dict[str, Any]:
@@ -215,17 +222,27 @@ def read_proposals(reply: str) -> dict[str, Any]:
         reply: as a model wrote it.
 
     Returns:
-        ``actions``, one line each, in the order they were proposed; and
-        ``findings``: every line that cannot be read, and what else the
+        ``actions``, one line each, in the order they were proposed, but for those that would fail
+        when they are called; and ``findings``: every line that cannot be read, and what else the
         library's rules say, each with ``code``, ``message`` and ``text``.
     """
     lines = [line for line in reply.splitlines() if not _NOTHING.match(line)]
     source = Source("reply", "\n".join(lines))
+    found = check_library(source)
     findings = [
         {"code": finding.code, "message": finding.message, "text": source.at(finding.span)}
-        for finding in check_library(source)
+        for finding in found
     ]
-    actions = [print_action(action) for action in parse_library(source).actions]
+    failing = {
+        source.position(finding.span.start)[0]
+        for finding in found
+        if finding.severity is Severity.ERROR and finding.code not in HARMLESS
+    }
+    actions = [
+        print_action(action)
+        for action in parse_library(source).actions
+        if source.position(action.span.start)[0] not in failing
+    ]
     return {"actions": actions, "findings": findings}
 
 

@@ -35,6 +35,7 @@ from pearl.viewer.documents import (
     read_limited,
     read_name,
 )
+from pearl.viewer.job import remarks_on
 from pearl.viewer.journal import Frame, head_of, read_frames
 
 if TYPE_CHECKING:
@@ -265,6 +266,7 @@ def _file(name: str, left_out: list[str]) -> Iterator[Item]:
                 "options": list(result.options),
                 "option": result.answer,
                 "gold": result.gold,
+                "result": {"measures": result.measures},
             }
             yield from _item("result", where, result.plan, row)
         return
@@ -343,6 +345,8 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
             at = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(about.get(key, ""))
             if len(about.get(key, "")) == 1 and 0 <= at < len(options):
                 about[key] = f"{about[key]}. {options[at]}"
+    if remarks := remarks_on(row):
+        about["remarks"] = ", ".join(remarks)
     document = row.get("document")
     if isinstance(document, dict) and isinstance(document.get("text"), str):
         about["inline"] = document["text"]

@@ -30,8 +30,9 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
+from pearl.viewer.documents import find_passages
 from pearl.viewer.job import COMPARED, STATES, Item, compare, cost_of, job_page
-from pearl.viewer.journal import head_of, read_frames
+from pearl.viewer.journal import Frame, head_of, read_frames
 from pearl.viewer.page import run_page
 from pearl.viewer.render import View, render
 from pearl.viewer.serve import (
@@ -151,7 +152,8 @@ def diff_page(shown: ServedStore, view: View) -> str:
         values |= {"compared": compared, "differing": differing, "found": len(both)}
     else:
         journals = [since_last_start(list(read_entries(engine, run))) for run in runs]
-        values["frames"] = [(read_frames(some)[0], head_of(some)) for some in journals]
+        frames = [(read_frames(some)[0], head_of(some)) for some in journals]
+        values["frames"] = [(frame, head, _is_quoted(frame)) for frame, head in frames]
     sums = [totals(engine, run.name) for run in runs]
     spent = [(run.head, total.spent_by("")) for run, total in zip(runs, sums, strict=True)]
     return render(
@@ -167,6 +169,12 @@ def diff_page(shown: ServedStore, view: View) -> str:
         called=read_tags(engine, [run.name for run in runs]),
         **values,
     )
+
+
+def _is_quoted(frame: Frame) -> bool:
+    """Whether an answer comes with quotes, wherever these stand."""
+    found = find_passages(frame.plan, frame.values, frame.ends, None)
+    return any(passage.answers for passage in found)
 
 
 PAGES: Mapping[str, Callable[..., str]] = {
