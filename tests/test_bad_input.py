@@ -574,6 +574,9 @@ def test_a_file_that_cannot_be_read_hides_no_finding_of_the_others(tmp_path: Pat
         ["refine", "q.jsonl", "-o", "a"],
         ["eval", "questions", "--data", "q.jsonl"],
         ["eval", "quality", "--data", "q.jsonl"],
+        ["eval", "hotpotqa", "--data", "q.jsonl"],
+        ["eval", "gsm8k", "--data", "q.jsonl"],
+        ["eval", "celebrities", "--data", "q.jsonl"],
     ],
 )
 def test_a_row_that_is_not_utf_8_hides_no_other(
@@ -592,6 +595,22 @@ def test_a_row_that_is_not_utf_8_hides_no_other(
     assert said[200] == "pearl: 1,800 more of its lines cannot be used."
     Path("q.jsonl").write_text('{"id": 1}\n' * 2000, encoding="utf-16")
     assert one_line(call(*command), 2).count("is UTF-16") == 1
+
+
+@pytest.mark.parametrize("command", [("learn", "commaqa"), ("eval", "commaqa", "--data")])
+def test_every_world_that_cannot_be_used_is_named(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    made = call("generate", "commaqa", "--schema", "movies", "--questions", "4", "-o", "w.jsonl")
+    assert made.code == 0
+    rows = ["{broken", "[1]", '{"a": 1}']
+    Path("w.jsonl").write_text(Path("w.jsonl").read_text() + "\n".join(rows))
+    first = Path("w.jsonl").read_text().count("\n") - 1
+    more = ("--from", "gold", "-o", "c.model") if command[0] == "learn" else ()
+    told = call(*command, "w.jsonl", *more).told
+    places = [line.partition("w.jsonl:")[2].partition(":")[0].partition(" ")[0] for line in told]
+    assert places == [str(first + at) for at in range(3)]
 
 
 @pytest.mark.parametrize("text", ["# value a = 1\n1. é = X(CTX)", '[{"é": 1}]'])

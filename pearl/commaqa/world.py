@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pearl.commaqa.decomposition import Hop, Operation, read_operation
 from pearl.lang.ast import Mode
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import read_source
 from pearl.lang.values import DecodeError, Pairs, Value, canonical_json, from_json
 
@@ -298,19 +298,22 @@ def read_worlds(path: str) -> Iterator[World]:
     """Read a file of worlds: JSON lines, or one JSON list, in UTF-8.
 
     Raises:
-        InputError: the file or a world in it cannot be used; names the line (of JSON lines) or
-            the number (in a list).
+        InputError: the file cannot be used, or, past the last world, one of them; names its line
+            (of JSON lines) or number (in a list).
     """
     text = read_source(path, "file of worlds").text
-    rows: Iterable[tuple[int, Any]]
-    if text.lstrip().startswith("["):
-        rows = enumerate(_json(text, path), 1)
-    else:
-        lines = enumerate(text.split("\n"), 1)
-        rows = ((at, _json(line, f"{path}:{at}")) for at, line in lines if line.strip())
+    listed = _json(text, path) if text.lstrip().startswith("[") else None
     languages: dict[str, Language] = {}
-    for number, data in rows:
-        yield read_world(data, f"{path}:{number}", f"{Path(path).stem}/{number}", languages)
+    problems: list[InputError] = []
+    for number, row in enumerate(text.split("\n") if listed is None else listed, 1):
+        where = f"{path}:{number}"
+        try:
+            if listed is not None or row.strip():
+                data = row if listed is not None else _json(row, where)
+                yield read_world(data, where, f"{Path(path).stem}/{number}", languages)
+        except InputError as error:
+            problems.append(error)
+    refuse(problems)
 
 
 def _json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON

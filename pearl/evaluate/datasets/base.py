@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import Source, check_utf_8, read_row, read_source
 
 NO_DOCUMENT = Source("no document", "-")
@@ -93,8 +93,12 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def read_objects(path: str, noun: str, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a file, with its place for messages: a JSON array's, or one a line.
+Row: TypeAlias = "dict[str, Any] | InputError"
+"""An object of a file, or why one of its rows is none."""
+
+
+def objects_in(path: str, noun: str, key: str = "") -> Iterator[tuple[str, Row]]:
+    """Every row of a file, with its place for messages: a JSON array's, or one a line.
 
     Args:
         path: the file, or ``-`` for standard input.
@@ -102,7 +106,7 @@ def read_objects(path: str, noun: str, key: str = "") -> Iterator[tuple[str, dic
         key: where the array may stand in an object.
 
     Raises:
-        InputError: the file cannot be read, or has something else in it.
+        InputError: the file cannot be read.
     """
     text = read_source(path, noun, rows=True).text
     try:
@@ -116,9 +120,8 @@ def read_objects(path: str, noun: str, key: str = "") -> Iterator[tuple[str, dic
             raise InputError(f"{path}: {key} is no list: give a {noun}.")
     if isinstance(whole, list):
         for number, row in enumerate(whole, 1):
-            if not isinstance(row, dict):
-                raise InputError(f"{path}, row {number} is no object: give a {noun}.")
-            yield f"{path}, row {number}", row
+            wrong = InputError(f"{path}, row {number} is no object: give a {noun}.")
+            yield f"{path}, row {number}", row if isinstance(row, dict) else wrong
         return
     if whole is None and text.lstrip().startswith("["):
         raise InputError(f"{path} is no whole JSON array: give a {noun}, or one object a line.")
@@ -127,38 +130,58 @@ def read_objects(path: str, noun: str, key: str = "") -> Iterator[tuple[str, dic
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield f"{path}:{number}", read_row(line, f"{path}:{number}")
+            try:
+                yield f"{path}:{number}", read_row(line, f"{path}:{number}")
+            except InputError as error:
+                yield f"{path}:{number}", error
 
 
-def with_unique_ids(examples: Iterable[tuple[str, Example]]) -> Iterator[Example]:
-    """Examples, each under an id of its own, given each with its place.
+def with_unique_ids(
+    examples: Iterable[tuple[str, Example | InputError]],
+) -> Iterator[Example]:
+    """Examples, each under an id of its own, given each with its place, or with why a row is none.
 
     Raises:
-        InputError: an id comes again.
+        InputError: past the last example, rows that are none, or whose id comes again.
     """
     places: dict[str, str] = {}
+    wrong: list[InputError] = []
     for where, example in examples:
-        if example.id in places:
-            raise InputError(f"{where} has the id {example.id}, as {places[example.id]} has.")
-        places[example.id] = where
-        yield example
+        if isinstance(example, InputError):
+            wrong.append(example)
+        elif example.id in places:
+            told = f"{where} has the id {example.id}, as {places[example.id]} has."
+            wrong.append(InputError(told))
+        else:
+            places[example.id] = where
+            yield example
+    refuse(wrong)
 
 
 def reader(
-    noun: str, example: Callable[[dict[str, Any], str], Example | None]
+    noun: str, example: Callable[[dict[str, Any], str], Example | None], key: str = ""
 ) -> Callable[[str, str], Iterator[Example]]:
-    """How a data set is read whose file has an object a question (`read_objects`).
+    """How a data set is read whose file has an object a question: a JSON array, or one a line.
 
     Args:
         noun: what messages call it.
-        example: makes an example of a row and its place; None leaves the row out.
+        example: makes an example of a row and its place, which gets the row's number for an id
+            where it has none; None leaves the row out.
+        key: where the array may stand in an object.
     """
 
-    def read(path: str, folder: str = "") -> Iterator[Example]:
-        placed = ((where, example(row, where)) for where, row in read_objects(path, noun))
-        return with_unique_ids((where, row) for where, row in placed if row)
+    def placed(path: str) -> Iterator[tuple[str, Example | InputError]]:
+        for number, (where, row) in enumerate(objects_in(path, noun, key), 1):
+            try:
+                made = row if isinstance(row, InputError) else example(row, where)
+            except InputError as error:
+                made = error
+            if isinstance(made, Example) and not made.id:
+                made = replace(made, id=str(number))
+            if made:
+                yield where, made
 
-    return read
+    return lambda path, folder: with_unique_ids(placed(path))
 
 
 def text_of(row: dict[str, Any], key: str, where: str) -> str:

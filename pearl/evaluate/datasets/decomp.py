@@ -28,7 +28,7 @@ from pearl.evaluate.datasets.base import (
     Example,
     label,
     one_line,
-    read_objects,
+    reader,
     with_unique_ids,
 )
 from pearl.lang.errors import InputError
@@ -71,7 +71,7 @@ def _read(
 ) -> Iterator[Example]:
     """Every question, given a group's document by its name and data, and the gold of spans."""
 
-    def placed() -> Iterator[tuple[str, Example]]:
+    def placed() -> Iterator[tuple[str, Example | InputError]]:
         for name, group in _read_groups(path):
             document = document_of(name, group)
             for number, pair in enumerate(group["qa_pairs"], 1):
@@ -79,10 +79,12 @@ def _read(
                 try:
                     id, text, spans = pair["query_id"], pair["question"], pair["answer"]["spans"]
                 except (KeyError, TypeError):
-                    raise InputError(f"{where} has no question, spans and query_id.") from None
-                if not isinstance(spans, list) or not all(isinstance(span, str) for span in spans):
-                    raise InputError(f"{where} has spans that are no list of texts.")
-                yield where, Example(str(id), str(text), document, gold=gold_of(spans))
+                    yield where, InputError(f"{where} has no question, spans and query_id.")
+                    continue
+                if isinstance(spans, list) and all(isinstance(span, str) for span in spans):
+                    yield where, Example(str(id), str(text), document, gold=gold_of(spans))
+                else:
+                    yield where, InputError(f"{where} has spans that are no list of texts.")
 
     return with_unique_ids(placed())
 
@@ -172,22 +174,19 @@ def _problems(
         missing: what a row lacks that has no question or no answer.
     """
 
-    def read(path: str, folder: str = "") -> Iterator[Example]:
-        rows = read_objects(path, "file of problems")
-        for number, (where, row) in enumerate(rows, 1):
-            try:
-                question, gold = parts(row)
-            except (KeyError, TypeError, AttributeError, IndexError):
-                question, gold = None, ""
-            if not isinstance(question, str):
-                raise InputError(f"{where} has {missing}.")
-            if last_number(gold) is None:
-                raise InputError(f"{where}: its answer {gold.strip()!r} is no number.")
-            text = one_line(question)
-            document = Source(f"problem {number}", text)
-            yield Example(str(number), text, document, gold=gold.strip())
+    def problem(row: dict[str, Any], where: str) -> Example:
+        try:
+            question, gold = parts(row)
+        except (KeyError, TypeError, AttributeError, IndexError):
+            question, gold = None, ""
+        if not isinstance(question, str):
+            raise InputError(f"{where} has {missing}.")
+        if last_number(gold) is None:
+            raise InputError(f"{where}: its answer {gold.strip()!r} is no number.")
+        text = one_line(question)
+        return Example("", text, Source("problem", text), gold=gold.strip())
 
-    return read
+    return reader("file of problems", problem)
 
 
 def score_number(example: Example, answer: str) -> float:

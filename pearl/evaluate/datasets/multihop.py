@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -34,7 +34,6 @@ from pearl.evaluate.datasets.base import (
     id_of,
     label,
     one_line,
-    read_objects,
     reader,
     text_of,
     texts_of,
@@ -445,36 +444,30 @@ FEVER = Dataset(
 )
 
 
-def read_celebrities(path: str, folder: str = "") -> Iterator[Example]:
-    """Every question of a file. There is no document.
-
-    The file is an object whose ``data`` is a list, that list, or one object a line, with
-    ``Question``, ``Answer`` (a list: any of them is right) and ``category``.
-    """
-    rows = read_objects(path, "file as Compositional Celebrities is published", "data")
-    # The published rows have no ids.
-    for number, (where, row) in enumerate(rows, 1):
-        value = row.get("Answer", [])
-        answers = value if isinstance(value, list) else [value]
-        if not all(isinstance(gold, str | int | float) and str(gold).strip() for gold in answers):
-            raise InputError(
-                f"{where}: Answer is to be a list of texts or numbers, none of them empty."
-            )
-        gold, *aliases = [one_line(str(answer)) for answer in answers] or [""]
-        yield Example(
-            str(number),
-            text_of(row, "Question", where),
-            NO_DOCUMENT,
-            gold=gold,
-            labels=label("category", row.get("category")),
-            data=MultiHop(aliases=tuple(aliases)),
+def _celebrity(row: dict[str, Any], where: str) -> Example:
+    """A question with ``Question``, ``Answer`` (a list: any of them is right) and ``category``.
+    There is no document, and the published rows have no ids."""
+    value = row.get("Answer", [])
+    answers = value if isinstance(value, list) else [value]
+    if not all(isinstance(gold, str | int | float) and str(gold).strip() for gold in answers):
+        raise InputError(
+            f"{where}: Answer is to be a list of texts or numbers, none of them empty."
         )
+    gold, *aliases = [one_line(str(answer)) for answer in answers] or [""]
+    return Example(
+        "",
+        text_of(row, "Question", where),
+        NO_DOCUMENT,
+        gold=gold,
+        labels=label("category", row.get("category")),
+        data=MultiHop(aliases=tuple(aliases)),
+    )
 
 
 CELEBRITIES = Dataset(
     "celebrities",
     "Compositional Celebrities",
-    read_celebrities,
+    reader("file as Compositional Celebrities is published", _celebrity, "data"),
     contains,
     "https://github.com/ofirpress/self-ask (datasets/compositional_celebrities.json)",
     ("normal", "cot-answer", "rebel"),

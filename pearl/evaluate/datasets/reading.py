@@ -10,11 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from pearl.answer import check_options
-from pearl.evaluate.datasets.base import Dataset, Example, one_line, with_unique_ids
+from pearl.evaluate.datasets.base import (
+    Dataset,
+    Example,
+    objects_in,
+    one_line,
+    with_unique_ids,
+)
 from pearl.jobs.questions import read_index
 from pearl.jobs.scoring import holds
 from pearl.lang.errors import InputError
-from pearl.lang.source import Source, read_rows
+from pearl.lang.source import Source
 from pearl.prompts.calls import letter_of
 
 CONTEXTS = ((3.5, "3.5 to 4"), (3.0, "3 to 3.5"), (0.0, "1 to 3"))
@@ -32,22 +38,30 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     4 for most or all of the article): long from 3, short below. Without either it is ``other``.
     """
 
-    def placed() -> Iterator[tuple[str, Example]]:
-        for where, row in read_rows(path, "file of QuALITY articles"):
+    def placed() -> Iterator[tuple[str, Example | InputError]]:
+        for where, row in objects_in(path, "file of QuALITY articles"):
+            if isinstance(row, InputError):
+                yield where, row
+                continue
             article, questions = row.get("article"), row.get("questions")
             if (
                 not isinstance(article, str)
                 or not article.strip()
                 or not isinstance(questions, list)
             ):
-                raise InputError(f"{where} has no article with questions: give QuALITY's own rows.")
+                wrong = f"{where} has no article with questions: give QuALITY's own rows."
+                yield where, InputError(wrong)
+                continue
             title = str(row.get("title") or row.get("article_id") or where)
             document = Source(one_line(title), article)
             for number, question in enumerate(questions, 1):
                 place = f"{where}, question {number}"
-                if not isinstance(question, dict):
-                    raise InputError(f"{place} is no object.")
-                yield place, _example(question, place, document, row)
+                try:
+                    if not isinstance(question, dict):
+                        raise InputError(f"{place} is no object.")
+                    yield place, _example(question, place, document, row)
+                except InputError as error:
+                    yield place, error
 
     yield from with_unique_ids(placed())
 
