@@ -153,7 +153,9 @@ def test_plans_go_through_the_checker(tmp_path: Path):
     done, server = refined(tmp_path, scripted(UNKNOWN), "--restart", "--no-cache")
     assert server.kinds == ["plan"] + ["correct"] * 2
     [row] = done.json["rows"]
-    assert [one["judgement"] for one in row["tries"]] == ["No plan passed the checker."]
+    wrong = "No plan passed the checker. FIND_NOTHING_OF_IT does not exist."
+    assert [one["judgement"] for one in row["tries"]] == [wrong]
+    assert (row["error"]["reason"], row["error"]["message"], done.code) == ("plan", wrong, 1)
     assert done.json["plans"] == []
 
 

@@ -240,7 +240,7 @@ def _welcome(
     if session.open:
         lines.append(f"Anybody on this machine may come in at {start}/enter\n")
     width = max(len(name) for name, _, _ in invited)
-    old = "came in by an earlier link; --new-links makes another"
+    old = "has a link from before; --new-links makes another"
     for name, plans, link in invited:
         lines.append(f"{printable(name):{width}}  {counted(plans, 'plan'):>9}  {link or old}")
     lines.append("\nEach link is for one person. Ctrl-C stops; the same command goes on.")

@@ -70,8 +70,13 @@ async def refine(
             planned = await write_plan(write, inner.caller(), call, asked)
             if planned.plan is None:
                 # The checker's corrections are used up, so another round would only repeat them.
-                wrong = "No plan passed the checker."
+                first = planned.diagnostics[:1]
+                reason = planned.limited or "".join(finding.message for finding in first)
+                wrong = f"No plan passed the checker. {reason}".strip()
                 tries.append({"plan": planned.source.text, "judgement": wrong})
+                if number == 0:
+                    error = {"reason": "plan", "message": wrong, "steps": []}
+                    return {**row, "status": "failed", "error": error, "tries": tries}
                 break
             judgement = await _judge(planned.plan, task.payload, setup, metric, inner)
             tries.append({"plan": print_plan(planned.plan), "judgement": judgement})
