@@ -180,7 +180,7 @@ def test_a_line_that_is_wrong_is_told_with_its_own_form(
 def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     [found] = check_library(Source("l", f"A(X) : a X\n{line}\nB(X, Y) : see X, Y\n"))
     assert (found.code, words in found.message) == ("PRL505", True), found.message
-    plan = "    1. x = FLAT(X)\n    2. y = A(each x)"
+    plan = "    1. x = FLAT([X])\n    2. y = A(each x)"
     good = f"A(X) : a X\n  aliases: C\n  traits: pure\n  plan:\n{plan}"
     assert check_library(Source("l", good)) == []
 
@@ -210,7 +210,7 @@ def test_what_a_key_says_is_pointed_at_where_it_is_said():
 
 IN_PLANS = {
     "x = NOWHERE(X)": "4:12 PRL201 NOWHERE does not exist.",
-    "x = FLAT(X, X)": "4:12 PRL203 FLAT takes 1 argument, and is given 2.",
+    "x = FLAT(L, L)": "4:12 PRL203 FLAT takes 1 argument, and is given 2.",
     "x = FLAT(y)": "4:17 PRL202 y is not defined before step 1.",
     'x = CONCAT("{z}")': "4:20 PRL209 {z} names no step.",
     "x = CONCAT(X)\n    return both": "5:12 PRL202 both is not defined in the plan.",
@@ -219,7 +219,7 @@ IN_PLANS = {
     "x = A(T)\n    2. z = FLAT(T)": "5:17 PRL303 FLAT takes list for LIST, and is given text.",
     "x = A(each T)": "4:14 PRL301 each needs a list, and T is text.",
     "x = A(each L)\n    2. y = A(each x)": "5:14 PRL301 each needs a list, and x is pairs.",
-    "x = CONCAT(each X, each L)": "4:27 PRL302 This step already maps each X.",
+    "x = CONCAT(each M, each L)": "4:27 PRL302 This step already maps each M.",
     # What cannot be read is told by itself, and what a line silences is not.
     "y = (\n    2. x = CONCAT(y)": "4:12 PRL118 What plan says of the action B cannot be read",
     "x = FLAT(y)  # noqa": "",
@@ -230,7 +230,7 @@ IN_PLANS = {
 @pytest.mark.parametrize("below", ["plan", "demonstration"])
 @pytest.mark.parametrize("steps", IN_PLANS)
 def test_the_steps_below_an_action_are_checked_as_a_plan_s(steps: str, below: str):
-    text = f"A(X) : a X\nB(X, T: text, L: list) : X, T, L\n  {below}:\n    1. {steps}\n"
+    text = f"A(X) : a X\nB(X, T: text, L: list, M: list) : X, T, L, M\n  {below}:\n    1. {steps}\n"
     source = Source("l", text)
     places = ((source.position(one.span.start), one) for one in check_library(source))
     told = [f"{line}:{at} {one.code} {one.message}" for (line, at), one in places]
@@ -240,6 +240,16 @@ def test_the_steps_below_an_action_are_checked_as_a_plan_s(steps: str, below: st
     assert bool(told) == bool(expected)
 
 
+@pytest.mark.parametrize(
+    ("step", "type"), [("A(each X)", "list"), ("A(where values X)", "pairs"), ("KEYS(X)", "pairs")]
+)
+def test_a_plan_that_takes_a_parameter_for_a_list_says_so_in_its_signature(step: str, type: str):
+    text = "A(X) : a X\nB({}) : all of X\n  plan:\n    1. x = {}\n"
+    [found] = check_library(Source("l", text.format("X", step)))
+    assert (found.code, found.help) == ("PRL505", f"Write X: {type}, so that calls are checked.")
+    assert check_library(Source("l", text.format(f"X: {type}", step))) == []
+
+
 def test_an_action_that_cannot_be_read_may_have_what_its_plan_uses():
     text = "B(X : all X\n  plan:\n    1. x = CONCAT(X, y)\n    2. z = NOPE(x)\n"
     [_, found] = check_library(Source("l", text))
@@ -247,7 +257,7 @@ def test_an_action_that_cannot_be_read_may_have_what_its_plan_uses():
 
 
 def test_plans_that_come_back_to_each_other_are_told():
-    plan = "A{}(X) : the X\n  plan:\n    1. x = FLAT(X)\n    2. z = A{}({})\n"
+    plan = "A{}(X) : the X\n  plan:\n    1. x = CONCAT(X)\n    2. z = A{}({})\n"
     findings = check_library(Source("l", plan.format(1, 2, "x") + plan.format(2, 1, "x")))
     assert [found.message for found in findings if found.code == "PRL505"] == [
         f"A{one}: its plan calls A{other}, which calls it, and would never end."
@@ -268,7 +278,7 @@ FAULTS = {
     "  plan:\n    1. x = (\n    2. y = (\n    3. z = NOPE(x)\n  colour: red": (
         "3:12 PRL118, 4:12 PRL118, 5:12 PRL201, 6:9 PRL118"
     ),
-    "  plan:\n    Here it is all said.\n    1. x = FLAT(X)": "3:1 PRL118",
+    "  plan:\n    Here it is all said.\n    1. x = CONCAT(X)": "3:1 PRL118",
     "# of old\n  traits: pur\n  colour: red": "3:11 PRL505, 4:9 PRL118",
     "D(X : see X\n  colour: red\n  traits: pur\n  body: builtin nope": (
         "2:7 PRL118, 3:3 PRL505, 4:11 PRL505, 5:17 PRL505"
