@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
 from pearl.lang.errors import InputError
 from pearl.lang.graph import reads_document
-from pearl.lang.printer import print_call, print_plan
+from pearl.lang.printer import print_call
 from pearl.lang.source import Source
 from pearl.lang.text import counted, printable, shorten
 from pearl.lang.values import Pairs, Value, as_text, from_json
@@ -392,7 +392,7 @@ async def answer(
         question=question,
         text=text,
         evidence=tuple(quotes),
-        plan=print_plan(finished.plan),
+        plan=finished.written,
         option=option,
         fallback=plan_come_to(entries)[1],
         guessed=guessed,

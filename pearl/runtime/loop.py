@@ -81,6 +81,8 @@ class Steps:
         aside: names of earlier steps that led nowhere: they stay in the journal, and go out of
             the plan.
         last: whether what the plan gives then is the answer.
+        checked: whether no error was found in them already, as the whole of a plan and with the
+            run's library.
     """
 
     steps: tuple[Step, ...]
@@ -88,6 +90,7 @@ class Steps:
     returns: tuple[Ref, ...] = ()
     aside: frozenset[str] = frozenset()
     last: bool = False
+    checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +136,14 @@ class Finished:
         values: every output.
         outputs: the names of the steps that make up the answer.
         text: the answer: those outputs, a blank line between them.
+        written: the plan's text.
     """
 
     plan: Plan
     values: Mapping[str, Value]
     outputs: tuple[str, ...]
     text: str
+    written: str
 
 
 async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finished:
@@ -154,7 +159,7 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
         ModelError: the strategy's own calls got no usable answer.
     """
     run = Run(question, Plan(question=question), MappingProxyType({}))
-    journal = frame.caller.journal
+    journal, written = frame.caller.journal, ""
     while True:
         try:
             move = await strategy.next(run)
@@ -165,16 +170,17 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
             raise RunError(str(error), (failure,)) from None
         if isinstance(move, Attempt):
             try:
-                run = await _append(run, Steps(move.steps), frame)
+                run, written = await _append(run, Steps(move.steps), frame)
             except RunError as error:
                 names = [step.name for step in move.steps]
                 journal.decide("attempt/failed", {"steps": names, "cause": str(error)})
                 # A trace has the last plan that was written down.
-                journal.decide("plan", print_plan(run.plan))
+                written = print_plan(run.plan)
+                journal.decide("plan", written)
                 run = replace(run, failed=error)
             continue
         if isinstance(move, Steps):
-            run = await _append(run, move, frame)
+            run, written = await _append(run, move, frame)
             if not move.last:
                 continue
         plan, ends = run.plan, outputs(run.plan)
@@ -182,13 +188,15 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
             # Its unused steps alone would not say what is returned.
             ends = move.outputs
             plan = replace(plan, returns=tuple(map(Ref, ends)))
-            journal.decide("plan", print_plan(plan))
+            written = print_plan(plan)
+            journal.decide("plan", written)
         text = "\n\n".join(as_text(run.values[name]) for name in ends)
         journal.decide("answer", {"outputs": list(ends), "text": text})
-        return Finished(plan, run.values, ends, text)
+        return Finished(plan, run.values, ends, text, written)
 
 
-async def _append(run: Run, move: Steps, frame: Frame) -> Run:
+async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
+    """The run with the move's steps, which ran, and its plan's text."""
     library, journal = frame.library, frame.caller.journal
     past = tuple(step for step in run.plan.steps if step.name not in move.aside)
     plan = replace(
@@ -197,7 +205,8 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         declares=run.plan.declares + move.declares,
         returns=move.returns or run.plan.returns,
     )
-    printed = _checked(plan, library)
+    whole = move.checked and not past
+    printed = print_plan(plan) if whole else _checked(plan, library)
     _check_labels(move.steps, library.with_declared(plan.declares), frame.document)
     ran, values, start = run.plan, dict(run.values), len(past)
     failed, sizes = set[str](), dict[str, Value]()
@@ -220,7 +229,8 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
             continue
         if decision:
             journal.decide("context", decision)
-        journal.decide("plan", printed if fitted is plan else _checked(fitted, library))
+        written = printed if fitted is plan else _checked(fitted, library)
+        journal.decide("plan", written)
         # Of what ran before the window was known, what would run again as it did stays.
         results = dict(run.values)
         for step in fitted.steps[len(past) :]:
@@ -232,7 +242,7 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         pending = [step for step in fitted.steps[len(past) :] if step.name not in results]
         values, failures = await execute(inner, pending, results)
         if not failures:
-            return Run(run.question, fitted, MappingProxyType(values))
+            return Run(run.question, fitted, MappingProxyType(values)), written
         failed = {failure.step for failure in failures if failure.reason == "context"}
         long = next((step for step in fitted.steps if step.name in failed), None)
         known = frame.context.limit == limit

@@ -222,13 +222,19 @@ def _joined(call: Call, reply: str, rest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GivenPlan:
-    """All steps of a plan at once, then PEARL's answer rule."""
+    """All steps of a plan at once, then PEARL's answer rule.
+
+    Args:
+        plan: the plan.
+        checked: as `Steps` has it.
+    """
 
     plan: Plan
+    checked: bool = False
 
     async def next(self, run: Run) -> Steps:
         del run
-        return whole(self.plan)
+        return replace(whole(self.plan), checked=self.checked)
 
 
 def whole(plan: Plan) -> Steps:

@@ -309,8 +309,12 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
     if lacking := lacking_solver(library.called_by(plan.plan)):
         raise RunError(lacking)
 
+    # What a line silences is no error here, and one where the plan runs.
+    silent = any(step.noqa for step in plan.plan.steps)
+
     def make(caller: Caller) -> Strategy:
-        return GivenPlan(rewritten(plan.plan, library, passes, caller.journal))
+        ready = rewritten(plan.plan, library, passes, caller.journal)
+        return GivenPlan(ready, checked=ready is plan.plan and not silent)
 
     return prepare_own(make, library)
 
