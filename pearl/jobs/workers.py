@@ -138,14 +138,20 @@ class JobProgress:
             self.judged += 1
             self.right += row["correct"]
 
-    def count_call(self, entry: Entry) -> None:
-        """Add a line of a journal."""
-        self.limited += entry.path.endswith(LIMITED)
-        if entry.kind == "call":
-            done, usage = entry.status == "done", Usage() if entry.kept else entry.usage
-            made = not entry.kept
-            totals = Totals(done and made, done and not made, not done and made, usage)
-            self._count(entry.model or self.model, totals)
+    def count_calls(self, entries: Sequence[Entry]) -> None:
+        """Add the lines of a journal."""
+        models: dict[str, list[Entry]] = {}
+        for entry in entries:
+            if entry.kind == "call":
+                models.setdefault(entry.model or self.model, []).append(entry)
+            elif entry.path.endswith(LIMITED):
+                self.limited += 1
+        for model, calls in models.items():
+            sent = [entry for entry in calls if not entry.kept]
+            made = sum(entry.status == "done" for entry in sent)
+            kept = sum(entry.kept and entry.status == "done" for entry in calls)
+            spent = sum((entry.usage for entry in sent), Usage())
+            self._count(model, Totals(made, kept, len(sent) - made, spent))
 
     def add_calls(self, other: JobProgress) -> None:
         """Add the calls that a worker elsewhere has made."""
@@ -432,8 +438,7 @@ class WorkerPool:
             finally:
                 progress.running -= 1
                 tell("question", journal, engine.model, task.id)
-                for entry in journal.entries:
-                    progress.count_call(entry)
+                progress.count_calls(journal.entries)
             if row["status"] == "failed" and engine.stopped:
                 # It did not fail: it was not let finish, and is tried again in the next go.
                 return
