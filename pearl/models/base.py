@@ -38,6 +38,9 @@ class Usage:
         )
 
 
+NOTHING = Usage()
+"""No tokens, or none that are known."""
+
 Kind: TypeAlias = Literal["grammar", "schema"]
 """What a constraint may be."""
 
@@ -111,7 +114,7 @@ class Attempt:
 
     reason: str
     cause: str
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
     seconds: float = 0.0
     started: float | None = field(default=None, compare=False)
 
@@ -132,7 +135,7 @@ class Reply:
     """
 
     text: str
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
     complete: bool = True
     kept: bool = False
     attempts: tuple[Attempt, ...] = ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from pearl.models.base import (
+    NOTHING,
     SILENT,
     Ask,
     Attempt,
@@ -71,7 +72,7 @@ class Entry:
     attempt: int = 1
     status: Literal["done", "failed", "skipped"] = "done"
     cause: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
     seconds: float = 0.0
     kept: bool = False
     started: float | None = field(default=None, compare=False)
