@@ -25,7 +25,7 @@ from pearl.lang.values import as_text, from_json
 from pearl.prompts import calls
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 
 _UNSEEN = re.compile(
@@ -174,10 +174,25 @@ def _messages(name: str, **values: Any) -> tuple[calls.Message, ...]:  # noqa: A
 
 
 def _blocks(name: str, *blocks: str, **values: Any) -> list[str]:  # noqa: ANN401 - template values
-    template = _environment().get_template(f"{name}.jinja")
+    template = _template(name)
     # Shared: Jinja's own globals, which no template here uses, are not copied for each prompt.
     context = template.new_context(values, shared=True)
-    return ["".join(template.blocks[block](context)).strip() for block in blocks]
+    return [_stripped([*template.blocks[block](context)]) for block in blocks]
+
+
+def _stripped(pieces: list[str]) -> str:
+    """A text in pieces without the white space around it: stripped before they are joined, as one
+    of them may be a long document."""
+    while pieces and not (last := pieces[-1].rstrip()):
+        pieces.pop()
+    if pieces:
+        pieces[-1] = last
+    return "".join(pieces).lstrip()
+
+
+@cache
+def _template(name: str) -> Template:
+    return _environment().get_template(f"{name}.jinja")
 
 
 @cache
