@@ -41,8 +41,6 @@ ERROR_TIME = 5.0
 WHOLE = 1 << 20
 """Bytes that are handed over at once; more would hold up all other calls."""
 
-JSON = {"Content-Type": "application/json"}
-
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
@@ -175,8 +173,12 @@ class Transport:
                 form.add_field("purpose", "batch")
                 form.add_field("file", upload, filename=name, content_type="application/jsonl")
             elif body:
-                sent["data"] = body if len(body) < WHOLE else io.BytesIO(body)
-                sent["headers"] = JSON
+                # Headers of a request are merged with the session's; a payload has its own type.
+                kind = "application/json"
+                if len(body) < WHOLE:
+                    sent["data"] = aiohttp.BytesPayload(body, content_type=kind)
+                else:
+                    sent["data"] = aiohttp.BytesIOPayload(io.BytesIO(body), content_type=kind)
             loop = asyncio.get_running_loop()
             if loop not in self._sessions:
                 self._sessions[loop] = self._open()
