@@ -65,7 +65,7 @@ def sound(plan: ast.Plan) -> bool:
     """Whether names are given once, before they are used, and what is returned exists."""
     defined = {ast.DOCUMENT}
     for step in plan.steps:
-        if step.name in defined or any(ref.name not in defined for ref in ast.step_refs(step)):
+        if step.name in defined or not defined.issuperset([r.name for r in ast.step_refs(step)]):
             return False
         defined.add(step.name)
     return all(ref.name in defined and ref.name != ast.DOCUMENT for ref in plan.returns)
