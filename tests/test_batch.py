@@ -169,6 +169,15 @@ def test_a_call_that_two_questions_wait_for_is_in_vain_once(serve: Any):
     assert (told[0] in batch().out, told[1] in call("runs", "show", "last").out) == (True, True)
 
 
+def test_an_error_that_a_plan_silences_is_one_where_it_runs(serve: Any):
+    server = serve(saying("It closed."))
+    lines = 'a = FIND_EVENT(CTX, "x") : y', "b = COMPARE(CTX, a, zz) : z  # noqa"
+    write({"id": "1", "document": "story.txt", "plan": "\n".join(lines)})
+    batch()
+    assert answers()["1"]["error"]["message"].startswith("The plan cannot run: zz is not defined")
+    assert server.asked == []
+
+
 def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
     unsure = "I would say about a dozen or so, give or take 3, or 4"
     server = serve(lambda _: unsure)

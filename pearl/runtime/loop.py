@@ -299,8 +299,9 @@ def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> 
 def _checked(plan: Plan, library: Library) -> str:
     """The plan's text, in which the checker finds no error."""
     printed = print_plan(plan)
-    if check_errors(Parsed(plan), library, STOPPING):
-        # Read again, so that the findings have places in the text that is shown.
-        errors = tuple(check_errors(parse(printed, "plan"), library))
+    if found := check_errors(Parsed(plan), library, STOPPING):
+        # Read again, so that the findings have places in the text that is shown. What its lines
+        # silence is an error all the same.
+        errors = tuple(check_errors(parse(printed, "plan"), library) or found)
         raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
     return printed
