@@ -119,9 +119,7 @@ def run(
     given, read = GivenPlan(parsed.plan), document or story()
     finished, journal, _ = carry_out(model, lambda _: given, "who?", LIBRARY, read, context=context)
     assert all(context.holds(one.messages) for one in getattr(model, "asked", ()))
-    # A run over several documents has them by their names, and a trace has none of them.
-    if not read.documents:
-        replays(journal, {one.code for one in check(parsed, LIBRARY)})
+    replays(journal, {one.code for one in check(parsed, LIBRARY)})
     return finished, model, journal
 
 

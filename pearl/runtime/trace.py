@@ -31,14 +31,14 @@ from pearl.lang.ast import (
     Step,
     map_refs,
 )
-from pearl.lang.builtins import Given
+from pearl.lang.builtins import Given, read_name
 from pearl.lang.diagnostics import Severity
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
-from pearl.lang.source import Source, lines_of, plan_row
+from pearl.lang.source import START, Source, full_name, lines_of, plan_row
 from pearl.lang.values import (
     Value,
     as_text,
@@ -279,6 +279,9 @@ def read_trace(source: Source) -> Trace:
 
 # --- recorded plans, run again ---
 
+_LIST = "DOCUMENTS"
+"""The builtin whose output has the names of several documents."""
+
 _RECORDED = Solver("recorded")
 """Stands in for whoever carried an action out beside the model."""
 
@@ -386,7 +389,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
         return from_json(record.values[path])
 
     handlers = Handlers({_RECORDED.name: solve})
-    document = Source("document", "-")
+    document = _document(plan, record)
     # What was done once is done again, whatever the limits are now.
     room = Room(sys.maxsize, sys.maxsize)
     actions = _complete(plan, library)
@@ -398,6 +401,19 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
     if failures:
         raise InputError(failures[0].cause)
     return "\n\n".join(as_text(values[name]) for name in outputs(plan))
+
+
+def _document(plan: Plan, record: Trace) -> Source:
+    """What stands for the document: of several the names alone, as far as the run told them."""
+    lists = [record.values.get(f"step/{step.name}") for step in plan.steps if step.action == _LIST]
+    labels = (label for labels in lists if isinstance(labels, list) for label in labels)
+    names = [read_name(str(label)) for label in labels]
+    for arg in (arg for step in plan.steps for arg in step.args if isinstance(arg, Literal)):
+        name = read_name(as_text(arg.value))
+        if name and not full_name(name, names):
+            names.append(name)
+    several = "".join(f"{START}# {name}\n\n-\n\n" for name in dict.fromkeys(filter(None, names)))
+    return Source("document", several or "-")
 
 
 def _complete(plan: Plan, library: Library) -> Library:
