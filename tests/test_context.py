@@ -536,27 +536,51 @@ def test_what_many_items_gave_is_condensed_where_it_is_too_long(last: str, polic
     assert len(paths) == len(set(paths))
 
 
-@pytest.mark.parametrize("policy", ["auto", "retrieve"])
-@pytest.mark.parametrize("last", [
-    'ANSWER_FROM("which?", s0, s1, s2, s3, s4, s5, s6, s7)',
-    "ANSWER_FROM(s0, s1, s2, s3, s4, s5, s6, s7)",
-    'RATE([s0, s1, "the lamp", s2, s3, s4, s5, s6, s7], "x")',
-    'RATE("x", "{s0} and {s1} and {s2} and {s3} and {s4} and {s5} and {s6} and {s7}")',
-])  # fmt: skip
-def test_outputs_that_are_too_long_together_are_put_together_and_condensed(last: str, policy: str):
+EIGHT = ", ".join(f"s{at}" for at in range(8))
+
+
+def with_eight(last: str) -> str:
+    """A plan whose last step, b, is given what eight others gave."""
     steps = "".join(f's{at} = FIND_CHARACTER(CTX, "{at}") : one\n' for at in range(8))
-    declared = (
-        "New actions:\n- RATE(X, Y) : Say what X and Y come to.\n\n" if "RATE" in last else ""
-    )
-    plan = f"{declared}{steps}b = {last} : all\n"
+    declares = "New actions:\n- RATE(X, Y) : Rate X by Y.\n- LISTED(X: list, Y) : Rate X by Y.\n\n"
+    return f"{declares if 'FROM' not in last else ''}{steps}b = {last} : all\n"
+
+
+@pytest.mark.parametrize("policy", ["auto", "retrieve"])
+@pytest.mark.parametrize(("last", "asked", "together"), [
+    (f'ANSWER_FROM("which?", {EIGHT})', "which?", ""),
+    (f"ANSWER_FROM({EIGHT}, s0)", "", ""),
+    (f'ANSWER_FROM("before", s0, "after", {EIGHT}, "by age")', "by age", "after"),
+    (f'RATE([{EIGHT}, "the lamp"], "x")', "x", "the lamp"),
+    (f'RATE("x", "Which of {{{"}, {".join(EIGHT.split(", "))}}} is oldest?")', "s7 is oldest?", ""),
+])  # fmt: skip
+def test_outputs_that_are_too_long_together_are_put_together_and_condensed(
+    last: str, asked: str, together: str, policy: str
+):
     model = Scripted(lambda call: "word " * (5 if call.step.name == "b" else 95))
-    finished, _, _ = run(plan, window(1000, policy), ask=model)
+    finished, _, _ = run(with_eight(last), window(1000, policy), ask=model)
     assert finished.text.startswith("word")
-    last_names = [name for name in names(finished) if name.startswith("b_given")]
-    assert last_names[:3] == ["b_given", "b_given_groups", "b_given_condensed"]
-    assert "s7: word" in str(finished.values["b_given"])
+    added = [name for name in names(finished) if name.startswith("b_given")]
+    assert added[:3] == ["b_given", "b_given_groups", "b_given_condensed"]
+    given = str(finished.values["b_given"])
+    assert "s7: word" in given
+    assert together in given
+    assert asked in model.asked[-1].messages[-1]["content"]
     paths = [request.path for request in model.asked]
     assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize("last", [
+    f'LISTED([{EIGHT}], "x")',
+    f"RATE([each xs, {EIGHT}], \"x\")",
+    f'RATE("{{each xs}} of {{{"}, {".join(EIGHT.split(", "))}}}", "x")',
+])  # fmt: skip
+def test_where_outputs_do_not_become_one_text_their_sizes_are_told(last: str):
+    plan = with_eight(last)
+    if "xs" in last:
+        plan = plan.replace("s0 =", 'xs = FLAT([["Ann", "Bo"]]) : two\ns0 =')
+    with pytest.raises(RunError, match="b has no output: Its prompt has"):
+        run(plan, window(1000), ask=Scripted(lambda _: "word " * 95))
 
 
 def test_reports_that_come_out_longer_than_was_asked_for_are_not_condensed_again():

@@ -130,40 +130,50 @@ def condense(plan: ast.Plan, name: str, groups: Sequence[int], steps: Collection
 def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan, list[str]] | None:
     """The plan with what a step is given of several others put together by a step of its own.
 
+    What stands between them in a list goes along; a text stays the step's own, with their names.
+
     Args:
         plan: a sound plan.
         name: the step.
         library: the actions, with the plan's own.
 
     Returns:
-        The plan, and the steps whose outputs stand together in it; None where no argument that may
-        repeat, list or text has those of several.
+        The plan, and the steps whose outputs stand together in it; None where the step goes over
+        items, or no list, text or argument that may repeat has those of several.
     """
     step = next(step for step in plan.steps if step.name == name)
     action = library.get(step.action)
-    several = [arg for arg in step.args if _is_output(arg)] if action and action.variadic else []
-    joined = _named(several)
-    args = list(step.args)
-    fresh = free_name(f"{name}_given", {step.name for step in plan.steps})
-    if len(several) > 1:
-        args = [arg for arg in args if arg not in several[1:]]
-        args[args.index(several[0])] = ast.Ref(fresh)
-    else:
-        for at, arg in enumerate(args):
-            match arg:
-                case ast.Items(items) if sum(map(_is_output, items)) > 1:
-                    joined = _named(items)
-                case ast.Template(parts) if sum(map(_is_output, parts)) > 1:
-                    # Lines are what is condensed: the text with the names, and then each output.
-                    said = "".join(part if isinstance(part, str) else part.name for part in parts)
-                    joined = [ast.Literal(said), *_named([*filter(_is_output, ast.refs(arg))])]
-                case _:
-                    continue
-            args[at] = ast.Ref(fresh)
-            break
-        else:
-            return None
-    together = ast.Step(fresh, "CONCAT", tuple(joined), f"Put together what {name} is given")
+    if action is None or ast.mapped(ast.step_refs(step)):
+        return None
+    fresh = ast.Ref(free_name(f"{name}_given", {step.name for step in plan.steps}))
+    last = len(action.params) - 1
+    takes_text = [action.params[min(at, last)].type in _WORDS for at in range(len(step.args))]
+    args, joined = list(step.args), list[ast.Arg]()
+    # Of arguments that repeat, all from the first output to the last.
+    several = [at for at, arg in enumerate(args) if at >= last and _is_output(arg)]
+    if action.variadic and len(several) > 1 and takes_text[-1]:
+        joined = args[several[0] : several[-1] + 1]
+        args[several[0] : several[-1] + 1] = [fresh]
+    for at, arg in enumerate(step.args if not joined else ()):
+        outputs = [*dict.fromkeys(filter(_is_output, ast.refs(arg)))]
+        if len(outputs) < 2 or not takes_text[at]:
+            continue
+        if isinstance(arg, ast.Items):
+            joined, args[at] = [*arg.items], fresh
+        elif isinstance(arg, ast.Template):
+            names = [part.name if part in outputs else part for part in arg.parts]
+            joined, args[at] = [*outputs], ast.as_arg([*names, "\n", fresh])
+        break
+    if not joined:
+        return None
+    named = (
+        ast.Template((f"{arg.name}: ", arg))
+        if isinstance(arg, ast.Ref) and _is_output(arg)
+        else arg
+        for arg in joined
+    )
+    note = f"Put together what {name} is given"
+    together = ast.Step(fresh.name, "CONCAT", tuple(named), note)
     at = plan.steps.index(step)
     steps = (*plan.steps[:at], together, replace(step, args=tuple(args)), *plan.steps[at + 1 :])
     return replace(plan, steps=steps), [ref.name for ref in ast.step_refs(together)]
@@ -171,16 +181,6 @@ def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan,
 
 def _is_output(arg: object) -> bool:
     return isinstance(arg, ast.Ref) and arg.mode is ast.Mode.PLAIN and arg.name != ast.DOCUMENT
-
-
-def _named(args: Sequence[ast.Arg]) -> list[ast.Arg]:
-    """Arguments, with the names of the steps that gave them."""
-    return [
-        ast.Template((f"{arg.name}: ", arg))
-        if isinstance(arg, ast.Ref) and _is_output(arg)
-        else arg
-        for arg in args
-    ]
 
 
 def reading_place(step: ast.Step, action: ast.Action | None) -> int | None:

@@ -486,7 +486,9 @@ def condense_long(
     if decision:
         return plan, {"condensed": decision, "window": context.limit}
     joined = join_outputs(plan, step.name, actions) if step.name in asked else None
-    return (joined[0], {"joined": joined[1], "window": context.limit}) if joined else None
+    if joined is None or sum(name in values for name in joined[1]) < 2:
+        return None
+    return joined[0], {"joined": joined[1], "window": context.limit}
 
 
 def _condensing(name: str) -> ExecuteStep:
