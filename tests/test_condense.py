@@ -256,6 +256,40 @@ class TestCondense:
         assert [one.name for one in condensed.actions] == ["FIND_EVENT_2", "COMPREHEND"]
         assert [note.kind for note in condensed.notes] == ["builtin", "same-name", "seed"]
 
+    def test_what_no_prompt_carries_out_is_kept_and_calls_what_is_new(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        plan = "Find X in CTX.\n  plan:\n    1. a = FIND_AGE(CTX, X)\n"
+        text = (
+            f"FIND_OUT(CTX, X) : {plan}FIND_TIE(CTX, X) : Find the tie of X in CTX.\n"
+            f"FIND_TIE(CTX, X) : {plan}FIND_AGE(CTX, X) : Find the age of X in CTX.\n"
+            "SHIPS(CTX) -> list : List all ships of CTX.\n"
+            "MY_SPLIT(X, SEP) -> list : Cut X at each SEP.\n  body: builtin split\n"
+        )
+        condensed = without_model(text, 1)
+        names = [action.name for action in condensed.actions]
+        assert names == ["FIND_OUT_2", "FIND_OUT", "FIND_TIE", "MY_SPLIT"]
+        assert [note.actions for note in condensed.notes if note.kind == "kept"] == [
+            ("FIND_OUT",), ("FIND_TIE",), ("MY_SPLIT",),
+        ]  # fmt: skip
+        # A person's review finds and leaves them as they are.
+        Path("f.actions").write_text(text)
+        asked = ("condense", "f.actions", "--target", "1", "--review", "-o", "s.actions")
+        assert call(*asked).code == 0
+        assert Path("s.actions").read_text() == condensed.text
+        review = Path("s.actions.review").read_text()
+        accepted = ("condense", "f.actions", "--accept", "s.actions.review", "-o", "t.actions")
+        assert call(*accepted).code == 0
+        assert Path("t.actions").read_text() == condensed.text
+        Path("s.actions.review").write_text(review.replace("accept FIND_AGE", "reject FIND_AGE"))
+        assert call(*accepted).code == 0
+        rejected = Path("t.actions").read_text()
+        assert rejected.count("1. a = FIND_AGE(CTX, X)") == rejected.count("plan:") == 2
+        for name in ("s.actions", "t.actions"):
+            found = call("lint", name, "--json").json
+            assert {one["severity"] for one in found} <= {"warning"}
+
     def test_a_model_that_an_action_loses_is_said(self) -> None:
         lines = [f"FIND_{noun}(CTX, X) : Find the {noun.lower()} of X" for noun in ("FEE", "FEES")]
         condensed = without_model(f"{lines[0]}\n  model: a\n{lines[1]}\n  model: b\n", 1)

@@ -209,7 +209,7 @@ def condense_command(
     from pearl.lang.printer import print_library
     from pearl.lint.checker import Selection, check_library
     from pearl.lint.render import terminal
-    from pearl.mining.condense import condense
+    from pearl.mining.condense import condense, is_kept
     from pearl.mining.merges import print_review, read_review
     from pearl.mining.rounds import condense_in_run, usual_rounds
     from pearl.models.routing import choose_model
@@ -242,7 +242,9 @@ def condense_command(
         emit(print_library(result.actions), output)
     if review_file:
         write(review_file, print_review(result, source.name, output))
-    missed = len(result.actions) > target and not accept and not review
+    missed = (
+        sum(not is_kept(action) for action in result.actions) > target and not accept and not review
+    )
     goal = None if accept else target
     if options.as_json:
         emit_json({**_condensed_object(result, unread, goal, model), "run": run, "output": output})

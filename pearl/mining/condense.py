@@ -252,7 +252,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
     named_actions: dict[str, Action] = {}
     for action in actions:
         name, reason = action.name, ""
-        if name in own or _is_kept(action):
+        if name in own or is_kept(action):
             mapping.append(itself(action))
             text = f"{name} is a builtin: every library holds it, and it is not written."
             if name not in own:
@@ -288,7 +288,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
     return _state(named_actions.values(), mapping, notes)
 
 
-def _is_kept(action: Action) -> bool:
+def is_kept(action: Action) -> bool:
     """Whether an action has a body that nothing else could stand for."""
     return action.name not in builtins() and not isinstance(action.body, Prompt)
 
@@ -403,7 +403,7 @@ def generalize(state: Condensed, target: int) -> Condensed:
         else merge
         for merge in state.mapping
     ]
-    moved = sum(merge.new in then for merge in state.mapping)
+    moved = sum(merge.new in then and not is_kept(merge.old) for merge in state.mapping)
     text = f"{moved} actions that little else is like are calls of {GENERAL} now, in their words."
     return _state(actions.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
 
@@ -435,20 +435,29 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
         target: how many actions were wanted, at most; None for any number.
     """
     notes = [*state.notes]
+    kept = {merge.old.name: merge.old for merge in state.mapping if is_kept(merge.old)}
+    now = [action for action in state.actions if not is_kept(action)]
     calls = {
         (older.name, len(older.params)): merge.new
         for merge in state.mapping
         for older in _older(merge)
     }
-    used = {name for name, _ in calls} | {action.name for action in state.actions}
+    used = {name for name, _ in calls} | {action.name for action in now}
     names: dict[str, str] = {}
-    for action in state.actions:
-        if calls.get((action.name, len(action.params)), action.name) != action.name:
+    for action in now:
+        call = action.name, len(action.params)
+        if action.name in kept or calls.get(call, action.name) != action.name:
             name = names[action.name] = free_name(action.name, used)
             used.add(name)
             text = f"{action.name} is an older action's name: the new one is now {name}."
             notes.append(Note("same-name", text, (action.name, name)))
-    actions, mapping = renamed(state.actions, state.mapping, names)
+    others = [merge for merge in state.mapping if not is_kept(merge.old)]
+    actions, others = renamed(now, others, names)
+    following = iter(others)
+    # Another action of its name may have been merged with others on the way.
+    mapping = [
+        itself(merge.old) if is_kept(merge.old) else next(following) for merge in state.mapping
+    ]
     first = {merge.new: at for at, merge in reversed(list(enumerate(mapping)))}
     ordered = sorted(actions, key=lambda action: first[action.name])
     models = {action.name: action.model for action in ordered}
@@ -460,13 +469,16 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
     if target is not None and len(ordered) > target:
         text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
         notes.append(Note("target", text + "written anew."))
-    written = with_older(ordered, mapping, seeds)
-    kept = {merge.old.name: merge.old for merge in mapping if _is_kept(merge.old)}
-    library = Library((), {action.name: action for action in written})
-    written += tuple(
-        replace(action, body=_migrated(action.body, library)) for action in kept.values()
-    )
-    return Condensed(written, tuple(mapping), tuple(notes))
+    written = with_older(ordered, others, {*seeds, *kept})
+    return Condensed(with_kept(written, mapping), tuple(mapping), tuple(notes))
+
+
+def with_kept(actions: Sequence[Action], mapping: Sequence[Merge]) -> tuple[Action, ...]:
+    """A new library with the older actions that nothing stands for, whose own plans call it."""
+    library = Library((), {action.name: action for action in actions})
+    kept = {merge.old.name: merge.old for merge in mapping if is_kept(merge.old)}
+    migrated = (replace(one, body=_migrated(one.body, library)) for one in kept.values())
+    return (*actions, *migrated)
 
 
 def _migrated(body: Body, library: Library) -> Body:

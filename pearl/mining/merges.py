@@ -16,7 +16,17 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_action, print_arg
 from pearl.lang.source import Source
 from pearl.lang.text import free_name
-from pearl.mining.condense import Condensed, Merge, Note, finish, itself, straight, with_older
+from pearl.mining.condense import (
+    Condensed,
+    Merge,
+    Note,
+    finish,
+    is_kept,
+    itself,
+    straight,
+    with_kept,
+    with_older,
+)
 
 _DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECASE)
 _NEW = re.compile(r"new\s+(?P<action>.+)$", re.IGNORECASE)
@@ -97,7 +107,7 @@ def print_review(condensed: Condensed, name: str, output: str) -> str:
         f"# {len(places)} merges of {name}. To keep an action as it was, write reject for accept.",
         f"# Then:  {command}",
     ]
-    for action in condensed.actions:
+    for action in (action for action in condensed.actions if not is_kept(action)):
         plain = replace(action, comments=())
         lines += ["", f"new {print_action(plain)}"]
         for at in places:
@@ -144,7 +154,9 @@ def read_review(
             raise InputError(f"{where} starts with neither accept nor reject: write one of them.")
     mapping: list[Merge] = []
     for at, action in enumerate(actions):
-        if at in then:
+        if is_kept(action):
+            merge = itself(action)
+        elif at in then:
             merge = then[at]
         else:
             # No line is about it: it stays itself, under its name or one it had to take.
@@ -152,11 +164,13 @@ def read_review(
             fitting = [n for n in new if n in names and len(new[n].params) == len(action.params)]
             name = action.name if action.name in fitting or not fitting else fitting[0]
             merge = Merge(action, name, itself(action).args)
-        if merge.new not in new and action.name not in builtins():
+        if merge.new not in new and action.name not in builtins() and not is_kept(action):
             text = f"{source.name} has no line with new for {merge.new}: write it again."
             raise InputError(text)
         mapping.append(merge)
-    whole = Condensed(with_older(list(new.values()), mapping, frozenset(seeds)), tuple(mapping), ())
+    others = [merge for merge in mapping if not is_kept(merge.old)]
+    written = with_older(list(new.values()), others, frozenset(seeds))
+    whole = Condensed(with_kept(written, mapping), tuple(mapping), ())
     return without(whole, rejected, frozenset(seeds))
 
 
