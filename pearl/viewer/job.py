@@ -166,9 +166,10 @@ _REMARKS = {
 def remarks_on(row: Mapping[str, Any]) -> list[str]:
     """What to know of a row's answer: that nothing stands behind it, that there was no plan, that
     it was picked by words alone."""
-    result = row.get("result") or {}
-    # An evaluation's row has them as measures, which are numbers.
-    values = {**(result.get("measures") or {}), **result, **row}
+    # An evaluation's row has them as measures, which are numbers; a person's own has what it may.
+    result = row["result"] if isinstance(row.get("result"), dict) else {}
+    measures = result["measures"] if isinstance(result.get("measures"), dict) else {}
+    values = {**measures, **result, **row}
     return [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
 
 

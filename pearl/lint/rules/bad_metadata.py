@@ -377,21 +377,21 @@ def _lost(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
             if param.name == DOCUMENT and facts.params.get(whole) in ("any", "text"):
                 wrong = f"its plan gives {whole} to {step.action} for {DOCUMENT}."
                 yield whole, wrong, f"Call it {DOCUMENT}, unless it is a part's label or a text."
-    lists = {
-        ref.name: "pairs" if "values" in ref.mode else "list" for _, ref in facts.moded if ref.maps
-    }
+    uses = [
+        (ref.name, "pairs" if "values" in ref.mode else "list")
+        for _, ref in facts.moded
+        if ref.maps
+    ]
     for step, called in zip(facts.plan.steps, facts.actions, strict=True):
         for param, arg in zip(called.params if called else (), step.args, strict=False):
-            if called and called.is_builtin and param.type in ("list", "pairs"):
-                lists |= {arg.name: param.type} if isinstance(arg, Ref) and not arg.mode else {}
-    for name, wanted in lists.items():
-        if facts.params.get(name) == "any":
-            help = f"Write {name}: {wanted}, so that calls are checked."
-            yield (
-                name,
-                f"its plan takes {name} for {wanted}, and its signature does not say so.",
-                help,
-            )
+            if called and called.is_builtin and isinstance(arg, Ref) and not arg.mode:
+                uses.append((arg.name, param.type))
+    for name in dict.fromkeys(name for name, _ in uses if facts.params.get(name) == "any"):
+        types = {type for used, type in uses if used == name} & {"list", "pairs"}
+        # Where it is taken for both, no type is right.
+        for wanted in types if len(types) == 1 else ():
+            wrong = f"its plan takes {name} for {wanted}, and its signature does not say so."
+            yield name, wrong, f"Write {name}: {wanted}, so that calls are checked."
 
 
 def _type_of(facts: PlanView) -> Type:

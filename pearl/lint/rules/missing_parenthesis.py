@@ -29,7 +29,8 @@ _PARENTHESIS = pattern(r"[()]")
 def explain(broken: Broken) -> Diagnostic | None:
     text, at = broken.source.text, broken.at.start
     # A note may begin within a list only where its end is missing; else a mark looks like one.
-    ended = broken.got == "NOTE" and "]" in text[at : broken.span.end]
+    ended = broken.got == "NOTE" and "]" in text[at : broken.span.end].partition(")")[0]
+    ended = ended and text[at] not in ":：#"
     if "END" in broken.accepts and broken.got in ("CLOSE", "NOTE", "$END") and not ended:
         return RULE(broken.at, 'The list has no "]" at its end.', help='Add "]".')
     noted = broken.got == "NOTE" and text[at] in ":：#"

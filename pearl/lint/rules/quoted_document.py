@@ -23,9 +23,10 @@ _NAMES = frozenset((DOCUMENT.casefold(), "document", "the document", "context"))
 
 def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
-        if str(arg.value).casefold() not in _NAMES:
+        name, action = str(arg.value).casefold(), view.actions[index]
+        # Of an action that nobody knows, another word may be one that it is about.
+        if name not in _NAMES or (action is None and name != DOCUMENT.casefold()):
             continue
-        action = view.actions[index]
         for_document = place == 0
         if action and place < len(action.params):
             for_document = action.params[place].name == DOCUMENT

@@ -48,24 +48,28 @@ _WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?:[ \t-]++\w++)++\s*+)\}")
 
 
 def check(view: PlanView) -> Findings:
+    args = (arg for step in view.plan.steps for arg in step.args)
+    whole = {
+        id(arg.parts[0]): arg.span
+        for arg in (args if view.template_refs else ())
+        if isinstance(arg, Template) and len(arg.parts) == 1
+    }
     for ref in view.template_refs:
         if ref.name.casefold() == DOCUMENT.casefold():
             # Where a step has its name, that is what is wrong.
             if DOCUMENT not in view.defined:
-                yield _document(view, ref)
+                yield _document(ref, whole.get(id(ref)))
         elif ref.name not in view.defined and ref.name not in view.broken_names:
             yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", *_near(view, ref))
     if "{" in view.source.text:
         yield from _words(view)
 
 
-def _document(view: PlanView, ref: Ref) -> Diagnostic:
-    """The finding that a text names the document, which it may be meant to be as a whole."""
+def _document(ref: Ref, whole: Span | None) -> Diagnostic:
+    """The finding that a text names the document, and may be meant to be it where that is all."""
     help = f"Give {DOCUMENT} as an argument of its own, without quotes."
-    whole = (arg for step in view.plan.steps for arg in step.args if arg == Template((ref,)))
-    span = next((arg.span for arg in whole if arg.span.start < ref.span.start < arg.span.end), None)
-    fix = guess(span, DOCUMENT) if span else None
     message = "The document cannot stand inside a text."
+    fix = guess(whole, DOCUMENT) if whole else None
     return RULE(ref.span, message, help=help, data={"name": ref.name}, fix=fix)
 
 
