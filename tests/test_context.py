@@ -552,6 +552,8 @@ def with_eight(last: str) -> str:
     (f"ANSWER_FROM({EIGHT}, s0)", "", ""),
     (f'ANSWER_FROM("before", s0, "after", {EIGHT}, "by age")', "by age", "after"),
     (f'RATE([{EIGHT}, "the lamp"], "x")', "x", "the lamp"),
+    (f'LISTED([{EIGHT}], "x")', "x", ""),
+    ('RATE(["of {s0} and {s1}", [s2, s3], [s4, "{s5} or {s6}"], s7], "x")', "x", "of word"),
     (f'RATE("x", "Which of {{{"}, {".join(EIGHT.split(", "))}}} is oldest?")', "s7 is oldest?", ""),
 ])  # fmt: skip
 def test_outputs_that_are_too_long_together_are_put_together_and_condensed(
@@ -571,7 +573,6 @@ def test_outputs_that_are_too_long_together_are_put_together_and_condensed(
 
 
 @pytest.mark.parametrize("last", [
-    f'LISTED([{EIGHT}], "x")',
     f"RATE([each xs, {EIGHT}], \"x\")",
     f'RATE("{{each xs}} of {{{"}, {".join(EIGHT.split(", "))}}}", "x")',
 ])  # fmt: skip

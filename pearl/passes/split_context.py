@@ -30,7 +30,7 @@ Safety
     the answer may be another one.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 
@@ -147,19 +147,18 @@ def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan,
         return None
     fresh = ast.Ref(free_name(f"{name}_given", {step.name for step in plan.steps}))
     last = len(action.params) - 1
-    takes_text = [action.params[min(at, last)].type in _WORDS for at in range(len(step.args))]
     args, joined = list(step.args), list[ast.Arg]()
     # Of arguments that repeat, all from the first output to the last.
     several = [at for at, arg in enumerate(args) if at >= last and _is_output(arg)]
-    if action.variadic and len(several) > 1 and takes_text[-1]:
+    if action.variadic and len(several) > 1 and action.params[last].type in _WORDS:
         joined = args[several[0] : several[-1] + 1]
         args[several[0] : several[-1] + 1] = [fresh]
     for at, arg in enumerate(step.args if not joined else ()):
         outputs = [*dict.fromkeys(filter(_is_output, ast.refs(arg)))]
-        if len(outputs) < 2 or not takes_text[at]:
+        if len(outputs) < 2:
             continue
         if isinstance(arg, ast.Items):
-            joined, args[at] = [*arg.items], fresh
+            joined, args[at] = [*_flat(arg)], ast.Items((fresh,))
         elif isinstance(arg, ast.Template):
             names = [part.name if part in outputs else part for part in arg.parts]
             joined, args[at] = [*outputs], ast.as_arg([*names, "\n", fresh])
@@ -177,6 +176,15 @@ def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan,
     at = plan.steps.index(step)
     steps = (*plan.steps[:at], together, replace(step, args=tuple(args)), *plan.steps[at + 1 :])
     return replace(plan, steps=steps), [ref.name for ref in ast.step_refs(together)]
+
+
+def _flat(arg: ast.Arg) -> Iterator[ast.Arg]:
+    """What a list holds, however deep it stands."""
+    if not isinstance(arg, ast.Items):
+        yield arg
+        return
+    for item in arg.items:
+        yield from _flat(item)
 
 
 def _is_output(arg: object) -> bool:
