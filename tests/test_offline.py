@@ -588,6 +588,13 @@ def test_what_parts_gave_is_quoted_best_first_and_the_question_is_no_answer():
     call = ExecuteStep(None, action, Step("a", action.name, (), ""), given)
     assert carry_out(call).splitlines()[0] == "> Ada sold boats."
     assert "who sold" not in carry_out(call)
+    # What was found says nothing of what is looked for, however many words it has.
+    long = f"Bo sold {', '.join(f'thing{number}' for number in range(40))} to Cy."
+    found = Pairs((("CTX 1/2", long), ("CTX 2/2", "Ada sold her boats.")))
+    given = (("FINDINGS", found), ("X", "sold boats"))
+    outputs = (("a_parts", found, "the step a_parts"),)
+    call = ExecuteStep(None, action, Step("a", action.name, (), ""), given, outputs=outputs)
+    assert carry_out(call).splitlines()[0] == "> Ada sold her boats."
 
 
 APART = Source("s", "Ada lives in Ulm.\n\nBo sold his boats.\n\nThe tide came in.")

@@ -163,7 +163,11 @@ def carry_out(call: ExecuteStep) -> str:
         raise ModelError("refusal", QUOTES_ALONE.format(UNQUOTABLE[call.action.returns]))
     if (findings := _findings(call)) is not None:
         others = tuple((name, value) for name, value in call.arguments if name != FINDINGS)
-        call = replace(call, document=Source("findings", findings), arguments=others, written=())
+        # What is read as the document says nothing of what is looked for.
+        read_now = [value for name, value in call.arguments if name == FINDINGS]
+        outputs = tuple(output for output in call.outputs if output[1] not in read_now)
+        document = Source("findings", findings)
+        call = replace(call, document=document, arguments=others, outputs=outputs, written=())
     if call.document is None:
         # Of pairs only what was answered, as a key may be a part's label.
         lines = [
