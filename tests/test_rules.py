@@ -441,6 +441,7 @@ STEPS = '1. event = FIND_EVENT(CTX, "x")\n2. why = FIND_REASON(CTX, event)\n3. '
         ("b = FIND_REASON(CTX, the sea)", 'b = FIND_REASON(CTX, "the sea")'),
         # What names the document inside a text is none of a text.
         ('b = FIND_REASON("{ctx}", why)', "b = FIND_REASON(CTX, why)"),
+        ('b = FIND_REASON("{document}", why)', "b = FIND_REASON(CTX, why)"),
         ('b = FIND_REASON(CTX, "of {CTX}")', ""),
         ("b = FIND_REASON(CTX, why), : x", "b = FIND_REASON(CTX, why) : x"),
         ("b = FIND_REASON(CTX, shy)", ""),

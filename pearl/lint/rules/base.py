@@ -39,6 +39,9 @@ __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pa
 __all__ += ["Diagnostic", "Edit", "Fix", "Label", "Safety"]
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
+CALLED = frozenset((DOCUMENT.casefold(), "document", "the document", "context"))
+"""What those who mean the document call it, in lower case."""
+
 NEAREST = 30
 """Steps of a long plan whose names are looked at for what another one may mean."""
 

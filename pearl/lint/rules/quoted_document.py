@@ -16,16 +16,14 @@ Fix
     Safe: writes CTX without quotes.
 """
 
-from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, PlanView, Rule, mend
-
-_NAMES = frozenset((DOCUMENT.casefold(), "document", "the document", "context"))
+from pearl.lint.rules.base import CALLED, DOCUMENT, ERROR, Findings, PlanView, Rule, mend
 
 
 def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
         name, action = str(arg.value).casefold(), view.actions[index]
         # Of an action that nobody knows, another word may be one that it is about.
-        if name not in _NAMES or (action is None and name != DOCUMENT.casefold()):
+        if name not in CALLED or (action is None and name != DOCUMENT.casefold()):
             continue
         for_document = place == 0
         if action and place < len(action.params):

@@ -28,6 +28,7 @@ from pearl.lang.ast import DOCUMENT, Ref, Template
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
+    CALLED,
     ERROR,
     PART,
     Broken,
@@ -55,11 +56,12 @@ def check(view: PlanView) -> Findings:
         if isinstance(arg, Template) and len(arg.parts) == 1
     }
     for ref in view.template_refs:
-        if ref.name.casefold() == DOCUMENT.casefold():
+        is_named = ref.name in view.defined or ref.name in view.broken_names
+        if ref.name == DOCUMENT or (not is_named and ref.name.casefold() in CALLED):
             # Where a step has its name, that is what is wrong.
             if DOCUMENT not in view.defined:
                 yield _document(ref, whole.get(id(ref)))
-        elif ref.name not in view.defined and ref.name not in view.broken_names:
+        elif not is_named:
             yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", *_near(view, ref))
     if "{" in view.source.text:
         yield from _words(view)

@@ -19,6 +19,7 @@ Fix
 
 from pearl.lang.text import FUNCTION_WORDS, pattern, shorten
 from pearl.lint.rules.base import (
+    CALLED,
     DOCUMENT,
     ERROR,
     Broken,
@@ -36,7 +37,6 @@ from pearl.lint.rules.base import (
 _NO_COMMA = "Two arguments have no comma between them."
 _JOINING = frozenset("all any both and or + & | / -".split())
 _MODES = ("each", "where", "evidence")
-_DOCUMENT = frozenset(("document", "context"))
 _WORDS = pattern(r"[^\"(),\[\]=]+")
 
 
@@ -112,7 +112,7 @@ def explain(broken: Broken) -> Diagnostic | None:
 def _among(known: list[str], nearby: list[str]) -> list[str]:
     """The references of which a word of several is one, or nearly is."""
     near = {
-        DOCUMENT if word.casefold() in _DOCUMENT else nearest(word, nearby, word=True)
+        DOCUMENT if word.casefold() in CALLED else nearest(word, nearby, word=True)
         for word in (word.removesuffix("'s") for word in known)
         if word.casefold() not in FUNCTION_WORDS
     }
