@@ -21,7 +21,7 @@ from pearl.lang.values import decode
 from pearl.lint.checker import check
 from pearl.mining.mine import read_proposals
 from pearl.mining.rounds import read_reply
-from pearl.models.base import Reply, Request
+from pearl.models.base import ModelError, Reply, Request
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import ContinuePlan, CorrectPlan, Demonstration, ExecuteStep, WritePlan
 from pearl.prompts.render import render
@@ -43,7 +43,7 @@ DOCUMENT = Source("story.txt", "Mara left. The secret sentence stays here.")
 class Planner(Scripted):
     """Gives plans in order, then the last one again; answers steps with the step's name."""
 
-    def __init__(self, *replies: str | Reply) -> None:
+    def __init__(self, *replies: str | Reply | ModelError) -> None:
         self.replies = replies
 
     @property
@@ -54,7 +54,7 @@ class Planner(Scripted):
             if isinstance(one.call, WritePlan | ContinuePlan | CorrectPlan)
         ]
 
-    def says(self, call: Any) -> str | Reply:
+    def says(self, call: Any) -> str | Reply | ModelError:
         if isinstance(call, ExecuteStep):
             return f"output of {call.step.name}"
         return self.replies[min(len(self.plans), len(self.replies)) - 1]
@@ -162,6 +162,33 @@ def test_a_model_that_writes_no_step_is_not_corrected_for_ever(tmp_path: Path):
     said = {entry.path: entry.value for entry in entries(tmp_path / "s.db")}
     assert said["plan/5/stopped"] == "3 replies in a row have no step."
     assert "No plan: 3 replies in a row have no step." in answer.notice
+
+
+@pytest.mark.parametrize("prose", [
+    "1. Read the document {}.\n2. Find the pump.\n3. Say why.", "Step {}: FIND_EVENT the pump",
+    "1. x = find the pump {} : note",
+])  # fmt: skip
+def test_numbered_prose_has_no_step(prose: str):
+    model = Planner(*(prose.format(at) for at in range(8)), GOOD)
+    assert "No plan: 3 replies in a row have no step." in ask(model).notice
+    assert len(model.plans) == 3
+
+
+def test_a_planner_that_comes_to_its_limit_before_it_says_anything_is_asked_again():
+    silent = ModelError("length", "It stopped.")
+    model = Planner(silent, GOOD)
+    assert not ask(model).fallback
+    assert len(model.plans) == 2
+    # What it had written before is not lost.
+    begun = '1. a = FIND_EVENT(CTX, "x") : Find it\n2. b = FIND_EV'
+    model = Planner(Reply(begun, complete=False), silent, '2. b = FIND_EVENT(CTX, "y") : Find it')
+    answer = ask(model)
+    assert not answer.fallback
+    assert '"x"' in answer.plan
+    assert '"y"' in answer.plan
+    model = Planner(silent)
+    assert "No plan: 3 replies in a row have no step." in ask(model).notice
+    assert len(model.plans) == 3
 
 
 def test_only_writing_a_plan_says_so_when_none_was_accepted():

@@ -97,7 +97,7 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
         if error is None and finished == "length":
             # The same call would come to the same end: only another request can mend it.
             error = ModelError(
-                "request",
+                "length",
                 "The model stopped at its token limit before it said anything: raise "
                 "PEARL_MAX_TOKENS.",
             )

@@ -161,7 +161,7 @@ class ModelError(Exception):
     Args:
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
             ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
-            ``cut``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
+            ``cut``, ``length``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
             ``stopped``, ``recording``; ``internal`` where Pearl itself failed, and ``metric``
             where what scores an answer did.
         message: one line for a person, without secrets.

@@ -129,7 +129,7 @@ Watch: TypeAlias = Callable[[str, bool], None]
 CALLS = 500
 """Calls of one question, at most, where its steps are written one at a time."""
 
-REFUSING = ("request", "server")
+REFUSING = ("request", "length", "server")
 """Reasons of errors behind which may stand that an endpoint does not take a constraint."""
 
 PROVE = "prove"
@@ -257,7 +257,7 @@ class Caller:
         except ModelError as error:
             if error.reason in ("reply", "refusal", "context") or error.status in (400, 422):
                 return ""
-            if error.reason == "request":
+            if error.reason in ("request", "length"):
                 # Of the form it says nothing: there may be no such model.
                 return None
             raise

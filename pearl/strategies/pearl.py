@@ -24,11 +24,11 @@ from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import migrate
 from pearl.lang.source import Source, Span, full_name, plan_folders, read_source, shipped_plans
-from pearl.lang.text import counted
+from pearl.lang.text import counted, pattern
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
 from pearl.lint.rules import truncated_line, undefined_variable
-from pearl.models.base import env_number
+from pearl.models.base import ModelError, Reply, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
 from pearl.prompts.calls import (
@@ -119,7 +119,14 @@ async def write_plan(
     continued, rest = 0, ""
     rejected: list[tuple[str, str]] = []
     for attempt in range(1, CORRECTIONS + 2):
-        call, reply = await ask_fitted(caller, call, f"plan/{attempt}", asked)
+        try:
+            call, reply = await ask_fitted(caller, call, f"plan/{attempt}", asked)
+        except ModelError as error:
+            if error.reason != "length":
+                raise
+            # It came to its limit before it said anything, and may say something the next time.
+            reply = Reply("", complete=False)
+            asked.append(call)
         if isinstance(call, WritePlan):
             write = call
         source = Source(f"plan/{attempt}", _joined(call, reply.text, rest))
@@ -150,7 +157,7 @@ async def write_plan(
         if stopped := _why_to_stop(rejected):
             decide(f"plan/{attempt}/stopped", stopped)
             break
-        call = CorrectPlan(write, reply.text, complaint)
+        call = CorrectPlan(write, reply.text, complaint) if reply.text.strip() else write
         codes = frozenset(error.code for error in errors)
     planned = Planned(None, attempt, source, findings, len(write.demonstrations))
     if planned.limited:
@@ -167,10 +174,15 @@ def _cut(end: int) -> Diagnostic:
     return truncated_line.RULE(place, _AT_LIMIT, help=help)
 
 
+_CALL = pattern(r"[^\W\d]\w*\(")
+"""What looks like a call; a numbered line without one is no step."""
+
+
 def _fault(parsed: Parsed, library: Library) -> str:
     """What is wrong with a reply as a whole; empty where a step of it calls an action there is, or
     may once it can be read."""
-    if any(line.kind == "step" for line in parsed.broken):
+    lines = (parsed.plan.source.at(line.span) for line in parsed.broken if line.kind == "step")
+    if any(map(_CALL.search, lines)):
         return ""
     own = library.with_declared(parsed.plan.declares)
     if any(own.get(step.action) for step in parsed.plan.steps):
