@@ -27,7 +27,7 @@ from pearl.api import (
 from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_results, run_job
 from pearl.jobs.progress import batch_progress, is_watched
-from pearl.jobs.questions import questions_in, read_index
+from pearl.jobs.questions import gold_problem, questions_in, read_index
 from pearl.jobs.scoring import Metric, find_metric, with_grader
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, check_numbers
@@ -267,7 +267,7 @@ class Pearl:
             tools=as_tools(tools),
         )
         index = read_index(
-            str(questions), str(documents), CONCURRENT_TASKS, plan_problem=setup.plan_problem
+            str(questions), str(documents), CONCURRENT_TASKS, problem=setup.plan_problem
         )
         job = batch_job(index, str(output), setup)
         with self._settings(model) as settings:
@@ -392,7 +392,7 @@ class Pearl:
             fit=self._fit,
         )
         left_out = questions_in(str(exclude)) if exclude else ()
-        index = read_index(str(questions), str(documents), without=left_out)
+        index = read_index(str(questions), str(documents), without=left_out, problem=gold_problem)
         scorer = find_metric(metric)
         model, how = with_grader(model, scorer), (index, setup, rounds, left_out, scorer)
         with self._settings(model) as settings:

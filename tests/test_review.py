@@ -345,8 +345,9 @@ class TestQueue:
         ]
         assert list(queue.left_out) == reasons
         (tmp_path / "bare").mkdir()
-        with pytest.raises(InputError, match="bare holds no plan"):
-            queued(local, "plans", "bare")
+        _, queue = queued(local, "plans", "bare")
+        told = "bare holds no plan: name plans, a folder of them, or a run."
+        assert (len(queue.items), queue.left_out) == (1, (*reasons, told))
         (folder / "plan0.plan").unlink()
         with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
             queued(local, "plans")

@@ -283,6 +283,15 @@ class TestPages:
         assert "Of the 1 plan" in ben.get("/agreement").text
         assert secret not in ben.get(f"/plan/{other}").text
 
+    def test_what_is_known_of_a_row_without_an_answer_is_shown(self, tmp_path: Path):
+        row = {"plan": GOOD.format(who="Ada"), "options": ["It rained", "It closed"], "gold": "B",
+               "result": "a person's own", "measures": [1]}  # fmt: skip
+        (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+        with reviewing("rows.jsonl") as found:
+            run = found.browser(0).get(f"/plan/{found.ids[0]}/run").text
+            assert "no run and no answer" in run
+            assert "Right answer</dt><dd>B. It closed<" in run
+
     def test_people_map_answers_to_options_and_are_held_against_the_model(self, tmp_path: Path):
         rows = [
             {"id": str(at), "plan": GOOD.format(who=f"Ada {at}"), "question": f"Why, {at}?",

@@ -186,7 +186,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     settings = replace(settings, model=model)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
-    index = read_index(questions, options.documents, ahead, plan_problem=setup.plan_problem)
+    index = read_index(questions, options.documents, ahead, problem=setup.plan_problem)
     warn(*index.notes)
     job = batch_job(index, output, setup)
     check_kind(output, "file of answers")
@@ -265,7 +265,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     prices = prices_of(options)
     model, why = _model_or_stand_in(options)
     setup, model = _setup(questions, options, model)
-    index = read_index(questions, options.documents)
+    index = read_index(questions, options.documents, problem=setup.plan_problem)
     warn(*index.notes)
     stored = is_there(address(options.store))
     with open_existing(options.store) if stored else nullcontext() as store:

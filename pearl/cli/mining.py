@@ -397,7 +397,7 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     """
     from pearl.jobs.batch import make_setup
     from pearl.jobs.job import read_results
-    from pearl.jobs.questions import questions_in, read_index
+    from pearl.jobs.questions import gold_problem, questions_in, read_index
     from pearl.jobs.scoring import find_metric, with_grader
     from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
@@ -409,7 +409,7 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     how = ("pearl", load(options.libraries), options.demos)
     setup, model = make_setup(settings.model, *how, fit=fit)
     left_out = questions_in(options.exclude) if options.exclude else frozenset()
-    index = read_index(questions, options.documents, without=left_out)
+    index = read_index(questions, options.documents, without=left_out, problem=gold_problem)
     warn(*index.notes)
     metric = find_metric(choose_metric(options))
     settings = replace(settings, model=with_grader(model, metric))

@@ -57,10 +57,11 @@ class Setup:
     examples: int = 0
     tools: str | tuple[Action, ...] = ""
 
-    def plan_problem(self, text: str) -> str:
-        """Why a question's own plan cannot run; empty where it can."""
+    def plan_problem(self, question: Question) -> str:
+        """Why a question's own plan cannot run; empty where it can, or there is none."""
         try:
-            self.prepare_plan(text)
+            if question.plan:
+                self.prepare_plan(question.plan)
         except RunError as error:
             return str(error)
         return ""

@@ -161,21 +161,6 @@ class QuestionIndex:
                 name, row = question_rows(read_row(line, place.name), place.name)[place.at]
                 yield place, parse_question(row, name)
 
-    def check_gold(self) -> None:
-        """See that every question can be scored.
-
-        Raises:
-            InputError: some have no question or no gold answer: each is named.
-        """
-        questions = self.questions(self.ids)
-        lacking = []
-        for _, each in questions:
-            things = (("a question", each.question), ("its gold answer", each.gold))
-            if wanted := " and ".join(name for name, value in things if not value):
-                told = f"question {each.id} cannot be scored: give it {wanted}."
-                lacking.append(InputError(f"{self.path}: {told}"))
-        refuse(lacking)
-
     def document(self, question: Question) -> Source:
         """The document of a question.
 
@@ -206,12 +191,19 @@ class QuestionIndex:
             yield Task(place.id, place.position, key, place.document, payload)
 
 
+def gold_problem(question: Question) -> str:
+    """Why a question cannot be scored; empty where it can."""
+    things = (("a question", question.question), ("its gold answer", question.gold))
+    wanted = " and ".join(name for name, value in things if not value)
+    return f"it cannot be scored: give it {wanted}." if wanted else ""
+
+
 def read_index(
     path: str,
     folder: str = "",
     ahead: int = 0,
     without: Collection[str] = (),
-    plan_problem: Callable[[str], str] = lambda _: "",
+    problem: Callable[[Question], str] = lambda _: "",
 ) -> QuestionIndex:
     """Check a file of questions and every document it names.
 
@@ -220,7 +212,7 @@ def read_index(
         folder: where documents are; by default where the file is.
         ahead: as `QuestionIndex` takes it.
         without: questions that are passed over, as `comparable` has them.
-        plan_problem: what is wrong with a row's plan; empty where nothing is.
+        problem: what else is wrong with a question; empty where nothing is.
 
     Raises:
         InputError: rows, their documents or their plans cannot be used; the first are named, the
@@ -256,7 +248,7 @@ def read_index(
             told.append(f"{name} has neither a question nor a plan: give one.")
         if not question.text and (reason := document_problem(question.paths)):
             told.append(f"{name}: {reason}")
-        if question.plan and (reason := plan_problem(question.plan)):
+        if reason := problem(question):
             told.append(f"{name} ({question.id}): {reason}")
         if told:
             raise InputError(" ".join(told))

@@ -113,16 +113,12 @@ def refine_job(
     """Refining demonstrations for a file of questions.
 
     Args:
-        index: questions with their documents, each with its right answer.
+        index: questions with their documents, each with its right answer (`gold_problem`).
         setup: how they are answered.
         rounds: how often a plan may be refined.
         without: the questions of the file that were passed over.
         metric: as `refine` takes it.
-
-    Raises:
-        InputError: a question has no right answer to be scored by.
     """
-    index.check_gold()
     return Job(
         "refine",
         {

@@ -194,7 +194,7 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
         place: its address, as a person wrote it.
 
     Raises:
-        InputError: a name stands for nothing, or for no plan.
+        InputError: a name stands for nothing, or none holds a plan.
     """
     unique: dict[str, Item] = {}
     left_out: list[str] = []
@@ -206,10 +206,9 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
             items = list(_file(name, passed))
         else:
             items = list(_run_items(name, engine, place))
-        if not items:
-            refuse(passed)
-            raise InputError(f"{name} holds no plan: name plans, a folder of them, or a run.")
         left_out += passed
+        if not items and not passed:
+            left_out.append(f"{name} holds no plan: name plans, a folder of them, or a run.")
         for item in items:
             if len(item.text) > LONGEST:
                 left_out.append(f"{item.name} is longer than {LONGEST:,} characters.")

@@ -17,7 +17,7 @@ from pearl.evaluate.datasets.base import (
     one_line,
     with_unique_ids,
 )
-from pearl.jobs.questions import read_index
+from pearl.jobs.questions import gold_problem, read_index
 from pearl.jobs.scoring import holds
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source
@@ -128,8 +128,7 @@ def read_own(path: str, folder: str = "") -> Iterator[Example]:
     A row has ``id``, ``question``, ``document``, ``gold`` and, for multiple choice, ``options``.
     One without a question or a gold answer cannot be used.
     """
-    index = read_index(path, folder)
-    index.check_gold()
+    index = read_index(path, folder, problem=gold_problem)
     document: tuple[str, Source] | None = None
     for place, question in index.questions(index.ids):
         if document is None or document[0] != place.document:
