@@ -429,6 +429,11 @@ def _told(entries: Sequence[Entry], lacks: Sequence[str], *, guessed: bool) -> I
             "What the parts of the document gave came out longer than was asked for: in "
             f"{counted(merges, 'merge')} passages of it were read."
         )
+    if cut := sum(isinstance(value, dict) and "tokens" in value for value in shown):
+        yield (
+            "What was found did not fit the model's window: it was cut to what bears on the "
+            f"question in {counted(cut, 'call')}."
+        )
     if lacks:
         words = ", ".join(map(printable, lacks))
         yield f"The passages come nearest; they lack these words of the question: {words}."

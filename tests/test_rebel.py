@@ -425,6 +425,10 @@ def test_a_model_that_writes_no_object_is_asked_three_times():
         model, tools()
     )
     assert len(model.asked) == 3
+    # One that has written an object, or could not be asked as often, may write another.
+    for replies, limits in ((["{}", "{}", "no"], {}), (["no"] * 3, {"calls": 4})):
+        model = mind(first={"rebel_split": replies})
+        assert ask(model, tools(search="Cincinnati"), WHOLE, **limits)[0].text
 
 
 def test_a_cut_reply_says_so_in_the_journal():

@@ -400,11 +400,13 @@ class SchemaError(Exception):
     Args:
         message: one sentence for a person.
         problems: what is wrong with the last reply, a sentence each.
+        formless: how many replies there were, where none held an object at all; else 0.
     """
 
-    def __init__(self, message: str, problems: tuple[str, ...]) -> None:
+    def __init__(self, message: str, problems: tuple[str, ...], formless: int = 0) -> None:
         super().__init__(message)
         self.problems = problems
+        self.formless = formless
 
 
 async def fill(
@@ -438,7 +440,10 @@ async def fill(
     if left_out:
         caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
     current: Call = first
+    # What is found meanwhile is cut no further for a correction.
+    call = replace(call, given=first.given)
     problems: tuple[str, ...] = ()
+    formless = 0
     for attempt in range(1, revisions + 2):
         try:
             reply = await caller(current, f"{path}/{attempt}", calls.count(current))
@@ -455,6 +460,7 @@ async def fill(
                 return reply_object
         elif not reply.complete:
             problems = ("It was cut at its token limit: write a shorter one.",)
+        formless += problems == (NO_OBJECT,)
         caller.journal.decide(f"{path}/{attempt}/{REJECTED}", list(problems))
         lines = "\n".join(f"- {problem}" for problem in problems)
         try:
@@ -474,6 +480,7 @@ async def fill(
     raise SchemaError(
         f"The reply to {call.schema.name} does not fit after {revisions + 1} tries: {cause}",
         problems,
+        formless if formless == revisions + 1 else 0,
     )
 
 

@@ -208,7 +208,8 @@ def fit_fill(call: _Filled, context: Context) -> tuple[_Filled, Decision | None]
         fewer = replace(filled.schema, examples=filled.schema.examples[:-1])
         fitted, left_out = fit_fill(_with(call, schema=fewer), context)
         return fitted, {"examples": len(fewer.examples), **(left_out or {})}
-    if context.policy != "full" and (shorter := _cut_found(call, context)):
+    mends = isinstance(call, CorrectFilled)
+    if context.policy != "full" and not mends and (shorter := _cut_found(call, context)):
         return shorter
     # What else would help is only said where it does: parts and passages are one here.
     policy: Policy = "full" if document and context.policy == "full" else "retrieve"
@@ -223,14 +224,16 @@ def _cut_found(call: _Filled, context: Context) -> tuple[_Filled, Decision] | No
     found = given.pop(filled.schema.found, None)
     texts = [as_text(text) for text in (found if isinstance(found, list) else [found or ""])]
     query = dict.fromkeys(passage_terms("\n".join(map(as_text, given.values()))), 1.0)
-    before = sizes = [*map(context.count, texts)]
+    whole, before = [*texts], [*map(context.count, texts)]
+    sizes = before
     while (over := size_without_document(call, context) - context.room) > 0:
         at = max(range(len(texts)), key=sizes.__getitem__, default=0)
         share = max(sizes[at] - over, sizes[at] // 2) if sizes else 0
         if share < WRAPPED:
             return None
-        length = max(1, len(texts[at]) * share // sizes[at] // 8)
-        chosen = choose_passages(texts[at], query, share, context.count, length)
+        # Of the whole again, so that the marks say how much of it is left out.
+        length = max(1, len(whole[at]) * share // before[at] // 8)
+        chosen = choose_passages(whole[at], query, share, context.count, length)
         if chosen is None:
             return None
         texts[at] = chosen.text

@@ -140,7 +140,7 @@ def _with_brief_outputs(call: Planning) -> Planning | None:
     longest = max((len(text) for _, text in outputs), default=0)
     if longest <= _BRIEF:
         return None
-    half = longest // 2
+    half = max(longest // 2, _BRIEF)
     cut = ((name, f"{text[:half]} …" if len(text) > half else text) for name, text in outputs)
     field: dict[str, Any] = {"steps" if isinstance(call, NextStep) else "outputs": tuple(cut)}
     return replace(call, **field)

@@ -22,7 +22,7 @@ from pearl.models.embeddings import Embed, choose_embedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
 from pearl.runtime.binding import Output, SolverError
-from pearl.runtime.calls import NO_OBJECT, Caller, Check, SchemaError, counting, fill
+from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.fitting import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps, run_strategy
@@ -96,14 +96,14 @@ class Spent:
         calls: of the model.
         tool_calls: of tools.
         deepest: sub-questions within each other.
-        fitted: whether a reply of the model's has had the form that was asked for.
+        formed: whether a reply of the model's has held an object, as each is to.
     """
 
     limits: RebelLimits
     calls: int = 0
     tool_calls: int = 0
     deepest: int = 0
-    fitted: bool = False
+    formed: bool = False
 
     @property
     def remaining(self) -> int:
@@ -425,7 +425,7 @@ class Rebel:
         counted = replace(self.caller, ask=counting(self.caller.ask, self.spent.count))
         revisions = max(min(self.limits.revisions, self._left - keep - 1), 0)
         reply = await fill(counted, call, path, check, revisions)
-        self.spent.fitted = True
+        self.spent.formed = True
         return reply
 
     async def _fill_or_none(
@@ -434,13 +434,15 @@ class Rebel:
         """An object, or None where the model gives none that fits: the question goes on without.
 
         Raises:
-            SchemaError: the model has not written one object in the whole run, and so never will.
+            SchemaError: the model was asked as often as a reply may be mended, and has not written
+                one object in the whole run: it never will.
         """
         try:
             return await self._fill(call, path, keep, check)
         except SchemaError as error:
-            if error.problems == (NO_OBJECT,) and not self.spent.fitted:
+            if error.formless > self.limits.revisions and not self.spent.formed:
                 raise
+            self.spent.formed |= not error.formless
             self._why = str(error)
             self.caller.journal.decide(f"{path}/given_up", list(error.problems))
             return None
