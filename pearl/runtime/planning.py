@@ -30,7 +30,7 @@ Planning: TypeAlias = WritePlan | NextStep | CorrectPlan | ContinuePlan | Refine
 """What a planner is asked: for a plan or a step, or to go on from its reply."""
 
 _BRIEF = 40
-"""Characters of an output that a planner is shown at least, where there are as many."""
+"""Characters of an output down to which no more of it is cut."""
 
 _Write = TypeVar("_Write", bound=WritePlan | NextStep)
 
@@ -140,7 +140,7 @@ def _with_brief_outputs(call: Planning) -> Planning | None:
     longest = max((len(text) for _, text in outputs), default=0)
     if longest <= _BRIEF:
         return None
-    half = max(longest // 2, _BRIEF)
+    half = longest // 2
     cut = ((name, f"{text[:half]} …" if len(text) > half else text) for name, text in outputs)
     field: dict[str, Any] = {"steps" if isinstance(call, NextStep) else "outputs": tuple(cut)}
     return replace(call, **field)
