@@ -185,7 +185,8 @@ def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPat
     assert there.usage.cached_tokens > 60
 
 
-def test_a_document_is_read_once_for_all_steps():
+def test_a_document_is_read_once_for_all_steps(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "2")  # What it says of it does not matter.
     model, size = Local("local", FILE), Local("local", FILE).count(NEW)
     first, second = (ask(model, step(NEW, about))[0].usage for about in ("Mara", "the lamp"))
     assert first.prompt_tokens > size > 90
@@ -229,10 +230,18 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
     assert ask(Local("local", FILE), step(STORY, "Tom"))[0].text
 
 
+def ends_soon(folder: Path) -> None:
+    """Write what is asked anew: of few questions does this model's answer come to an end."""
+    plan = '1. tom = FIND_REASON(CTX, "Tom") : Say who he is in one word\n'
+    (folder / "one.plan").write_text(plan)
+    (folder / "story.txt").write_text("Mara left.\n")
+
+
 def test_an_estimate_counts_the_calls_that_are_made_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("PEARL_MAX_TOKENS", "200")
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "60")
+    ends_soon(folder)
     model = ("--model", "local")
     assert call("run", "one.plan", "story.txt", *model, "--library", "small.actions").code == 0
     rows = [{"id": str(at), "question": f"Why {at}?", "document": "story.txt"} for at in range(9)]
@@ -258,11 +267,7 @@ def test_a_plan_runs_alike_in_two_processes_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PEARL_MAX_TOKENS", "60")
-    # Of few questions does this model's answer come to an end.
-    (folder / "one.plan").write_text(
-        '1. tom = FIND_REASON(CTX, "Tom") : Say who he is in one word\n'
-    )
-    (folder / "story.txt").write_text("Mara left.\n")
+    ends_soon(folder)
     words = ("run", "one.plan", "story.txt", "--library", "small.actions", "--json")
     words += ("--model", "local")
     pipe = subprocess.PIPE
