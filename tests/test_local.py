@@ -230,18 +230,10 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
     assert ask(Local("local", FILE), step(STORY, "Tom"))[0].text
 
 
-def ends_soon(folder: Path) -> None:
-    """Write what is asked anew: of few questions does this model's answer come to an end."""
-    plan = '1. tom = FIND_REASON(CTX, "Tom") : Say who he is in one word\n'
-    (folder / "one.plan").write_text(plan)
-    (folder / "story.txt").write_text("Mara left.\n")
-
-
 def test_an_estimate_counts_the_calls_that_are_made_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("PEARL_MAX_TOKENS", "60")
-    ends_soon(folder)
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "200")
     model = ("--model", "local")
     assert call("run", "one.plan", "story.txt", *model, "--library", "small.actions").code == 0
     rows = [{"id": str(at), "question": f"Why {at}?", "document": "story.txt"} for at in range(9)]
@@ -267,7 +259,11 @@ def test_a_plan_runs_alike_in_two_processes_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PEARL_MAX_TOKENS", "60")
-    ends_soon(folder)
+    # Of few questions does this model's answer come to an end.
+    (folder / "one.plan").write_text(
+        '1. tom = FIND_REASON(CTX, "Tom") : Say who he is in one word\n'
+    )
+    (folder / "story.txt").write_text("Mara left.\n")
     words = ("run", "one.plan", "story.txt", "--library", "small.actions", "--json")
     words += ("--model", "local")
     pipe = subprocess.PIPE
