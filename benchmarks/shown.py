@@ -21,7 +21,7 @@ from pearl.lang.library import Library, load_library
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import WritePlan
 from pearl.prompts.render import render
-from pearl.runtime.planning import likely_actions, narrowed
+from pearl.runtime.planner_prompt import likely_actions, narrowed
 
 FOLDS = 5
 SHOWN = (10, 20, 40)

@@ -38,7 +38,7 @@ from pearl.retrieval.converters import read_documents
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError
-from pearl.runtime.planning import narrowed
+from pearl.runtime.planner_prompt import narrowed
 from pearl.session import Began, context_for, heading, open_session
 from pearl.strategies.pearl import Planned, demonstrations_for
 from pearl.strategies.pearl import write_plan as _write_plan

@@ -26,7 +26,7 @@ from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import ContinuePlan, CorrectPlan, Demonstration, ExecuteStep, WritePlan
 from pearl.prompts.render import render
 from pearl.runtime.evidence import evidence
-from pearl.runtime.planning import likely_actions, narrowed
+from pearl.runtime.planner_prompt import likely_actions, narrowed
 from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
 from pearl.strategies.registry import prepare
 from tests.conftest import ROOT

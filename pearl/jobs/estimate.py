@@ -36,7 +36,7 @@ from pearl.runtime.calls import PROVE, Journal, calls_made
 from pearl.runtime.context import Context
 from pearl.runtime.fitting import size_of
 from pearl.runtime.parts import fit_plan
-from pearl.runtime.planning import fit_planning, narrowed
+from pearl.runtime.planner_prompt import fit_planning, narrowed
 from pearl.session import Session, planning_context
 from pearl.store.history import mean_seconds, read_reply
 from pearl.strategies.pearl import direct_plan

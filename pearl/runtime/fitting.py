@@ -2,7 +2,7 @@
 
 A step is given passages in place of what does not fit, as a policy says, or there is a reason why
 it cannot be (docs/context.md). What is planned before is in `pearl.runtime.parts`, and what a
-planner is asked in `pearl.runtime.planning`.
+planner is asked in `pearl.runtime.planner_prompt`.
 """
 
 from __future__ import annotations

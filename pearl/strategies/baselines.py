@@ -51,7 +51,7 @@ from pearl.prompts.render import load_schema
 from pearl.runtime.calls import Caller, fill
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Run, Steps
-from pearl.runtime.planning import narrowed
+from pearl.runtime.planner_prompt import narrowed
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import ANSWER, direct_plan, whole, write_plan
 

@@ -29,7 +29,7 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
-from pearl.runtime.planning import Planning, ask_fitted
+from pearl.runtime.planner_prompt import Planning, ask_fitted
 from pearl.strategies.pearl import STEPLESS, check_fits
 
 CORRECTIONS = 3

@@ -44,7 +44,7 @@ from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import Run, RunError, Steps
 from pearl.runtime.parts import fit_plan
-from pearl.runtime.planning import Planning, ask_fitted, narrowed
+from pearl.runtime.planner_prompt import Planning, ask_fitted, narrowed
 
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""

@@ -337,17 +337,17 @@ class Connection:
             return
         import httpx2
 
-        from pearl.tools.carrier import Carrier
+        from pearl.tools.mcp_transport import OneOriginTransport
         from pearl.tools.web import open_session
 
         host = urlsplit(server.origin).hostname or ""
         async with open_session(host, server.ca, limits, self._resolve) as session:
             note = partial(setattr, self, "_wrong")
-            carried = Carrier(session, server.origin, most, note)
+            transport = OneOriginTransport(session, server.origin, most, note)
             headers = {**self._headers, "Accept-Encoding": "identity"}
             async with (
                 httpx2.AsyncClient(
-                    transport=carried, headers=headers, timeout=None, trust_env=False
+                    transport=transport, headers=headers, timeout=None, trust_env=False
                 ) as sent,
                 streamable_http_client(
                     server.url, http_client=sent, max_sse_event_size=most

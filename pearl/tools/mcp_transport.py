@@ -18,7 +18,7 @@ from pearl.tools.web import oversized, refusal, unreached
 
 
 @dataclass
-class Carrier(httpx2.AsyncBaseTransport):
+class OneOriginTransport(httpx2.AsyncBaseTransport):
     """Carries requests to one origin and to no other.
 
     Args:
