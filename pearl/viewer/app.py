@@ -30,7 +30,7 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
-from pearl.viewer.documents import find_passages
+from pearl.viewer.documents import find_passages, is_evidenced
 from pearl.viewer.job import COMPARED, STATES, Item, compare, cost_of, job_page
 from pearl.viewer.journal import Frame, head_of, read_frames
 from pearl.viewer.page import run_page
@@ -173,8 +173,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
 
 def _is_quoted(frame: Frame) -> bool:
     """Whether an answer comes with quotes, wherever these stand."""
-    found = find_passages(frame.plan, frame.values, frame.ends, None)
-    return any(passage.answers for passage in found)
+    return is_evidenced(find_passages(frame.plan, frame.values, frame.ends, None), None)
 
 
 PAGES: Mapping[str, Callable[..., str]] = {

@@ -220,6 +220,12 @@ class Piece:
     page: int = 1
 
 
+def is_evidenced(passages: Iterable[Passage], document: Source | None) -> bool:
+    """Whether a passage of the document stands behind an answer; where the document is not at hand,
+    whether any is quoted for it."""
+    return any(one.answers and (document is None or one.span is not None) for one in passages)
+
+
 def find_passages(
     plan: Plan,
     values: Mapping[str, Value],

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
@@ -35,9 +35,7 @@ from pearl.report.document import NONE, number, percent
 from pearl.retrieval.terms import lacking
 from pearl.runtime.evidence import NEAREST, SHARING, only_quotes, without_quotes
 from pearl.store.history import RunRow
-
-if TYPE_CHECKING:
-    from pearl.viewer.documents import Passage
+from pearl.viewer.documents import Passage, is_evidenced
 
 _T = TypeVar("_T")
 
@@ -139,7 +137,7 @@ def _file(name: str) -> str:
 
 def make_templates(loader: BaseLoader) -> Environment:
     """Templates in which whatever a value holds is text: escaped, without hidden characters."""
-    return Environment(
+    environment = Environment(
         loader=loader,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -147,6 +145,8 @@ def make_templates(loader: BaseLoader) -> Environment:
         autoescape=True,
         finalize=_harmless,
     )
+    environment.filters["evidenced"] = is_evidenced
+    return environment
 
 
 @cache
