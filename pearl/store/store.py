@@ -16,7 +16,7 @@ from pearl.runtime.calls import Entry, Journal
 from pearl.store import statements
 from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.statements import insert_into
-from pearl.store.tables import ledger
+from pearl.store.tables import PLAIN, TOKENS, ledger
 from pearl.store.writer import LoopWriter, ThreadWriter, Writer
 
 if TYPE_CHECKING:
@@ -80,23 +80,11 @@ class Store:
         """The journal of a run, or of one question of a batch."""
 
         def write(entry: Entry) -> None:
-            row = {
-                "run": run,
-                "item": item,
-                "kind": entry.kind,
-                "path": storable(entry.path),
-                # A call's text is in the table of replies already.
-                "value": storable(_write(entry.value)) if entry.kind == "decision" else None,
-                "call_key": entry.call_key,
-                "attempt": entry.attempt,
-                "status": entry.status,
-                "cause": storable(entry.cause),
-                **_tokens(entry.usage),
-                "seconds": entry.seconds,
-                "kept": entry.kept,
-                "started": entry.started,
-                "model": entry.model,
-            }
+            row: dict[str, Any] = {name: getattr(entry, name) for name in PLAIN}
+            row |= {"run": run, "item": item, **_tokens(entry.usage)}
+            row |= {"path": storable(entry.path), "cause": storable(entry.cause)}
+            # A call's text is in the table of replies already.
+            row["value"] = storable(_write(entry.value)) if entry.kind == "decision" else None
             self.writer.post(statements.add_entries, row)
 
         return Journal(run, write, self.flush)
@@ -166,8 +154,7 @@ def open_store(place: str) -> Store:
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
-    prompt, completion, cached = usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": cached}
+    return {name: getattr(usage, name) for name in TOKENS}
 
 
 def storable(text: str) -> str:
