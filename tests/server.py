@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeAlias
 
 import pytest
@@ -178,9 +179,10 @@ def certified(folder: Path) -> ssl.SSLContext:
 def starting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """A fixture's: starts servers, and points the environment at each and at its settings."""
     monkeypatch.delenv("PEARL_PROMPT_CACHE", raising=False)
-    # An earlier server may have had the same port.
+    # An earlier server may have had the same port: nothing that is remembered of it counts.
     learned_window.cache_clear()
     with ExitStack() as stack:
+        monkeypatch.setenv("XDG_CACHE_HOME", stack.enter_context(TemporaryDirectory()))
 
         def start(script: Script, **settings: str) -> Server:
             server = stack.enter_context(Server(script))

@@ -463,7 +463,7 @@ def test_a_wrong_name_is_found_out_before_calls_that_wait_are_made(
     serve: Any, monkeypatch: pytest.MonkeyPatch, no: Any, tries: int
 ):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
-    server = serve(lambda _: no, PEARL_CONSTRAIN="auto", XDG_CACHE_HOME="cache")
+    server = serve(lambda _: no, PEARL_CONSTRAIN="auto")
     write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
     assert "Every call comes to the same." in one_line(batch(), 1)
     # Five forms of replies were tried, eight calls made, and a word was asked for.
@@ -476,7 +476,7 @@ def test_a_batch_stops_where_every_reply_may_be_too_long_and_nothing_says_how_lo
     def script(body: dict[str, Any]) -> Any:
         return no if body.get("max_tokens", 0) > 2048 else "Yes."
 
-    server = serve(script, PEARL_CONSTRAIN="auto", XDG_CACHE_HOME="cache")
+    server = serve(script, PEARL_CONSTRAIN="auto")
     write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
     line = one_line(batch(), 1)
     assert "Set PEARL_MAX_TOKENS to what it allows. Every call comes to the same." in line

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Awaitable, Iterator
@@ -47,10 +48,9 @@ REFUSALS = {
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Serve]:
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     monkeypatch.setenv("PEARL_CONSTRAIN", "auto")
     monkeypatch.setenv("PEARL_TRIES", "1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield from starting(monkeypatch)
 
 
@@ -180,10 +180,10 @@ def test_always_asks_a_model_anew_that_was_asked_before(serve: Serve):
 
 
 @pytest.mark.parametrize("asked", ['"x"', "null", "[]", "true"])
-def test_a_damaged_file_is_no_error(serve: Serve, tmp_path: Path, asked: str):
+def test_a_damaged_file_is_no_error(serve: Serve, asked: str):
     serve(endpoint := Endpoint(("grammar",)))
     planned()
-    file = tmp_path / "cache" / "pearl" / "constraints.json"
+    file = Path(os.environ["XDG_CACHE_HOME"]) / "pearl" / "constraints.json"
     text = file.read_text()
     file.write_text(re.sub(r'"asked": [\d.]+', f'"asked": {asked}', text))
     assert file.read_text() != text
