@@ -191,10 +191,14 @@ def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
     assert batch("--library", "own.actions").err.splitlines()[1:] == said.splitlines()[1:]
     # Where a call was in vain, too, another go may help, but not with what is kept.
     tries = itertools.count()
-    server.script = lambda _: failing(500) if next(tries) == 0 else unsure
-    said = batch("--library", "own.actions", "--no-cache").err
-    assert "To try it again: pearl batch" in said
+    server.script = lambda _: failing(400, "no") if next(tries) == 0 else unsure
+    other = {**plan, "plan": 'a = FIND_QUANTITY(CTX, "z") : y'}
+    write({**plan, "id": "1"}, {**other, "id": "2"})
+    said = batch("--library", "own.actions").err
+    assert "To try them again: pearl batch" in said
     assert "Replies that are kept are asked for anew with --no-cache alone." in said
+    said = batch("--library", "own.actions", "--no-cache").err
+    assert ("To try them again: pearl batch" in said, "are kept" in said) == (True, False)
 
 
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):

@@ -187,7 +187,8 @@ def test_a_person_s_own_questions(tmp_path: Path):
     with pytest.raises(InputError) as error:
         list(own.read(str(file)))
     for name in "78":
-        assert f"({name}): it cannot be scored: give it its gold answer." in str(error.value)
+        wanted = f'({name}): it cannot be scored: give it its gold answer as "gold".'
+        assert wanted in str(error.value)
 
 
 def test_every_name_is_found_and_no_other():

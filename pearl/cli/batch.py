@@ -136,13 +136,14 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
         SystemExit: some did.
     """
     failing = [job for job in jobs if job.failed]
+    cached = "--no-cache" not in sys.argv
     for job in failing:
         failed = job.failed.total()
         first = printable(job.first_failure)
         again = f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}"
-        if set(job.failed) == {"reply"} and not job.calls.failed:
+        if cached and set(job.failed) == {"reply"} and not job.calls.failed:
             again = "The replies are kept: name another model, or ask all anew with --no-cache."
-        elif "reply" in job.failed:
+        elif cached and "reply" in job.failed:
             again += ". Replies that are kept are asked for anew with --no-cache alone."
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and "

@@ -151,7 +151,7 @@ def _marked(results: Sequence[Result], mark: str) -> int | None:
     known = [result for result in results if "grounded" in result.measures]
     if not known:
         return None
-    return sum(item.answer is not None and not item.measures["grounded"] for item in known)
+    return sum(not item.measures["grounded"] for item in known)
 
 
 def overall_tables(evaluation: Evaluation) -> list[Table]:

@@ -193,7 +193,7 @@ class QuestionIndex:
 
 def gold_problem(question: Question) -> str:
     """Why a question cannot be scored; empty where it can."""
-    things = (("a question", question.question), ("its gold answer", question.gold))
+    things = (("a question", question.question), ('its gold answer as "gold"', question.gold))
     wanted = " and ".join(name for name, value in things if not value)
     return f"it cannot be scored: give it {wanted}." if wanted else ""
 
