@@ -707,6 +707,18 @@ def test_the_command_learns(shared: Path, tmp_path: Path):
     assert re.match(r"m\.model: 6 kinds of question, from 100 of 100 questions", plain.out)
 
 
+def test_of_many_kinds_that_are_not_explained_the_command_names_ten():
+    made = ("generate", "commaqa", "--schema", "explicit", "--questions", "24", "--seed", "5")
+    worlds = [json.loads(line) for line in call(*made).out.splitlines()]
+    for question in [each for world in worlds for each in world["qa_pairs"]][4:]:
+        question["answer"] = ["nobody"]
+    Path("wrong.jsonl").write_text("\n".join(map(json.dumps, worlds)), encoding="utf-8")
+    command = ("learn", "commaqa", "wrong.jsonl", "--from", "answers", "-o", "m.model")
+    told = call(*command).out.splitlines()
+    assert len(told) == 12
+    assert re.fullmatch(r"  and \d+ kinds more: --json names them", told[-1])
+
+
 def test_the_command_says_what_it_lacks(shared: Path, tmp_path: Path):
     row = rows(shared, "explicit", "dev_20kb")[0]
     for question in row["qa_pairs"]:

@@ -17,6 +17,9 @@ from pearl.lang.errors import InputError
 from pearl.lang.source import write
 from pearl.lang.text import counted, printable
 
+_KINDS = 10
+"""Kinds of question, at most, that a person is shown of those that were not explained."""
+
 
 @click.group(
     "learn", epilog="Example:  pearl learn commaqa train.jsonl --from answers -o movies.model"
@@ -63,7 +66,9 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
             lacking = "kind of question that programs were found for"
         raise NoAnswer(f"{worlds} has no {lacking}: nothing was learned.")
     write(output, write_model(learned.model))
-    unexplained = [kind for kind in learned.kinds if kind.left]
+    unexplained = sorted(
+        (kind for kind in learned.kinds if kind.left), key=lambda kind: len(kind.left), reverse=True
+    )
     data = {
         "model": output,
         "questions": learned.questions,
@@ -85,11 +90,13 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
         f"{learned.explained:,} of {learned.questions:,} questions, {learned.calls:,} calls of "
         f"agents, {seconds:.1f} s"
     )
-    more = (
+    more = [
         f"  {printable(kind.pattern)}: {len(kind.left)} of {kind.questions} not explained; "
         f"{kind.stopped or 'too few to go on'}"
-        for kind in unexplained
-    )
+        for kind in unexplained[:_KINDS]
+    ]
+    if rest := len(unexplained) - len(more):
+        more.append(f"  and {counted(rest, 'kind')} more: --json names them")
     tell(data, options.as_json, [line, *more])
 
 

@@ -55,10 +55,10 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
 
     Args:
         paths: files and folders.
-        refused: is told what cannot be read, once anything can.
+        refused: is told what cannot be read.
 
     Raises:
-        LinesError: nothing can be read: the first reasons why.
+        LinesError: there is no such file, and no plan or library in such a folder.
     """
     waiting: list[InputError] | None = []
     earlier: set[str] = set()
@@ -79,18 +79,25 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
             files.add(file)
             yield item
         earlier |= files
-    refuse(waiting or ())
+    if waiting and not any(path == "-" or Path(path).is_file() or _files(path) for path in paths):
+        refuse(waiting)
+    for problem in waiting or ():
+        refused(problem)
+
+
+def _files(folder: str) -> list[Path]:
+    """The plans and libraries in a folder, links that lead nowhere among them, in order."""
+    return sorted(
+        file for ending in ("plan", "actions") for file in Path(folder).rglob(f"*.{ending}")
+        if file.is_file() or (file.is_symlink() and not file.exists())
+    )  # fmt: skip
 
 
 def _inputs(path: str) -> Iterator[Input | InputError]:
     from pearl.lang.library import library_actions, parse_library
 
-    folder = Path(path)
-    if path != "-" and folder.is_dir():
-        files = sorted(
-            file for ending in ("plan", "actions") for file in folder.rglob(f"*.{ending}")
-            if file.is_file() or (file.is_symlink() and not file.exists())
-        )  # fmt: skip
+    if path != "-" and Path(path).is_dir():
+        files = _files(path)
         if not files:
             yield InputError(f"{path} holds no .plan and no .actions file: name one.")
         for file in files:

@@ -37,7 +37,7 @@ from pearl.cli.output import (
     show_diff,
     tell,
 )
-from pearl.lang.errors import InputError, refuse
+from pearl.lang.errors import InputError
 from pearl.lang.source import Source, TextKind, read_bytes, read_source, write
 from pearl.lang.text import counted, printable
 
@@ -155,8 +155,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     given = each_input(paths, unreadable.append)
     plans = [item for item in given if item.kind is TextKind.PLAN]
     files = list(dict.fromkeys(map(_file_of, plans)))
-    if not files:
-        refuse(unreadable)
+    if not files and not unreadable:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")
     if options.output and in_place:
         raise InputError("-o and --write exclude each other: give one of them.")
@@ -185,7 +184,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
                 emit(text)
             elif file in rewritten:
                 write(file, text)
-    elif options.output or not options.as_json:
+    elif files and (options.output or not options.as_json):
         emit(texts[files[0]], options.output)
     changed = sum(bool(result.migrated.changes) for result in done)
     clean = sum(not result.errors for result in done)
@@ -193,7 +192,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         objects = [result.as_object() for result in done]
         told = [str(error) for error in unreadable]
         emit_json({"plans": objects, "changed": changed, "clean": clean, "unreadable": told})
-    else:
+    elif files:
         for line in (line for result in done for line in result.lines()):
             click.echo(printable(line), err=True)
         steps = counted(sum(len(result.migrated.changes) for result in done), "step")

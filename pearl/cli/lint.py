@@ -113,7 +113,7 @@ def lint_command(
         if only_diff:
             diff = "".join(diff_of(before.source, after.source.text) for before, after in fixed)
             show_diff(diff)
-            if not diff:
+            if items and not diff:
                 more = "" if unsafe else " safe"
                 others = "" if unsafe else "; --unsafe-fixes also applies those that guess, if any"
                 click.echo(f"No{more} fix would change anything{others}.", err=True)
@@ -138,7 +138,9 @@ def lint_command(
         _statistics(counts, as_json=form == "json")
     elif form == "terminal":
         noun = "plan" if any(path.endswith(".jsonl") for path in paths) else "file"
-        _summary(counts, noun, len(faults))
+        # Of what cannot be read, nothing is said but that.
+        if counts.checked or not problems:
+            _summary(counts, noun, len(faults))
     warn(*map(str, problems))
     failed = problems or faults or counts.sources
     raise click.exceptions.Exit(1 if failed and not exit_zero else 0)
@@ -228,7 +230,7 @@ def _statistics(counts: _Counts, *, as_json: bool) -> None:
         for rule, files, count in rows
     ]
     lines = [
-        f"{rule.code} {rule.name:24} {files:6} flagged {count:6} findings"
+        f"{rule.code} {rule.name:24} {files:6} flagged {count:6} finding{'s' * (count != 1)}"
         for rule, files, count in rows
     ]
     lines.append(f"{counts.checked} checked")
