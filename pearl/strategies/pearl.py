@@ -27,7 +27,7 @@ from pearl.lang.source import Source, Span, full_name, plan_folders, read_source
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
-from pearl.lint.rules import truncated_line, undefined_variable
+from pearl.lint.rules import no_steps, truncated_line, undefined_variable
 from pearl.models.base import ModelError, Reply, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
@@ -116,16 +116,18 @@ async def write_plan(
     codes: frozenset[str] = frozenset()
     asked = [] if asked is None else asked
     decide = caller.journal.decide
-    continued, rest = 0, ""
+    continued, rest, stopped = 0, "", ""
     rejected: list[tuple[str, str]] = []
     for attempt in range(1, CORRECTIONS + 2):
         try:
             call, reply = await ask_fitted(caller, call, f"plan/{attempt}", asked)
         except ModelError as error:
-            if error.reason != "length":
+            if error.reason not in ("length", "reply"):
                 raise
-            # It came to its limit before it said anything, and may say something the next time.
-            reply = Reply("", complete=False)
+            # At its limit before it said anything, it may say something the next time; what cannot
+            # be read has been asked for again.
+            reply = Reply("", complete=error.reason == "reply")
+            stopped = str(error) if reply.complete else ""
             asked.append(call)
         if isinstance(call, WritePlan):
             write = call
@@ -145,6 +147,8 @@ async def write_plan(
             # It may lack steps even where it parses; to write its last one to its end is no help.
             others = (one for one in findings if one.code != truncated_line.RULE.code)
             findings = (*others, _cut(len(reply.text)))
+        if stopped:
+            findings = (no_steps.RULE(Span(0, 0), f"There is no step. {stopped}"),)
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if not errors:
             plan = replace(parsed.plan, question=write.question)
@@ -154,7 +158,7 @@ async def write_plan(
         complaint = prompt.render([Report(source, errors)], write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         rejected.append((" ".join(reply.text.split()), _fault(parsed, write.library)))
-        if stopped := _why_to_stop(rejected):
+        if stopped := stopped or _why_to_stop(rejected):
             decide(f"plan/{attempt}/stopped", stopped)
             break
         call = CorrectPlan(write, reply.text, complaint) if reply.text.strip() else write
