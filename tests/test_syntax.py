@@ -1,8 +1,5 @@
 """The parser and the printer, form by form; tests/cases hold what models write."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from pearl.lang.ast import (
@@ -25,8 +22,6 @@ from pearl.lang.source import Source, Span
 from pearl.lang.splitter import call_end
 from pearl.lang.values import DEEPEST
 from pearl.lint.checker import check, fix
-
-RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
 
 
 def step(*args: Arg, name: str = "a", note: str = "Say it") -> Step:
@@ -180,19 +175,6 @@ def test_call_end() -> None:
     assert call_end('f(a, ")", [b]) : (', 1, 18) == 14
     assert call_end("f(a, (b)", 1, 8) == -1
     assert call_end('f("a)', 1, 5) == -1
-
-
-# -- the recorded plans
-
-
-def test_every_recorded_plan_is_read_and_printed(shared: Path) -> None:
-    lines = (shared / RECORDED).read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 733
-    for line in lines:
-        parsed = parse(json.loads(line)["plan"])
-        assert not parsed.broken
-        assert not parsed.aside
-        assert parse(print_plan(parsed.plan)).plan == parsed.plan
 
 
 @pytest.mark.parametrize("digits", ["9" * 4400, "1e999", "-" + "1" * 400, "1." + "0" * 9 + "e309"])
