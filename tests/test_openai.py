@@ -120,35 +120,6 @@ def test_settings_are_sent_and_decoding_is_greedy(serve: Serve, monkeypatch: pyt
     assert server.asked[-1].body["max_tokens"] == 700
 
 
-def test_the_planner_never_sees_a_sentence_of_the_document(serve: Serve, examples: Path):
-    server = serve(replies())
-    document = examples / "timekeeping.txt"
-    pearl.ask_sync(document, "What is the author's position in the debate over the leap second?")
-    sentences = [
-        sentence.strip()
-        for line in document.read_text(encoding="utf-8").splitlines()
-        for sentence in line.split(". ")
-        if len(sentence.split()) > 3
-    ]
-    assert len(sentences) > 100
-    assert server.kinds[0] == "plan"
-    assert not [sentence for sentence in sentences if sentence in server.asked[0].text]
-
-
-def test_every_step_starts_with_the_same_document(serve: Serve, examples: Path):
-    server = serve(replies())
-    document = examples / "lighthouse.txt"
-    pearl.ask_sync(document, QUESTION)
-    heads = set()
-    for step in server.steps():
-        system, user = step.messages
-        assert (system["role"], user["role"]) == ("system", "user")
-        end = user["content"].index("</document>")
-        heads.add((system["content"], user["content"][:end]))
-    assert len(heads) == 1
-    assert heads.pop()[1] == f"<document>\n{document.read_text(encoding='utf-8')}\n"
-
-
 def test_a_step_is_told_all_it_needs(serve: Serve):
     server = serve(where("FIND_EVENT", "She was tired of it.", "x"))
     pearl.run_sync(PLAN, TOWN)
@@ -158,15 +129,6 @@ def test_a_step_is_told_all_it_needs(serve: Serve):
     assert "<X>\nShe was tired of it.\n</X>" in why
     (mara,) = [one.text for one in server.asked if "Action: FIND_CHARACTER" in one.text]
     assert "<X>\nMara Stroud\n</X>" in mara
-
-
-def test_sync_works_inside_a_running_loop(serve: Serve):
-    serve(["as in a notebook"])
-
-    async def notebook() -> str:
-        return pearl.run_sync(ALL, TOWN).text
-
-    assert asyncio.run(notebook()) == "as in a notebook"
 
 
 # --- data stays data ---
@@ -218,17 +180,6 @@ def test_a_cut_reply_to_a_step_is_an_error(serve: Serve):
     serve([completion('["one", "tw', finish="length")])
     with pytest.raises(pearl.RunError, match="PEARL_MAX_TOKENS"):
         pearl.run_sync('all = FIND_ALL(CTX, "people") : list', TOWN)
-
-
-def test_a_cut_reply_to_the_planner_is_continued(serve: Serve):
-    first, _, rest = PLAN.partition("\n")
-    begun = completion(f"{first}\n{rest[:20]}", finish="length")
-    server = serve([begun, completion(rest), completion("fine")])
-    answer = pearl.ask_sync(TOWN, "How do they stand?")
-    assert "Write the lines that are still missing" in server.asked[1].text
-    assert first in server.asked[1].text
-    assert len(answer.plan.splitlines()) >= 4
-    assert not answer.fallback
 
 
 def test_an_option_nobody_gave_is_an_error(serve: Serve):
