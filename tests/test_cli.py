@@ -364,10 +364,6 @@ class TestLint:
         )
         assert "2 checked" in call("lint", bad, plan, "--statistics").out
 
-    def test_noqa(self) -> None:
-        text = '1. a = FIND_NOTHING_LIKE(CTX, "x")  # noqa: PRL201\n'
-        assert "PRL201" not in call("lint", "-", "--json", stdin=text).out
-
 
 class TestFix:
     TEXT = '1. a = find_reason(ctx, "Mara leaves") : x\n'

@@ -47,18 +47,6 @@ def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
         finished(batch, stub)
 
 
-def test_a_bad_request_fails_its_question_only(tmp_path: Path):
-    with Stub(latency=0.01, faults=0.1, faults_of=("bad_request",), seed=7) as stub:
-        batch = write_batch(tmp_path, 5, stub)
-        books = Books(batch, stub)
-        first = books.go()
-        assert first.failed.keys() == {"request"}
-        assert first.failed["request"] < 8
-        while books.go().failed:
-            pass
-        finished(batch, stub)
-
-
 def finished(batch: Batch, stub: Stub) -> None:
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
     stats = stub.stats()

@@ -402,12 +402,6 @@ def test_documents_that_are_no_prose(text: str):
     assert answer.option
 
 
-def test_a_document_that_says_nothing_of_it_is_not_made_to():
-    answer = ask("The tide came in. The stones were grey.", "Why did the zeppelin burn?")
-    assert answer.evidence == ()
-    assert "Nothing that was read bears on this" in answer.text
-
-
 def test_a_long_document_is_read_to_its_end():
     filler = "The tide came in and went out again over the grey stones. " * 3_000
     text = filler + "\n\nThe zeppelin burned because the mooring rope had frayed."

@@ -67,12 +67,6 @@ def test_options_cost_one_call_more_without_the_document(serve: Serve, examples:
     assert len(asked) < 1000
 
 
-def test_a_given_plan_needs_no_planner(serve: Serve):
-    server = serve(replies())
-    assert pearl.run_sync(PLAN, TOWN).calls == 3
-    assert server.kinds == ["step"] * 3
-
-
 EVERYBODY = 'who = FIND_ALL(CTX, "people") : list them\n'
 HOMES = "home = FIND_LOCATION(CTX, each who) : where each lives\n"
 DECLARED = "New actions:\n- FIND_HOME(CTX, X) : Find whether X has a home in CTX\n\n"

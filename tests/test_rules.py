@@ -214,21 +214,6 @@ def test_a_slip_of_the_pen_is_told_the_name_first() -> None:
     assert other.fix.edits[0].text == '"cellar"'
 
 
-@pytest.mark.parametrize(
-    ("select", "ignore", "codes"),
-    [
-        ("", "", ["PRL401", "PRL109"]),
-        ("PRL2", "", ["PRL109"]),
-        ("", "PRL4", ["PRL109"]),
-        ("", "PRL", []),
-    ],
-)
-def test_select_and_ignore(select: str, ignore: str, codes: list[str]) -> None:
-    text = f'{TWO}3. c = FIND_CHARACTER(CTX "x")\n'
-    selection = Selection(tuple(select.split()), tuple(ignore.split()))
-    assert said(text.format(""), selection)[-2:] == codes
-
-
 def test_a_rule_that_is_off_speaks_when_selected() -> None:
     rule = next(rule for rule in RULES if rule.code == "PRL407")
     assert not rule.enabled
