@@ -332,18 +332,6 @@ def test_the_journal_says_so_and_a_run_resumed_does_as_before(serve: Serve, tmp_
     assert len(endpoint.asked) == asked + 2
 
 
-def test_ask_plans_and_goes_on(serve: Serve, tmp_path: Path):
-    def script(body: dict[str, Any]) -> Answer:
-        return PLAN if "write reading plans" in body["messages"][0]["content"] else refusing(body)
-
-    refusing = windowed(WORDS["SGLang"].replace("4096", "6000"), window=6000)
-    serve(script)
-    (tmp_path / "story.txt").write_text(STORY.text)
-    done = call("ask", tmp_path / "story.txt", "Who lit the lamps?")
-    assert done.code == 0, done.err
-    assert "PEARL_CONTEXT=6000 says so from the start." in done.err
-
-
 def test_a_batch_learns_once(serve: Serve, tmp_path: Path):
     endpoint = serve(windowed(WORDS["vLLM"]))
     (tmp_path / "story.txt").write_text(STORY.text)
