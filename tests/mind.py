@@ -6,19 +6,15 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pytest
-
 from pearl.lang.library import Library
 from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.middleware.stack import start_engine
 from pearl.models.offline import Offline
 from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, NextStep
 from pearl.runtime.calls import Caller, Journal
@@ -26,7 +22,6 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, run_strategy
 from pearl.runtime.trace import export_trace
-from pearl.store.store import Store, open_store
 from pearl.strategies.rebel import NOTHING
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
 from tests.test_conformance import conforms
@@ -120,55 +115,6 @@ def carry_out(
         run_strategy(strategy, question, Frame(source, library, caller, context, handed))
     )
     return finished, journal, strategy
-
-
-def gone_on_with(
-    model: Scripted,
-    until: int,
-    make: Callable[[Caller, Store], Any],
-    question: str,
-    library: Library,
-    document: Source,
-) -> tuple[Finished, str]:
-    """The end and the trace of a run that is cut off at a call, and begun again from its store.
-
-    Nothing is asked twice, and nothing at all where it is begun once more.
-    """
-
-    async def once() -> tuple[Finished, str]:
-        with closing(open_store("store.db")) as store:
-            engine = start_engine(model, store)
-            journal = store.journal(store.start("ask", {"question": question}))
-            caller = Caller(engine.ask, engine.identity, journal)
-            strategy = make(caller, store)
-            frame = Frame(document, library, caller, handlers=strategy.handlers)
-            finished = await run_strategy(strategy, question, frame)
-            return finished, export_trace(journal.entries, "run")
-
-    async def cut_off() -> None:
-        reached, answer = asyncio.Event(), model.answer
-
-        async def stop(request: Request) -> Reply:
-            if len(model.asked) == until:
-                reached.set()
-                await asyncio.Event().wait()
-            return await answer(request)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(model, "answer", stop)
-            task = asyncio.create_task(once())
-            await reached.wait()
-            task.cancel()
-            await asyncio.wait([task])
-        assert (task.cancelled(), len(model.asked)) == (True, until)
-
-    asyncio.run(cut_off())
-    ended = asyncio.run(once())
-    asked = [one.key for one in model.asked]
-    assert len(set(asked)) == len(asked)
-    assert asyncio.run(once()) == ended
-    assert len(model.asked) == len(asked)
-    return ended
 
 
 @dataclass

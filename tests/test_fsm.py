@@ -31,13 +31,12 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import evidence
 from pearl.runtime.loop import Finished, RunError
 from pearl.session import Session
-from pearl.store.store import Store
 from pearl.strategies import fsm_states as picture
 from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences
 from pearl.strategies.fsm_states import END, FSM1, FSM2, MACHINES, Machine
 from pearl.strategies.pearl import check_fits
 from tests.conftest import ROOT
-from tests.mind import Said, Scripted, gone_on_with, run
+from tests.mind import Said, Scripted, run
 from tests.shell import call
 
 LIBRARY = load_library("fsm")
@@ -717,18 +716,6 @@ class TestHostile:
         question = 'Who? "\\ {found_1} return summary # value x = 1'
         model = Walking(decompose=[simple(BUILT)], revise=[revised(BUILT)])
         assert Done(model, question=question).text == "Holt & Sons"
-
-
-@pytest.mark.parametrize("at", [0, 1, 2, 3, 6, 11, 12])
-def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_twice(at: int):
-    def make(caller: Caller, _: Store) -> Fsm:
-        return Fsm(FSM2, caller, DOCUMENT, FsmLimits())
-
-    model = Walking(search=["no"])
-    finished, _ = gone_on_with(model, at, make, QUESTION, LIBRARY, DOCUMENT)
-    assert finished.text == "1862"
-    assert len(model.asked) == 13
-    assert print_plan(finished.plan) == Done(Walking(search=["no"]), FSM2).plan
 
 
 class TestTable:

@@ -20,14 +20,16 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg, print_call
 from pearl.lang.source import Source
-from pearl.models.base import ModelError
+from pearl.models.base import ModelError, Reply, Request
 from pearl.models.embeddings import TfIdf, cosine
+from pearl.models.middleware.stack import start_engine
 from pearl.retrieval.index import build_index, open_index
 from pearl.runtime.binding import value_of
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.loop import Finished, RunError
+from pearl.runtime.executor import Frame
+from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.runtime.trace import as_plan, export_trace, read_tree
-from pearl.store.store import Store, open_store
+from pearl.store.store import open_store
 from pearl.strategies.rebel import NOTHING, Fact, Rebel, RebelLimits, rebel
 from pearl.strategies.rebel_calls import sift, written_input
 from pearl.tools.declared import load_tools
@@ -42,7 +44,7 @@ from pearl.tools.toolbox import (
     arguments_of,
     document_tools,
 )
-from tests.mind import Box, Mind, gone_on_with, run, tool
+from tests.mind import Box, Mind, run, tool
 from tests.server import flooding, stalling
 from tests.services import Services
 
@@ -648,14 +650,41 @@ def test_a_model_that_cannot_be_reached_ends_the_run():
 
 @pytest.mark.parametrize("until", range(13))
 def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(until: int):
+    """Neither the model nor a tool; and begun once more, it asks nothing at all."""
     model, box = mind(), tools()
 
-    def make(caller: Caller, store: Store) -> Rebel:
-        return rebel(caller, CachedTools(box, store, "the run", "the question"))
+    async def once() -> tuple[Finished, str]:
+        with closing(open_store("store.db")) as store:
+            engine = start_engine(model, store)
+            journal = store.journal(store.start("ask", {"question": WHOLE}))
+            caller = Caller(engine.ask, engine.identity, journal)
+            strategy = rebel(caller, CachedTools(box, store, "the run", "the question"))
+            frame = Frame(Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers)
+            finished = await run_strategy(strategy, WHOLE, frame)
+            return finished, export_trace(journal.entries, "run")
 
-    finished, _ = gone_on_with(model, until, make, WHOLE, LIBRARY, Source("d", "-"))
-    assert finished.text == "Cincinnati"
-    assert len(model.asked) == 13
+    async def cut_off() -> None:
+        reached, answer = asyncio.Event(), model.answer
+
+        async def stop(request: Request) -> Reply:
+            if len(model.asked) == until:
+                reached.set()
+                await asyncio.Event().wait()
+            return await answer(request)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(model, "answer", stop)
+            task = asyncio.create_task(once())
+            await reached.wait()
+            task.cancel()
+            await asyncio.wait([task])
+        assert (task.cancelled(), len(model.asked)) == (True, until)
+
+    asyncio.run(cut_off())
+    ended = asyncio.run(once())
+    assert ended[0].text == "Cincinnati"
+    assert asyncio.run(once()) == ended
+    assert len({one.key for one in model.asked}) == len(model.asked) == 13
     assert box.called == [("search", {"query": WHO}), ("search", {"query": WHERE})]
 
 
