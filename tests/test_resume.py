@@ -15,7 +15,6 @@ import pytest
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
 from pearl.commaqa.search import LanguageModelScorer, Tmn
-from pearl.commaqa.world import World, read_world
 from pearl.evaluate.methods.base import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.source import Source
@@ -37,6 +36,7 @@ from pearl.strategies.pearl import (
 from pearl.strategies.registry import STRATEGIES, RunInputs, Started, prepare
 from tests.mind import FILM, FILM_TEXT, Reader
 from tests.shell import STORY
+from tests.worlds import world
 
 QUESTION = "Why does Mara leave?"
 LETTERS = (
@@ -53,6 +53,10 @@ AWARDS_HOPS = (
 
 Make: TypeAlias = Callable[[Caller], Started]
 NOTHING = Source("d", "-")
+ASKS = """
+text | born(?, $1) | Who was born in $1? | year
+text | won($1, ?) | What did $1 win? | person
+"""
 
 
 class Knowing(Reader):
@@ -120,7 +124,7 @@ def plan_shown(caller: Caller) -> Started:
 
 
 def searching(caller: Caller) -> Started:
-    agents = Agents(world())
+    agents = Agents(world("born(Ines, 1907); won(Ines, Cup)", ASKS))
     hops = parse_hops(
         '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
     ).hops
@@ -131,25 +135,6 @@ def searching(caller: Caller) -> Started:
     )
     strategy = Tmn(agents, search, caller.journal)
     return strategy, Frame(NOTHING, library, caller, handlers=handlers(agents))
-
-
-def world() -> World:
-    def entry(name: str, look: str, words: str, kind: str) -> dict[str, Any]:
-        steps = [{"operation": "select", "question": look, "answer": "#1"}]
-        return {"steps": steps, "questions": [words], "init": {"$1": kind}, "model": "text",
-                "predicate": name}  # fmt: skip
-
-    data = {
-        "kb": {"born": ["born(Ines, 1907)"], "won": ["won(Ines, Cup)"]},
-        "pred_lang_config": {
-            "text": [
-                entry("b($1, ?)", "born(?, $1)", "Who was born in $1?", "year"),
-                entry("w($1, ?)", "won($1, ?)", "What did $1 win?", "person"),
-            ]
-        },
-        "qa_pairs": [],
-    }
-    return read_world(data, "here:1", "here/1")
 
 
 def cases() -> dict[str, tuple[Make, str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.recorded import Recorded
-from pearl.prompts.calls import CorrectFilled, FillSchema, NextStep, WritePlan
+from pearl.prompts.calls import Call, CorrectFilled, FillSchema, NextStep, WritePlan
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError, run_strategy
@@ -31,6 +31,7 @@ from pearl.strategies.registry import (
     find_strategy,
     prepare,
 )
+from tests.mind import Said, Scripted
 from tests.shell import call
 
 QUESTION = "What is told of the hills?"
@@ -38,44 +39,31 @@ DOCUMENT = Source("hills", "# Hills\n\nGrass grows on hill 1. Grass grows on hil
 MANY = " ".join("x" * 150)
 
 
-@dataclass
-class Endless:
-    """Always wants one thing more.
+class Endless(Scripted):
+    """Always wants one thing more; where a step makes a list, as many as there are words."""
 
-    Args:
-        words: how many things, where a step makes a list.
-    """
+    def __init__(self, words: str = MANY) -> None:
+        self.words, self.numbers = words, count()
 
-    words: str = MANY
-    asked: list[str] = field(default_factory=list)
-    name: str = "endless"
-    identity: str = "endless"
-    notice: str = ""
-    _number: Any = field(default_factory=count)
-
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request.path)
-        at, called = next(self._number), request.call
-        match called:
+    def says(self, call: Call) -> Said:
+        at = next(self.numbers)
+        match call:
             case WritePlan():
-                return Reply(
-                    f'1. a = LIST(CTX, "hills") : List\n2. b = READ(each a, "{at}?") : Read\n'
-                )
+                return f'1. a = LIST(CTX, "hills") : List\n2. b = READ(each a, "{at}?") : Read\n'
             case NextStep():
-                done = len(called.steps)
+                done = len(call.steps)
                 step = f'READ(each s{done}, "{at}?")'
                 if done % 2 == 0:
                     step = f'SPLIT("{self.words} {at}", " ")'
-                return Reply(f"{done + 1}. s{done + 1} = {step} : More")
+                return f"{done + 1}. s{done + 1} = {step} : More"
             case FillSchema() | CorrectFilled():
-                fill = called if isinstance(called, FillSchema) else called.fill
-                told = {one.name: self._field(json.loads(one.schema), at)
+                fill = call if isinstance(call, FillSchema) else call.fill
+                return {one.name: self._field(json.loads(one.schema), at)
                         for one in fill.schema.fields}  # fmt: skip
-                return Reply(json.dumps(told))
-        kind = getattr(called, "action", None)
+        kind = getattr(call, "action", None)
         if kind is not None and isinstance(kind.body, Prompt) and kind.returns == "list":
-            return Reply(json.dumps(self.words.split()))
-        return Reply(f"x{at}")
+            return json.dumps(self.words.split())
+        return f"x{at}"
 
     def _field(self, schema: dict[str, Any], at: int) -> Any:
         if "enum" in schema:
@@ -87,9 +75,6 @@ class Endless:
             case "boolean":
                 return False
         return f"Grass grows on hill {1 + at % 2}. Which hill is hill {at}?"
-
-    async def close(self) -> None:
-        return
 
 
 @dataclass
