@@ -308,7 +308,7 @@ def test_a_document_that_was_cut_is_no_reply(tmp_path: Path):
         (404, None, "request"),
         (302, {}, "server"),
         (200, {"choices": []}, "reply"),
-        (200, completion(""), "reply"),
+        (200, completion(""), "empty"),
         (200, completion(None, refusal="I will not"), "refusal"),
         (200, "text", "reply"),
         (200, None, "reply"),

@@ -404,9 +404,9 @@ def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_
     told = evaluated(tmp_path, many(4), script, *words)[0].json
     assert refused
     found = results(tmp_path)["pearl"]
-    assert [one.measures["in_vain"] for one in found] == [1, 0, 0, 0]
-    assert [one.measures["in_vain_tokens"] for one in found] == [72, 0, 0, 0]
-    assert (told["in_vain"], told["in_vain_tokens"]) == (0.25, 18)
+    assert [one.measures["in_vain"] for one in found] == [2, 0, 0, 0]
+    assert [one.measures["in_vain_tokens"] for one in found] == [144, 0, 0, 0]
+    assert (told["in_vain"], told["in_vain_tokens"]) == (0.5, 36)
 
 
 def test_a_question_that_pearl_itself_fails_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

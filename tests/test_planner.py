@@ -191,6 +191,16 @@ def test_a_planner_that_comes_to_its_limit_before_it_says_anything_is_asked_agai
     assert len(model.plans) == 3
 
 
+def test_a_planner_whose_answers_are_empty_has_no_plan():
+    model = Planner(ModelError("empty", "The model sent an empty answer."))
+    answer = ask(model)
+    assert (answer.fallback, answer.text, len(model.plans)) == (True, "output of answer", 3)
+    assert "No plan: The model sent an empty answer. (3 tries)" in answer.notice
+    planned = asyncio.run(pearl.write_plan("Why?", model=model))
+    [why] = planned.diagnostics
+    assert why.message == "There is no step. The model sent an empty answer. (3 tries)"
+
+
 def test_only_writing_a_plan_says_so_when_none_was_accepted():
     planned = asyncio.run(pearl.write_plan("Why?", model=Planner(WRONG)))
     assert planned.plan is None

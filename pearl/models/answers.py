@@ -102,8 +102,8 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
                 "PEARL_MAX_TOKENS.",
             )
         if isinstance(tools, list) and tools:
-            error = error or ModelError("reply", "The model called a tool instead of answering.")
-        raise error or ModelError("reply", "The model sent an empty answer.")
+            error = error or ModelError("empty", "The model called a tool instead of answering.")
+        raise error or ModelError("empty", "The model sent an empty answer.")
     if len(text) > LONGEST:
         raise ModelError(
             "reply",

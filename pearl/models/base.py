@@ -142,7 +142,7 @@ class Reply:
     key: str = ""
 
 
-PASSING = frozenset({"rate", "connection", "timeout", "server", "reply"})
+PASSING = frozenset({"rate", "connection", "timeout", "server", "reply", "empty"})
 """Reasons that another try may mend."""
 
 SILENT = frozenset({"connection", "timeout", "server"})
@@ -160,7 +160,7 @@ class ModelError(Exception):
 
     Args:
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
-            ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
+            ``connection``, ``timeout``, ``server``, ``reply``, ``empty``, ``refusal``,
             ``cut``, ``length``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
             ``stopped``, ``recording``; ``internal`` where Pearl itself failed, and ``metric``
             where what scores an answer did.

@@ -255,7 +255,8 @@ class Caller:
         try:
             return (await self._ask_model(call, f"{PROVE}/{call.form}", 0, proof)).text
         except ModelError as error:
-            if error.reason in ("reply", "refusal", "context") or error.status in (400, 422):
+            unusable = ("reply", "empty", "refusal", "context")
+            if error.reason in unusable or error.status in (400, 422):
                 return ""
             if error.reason in ("request", "length"):
                 # Of the form it says nothing: there may be no such model.

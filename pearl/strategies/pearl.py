@@ -122,11 +122,11 @@ async def write_plan(
         try:
             call, reply = await ask_fitted(caller, call, f"plan/{attempt}", asked)
         except ModelError as error:
-            if error.reason not in ("length", "reply"):
+            if error.reason not in ("length", "empty"):
                 raise
-            # At its limit before it said anything, it may say something the next time; what cannot
-            # be read has been asked for again.
-            reply = Reply("", complete=error.reason == "reply")
+            # At its limit before it said anything, it may say something the next time; for an
+            # answer that was empty it has been asked again.
+            reply = Reply("", complete=error.reason == "empty")
             stopped = str(error) if reply.complete else ""
             asked.append(call)
         if isinstance(call, WritePlan):

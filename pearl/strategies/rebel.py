@@ -56,7 +56,7 @@ TOOLS = 2
 LOOKUP = 3
 """Calls that it takes to put a question to a tool: to choose it, fill in its input, and read."""
 
-GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "depth"})
+GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "empty", "depth"})
 """Reasons for which a step may have no output, and the question goes on without it."""
 
 ANSWER = "answer"

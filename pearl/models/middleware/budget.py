@@ -104,7 +104,7 @@ class MemoryLedger(Ledger):
         return self._spent
 
 
-BILLED = frozenset({"timeout", "connection", "reply", "refusal", "cut"})
+BILLED = frozenset({"timeout", "connection", "reply", "empty", "refusal", "cut"})
 """Reasons that leave open what a call cost that was sent."""
 
 

@@ -79,7 +79,7 @@ class Retry:
 
     def _wait(self, error: ModelError, attempts: list[Attempt]) -> float | None:
         """Seconds to the next try, or None where there is none."""
-        useless = sum(attempt.reason == "reply" for attempt in attempts)
+        useless = sum(attempt.reason in ("reply", "empty") for attempt in attempts)
         if error.reason not in PASSING or len(attempts) >= self.tries or useless >= UNUSABLE:
             return None
         if self.limiter.dead:
