@@ -128,12 +128,17 @@ def fenced(name: str, text: str) -> str:
     in it, with other brackets, in full-width letters, or with characters in it
     that nobody sees.
     """
-    pattern = rf"[<＜‹〈⟨]\W{{0,8}}{re.escape(name)}(?!\w)(?:-(\d{{1,9}}))?"
     haystack = text if text.isascii() else f"{text}\n{normalize('NFKC', _UNSEEN.sub('', text))}"
-    used = {match[1] or "" for match in re.finditer(pattern, haystack, re.IGNORECASE)}
+    used = {match[1] or "" for match in _tags(name).finditer(haystack)}
     number = next(at for at in count(2) if str(at) not in used) if used else 0
     tag = f"{name}-{number}" if number else name
     return f"<{tag}>\n{text}\n</{tag}>"
+
+
+@lru_cache(maxsize=256)
+def _tags(name: str) -> re.Pattern[str]:
+    """What a model might take for a tag of a name."""
+    return re.compile(rf"[<＜‹〈⟨]\W{{0,8}}{re.escape(name)}(?!\w)(?:-(\d{{1,9}}))?", re.IGNORECASE)
 
 
 def _follow_up(
