@@ -19,7 +19,7 @@ from pearl.lang.printer import print_call
 from pearl.lang.source import Source
 from pearl.lang.text import counted, printable, shorten
 from pearl.lang.values import Pairs, Value, as_text, from_json
-from pearl.models.base import Model, ModelError, Usage
+from pearl.models.base import Model, ModelError, Reply, Usage
 from pearl.models.routing import readers_of
 from pearl.prompts.calls import MapAnswer, first_alike, letter
 from pearl.runtime.binding import value_of
@@ -34,6 +34,7 @@ from pearl.runtime.evidence import (
     without_quotes,
 )
 from pearl.runtime.executor import CUT
+from pearl.runtime.fitting import check_choice, fit_choice
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.session import Session
 from pearl.strategies.registry import Prepared, RunInputs, Started
@@ -74,22 +75,38 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     Where the model says that none fits, of which the journal is told ``option/none``, or its reply
     names none, the best is asked for. That may be none too.
 
+    What was found is cut to what bears on the question where it does not fit the window, of which
+    the journal is told, and again where the endpoint says that less fits it.
+
     Raises:
+        ContextError: the options leave no room for it; nothing was sent.
         ModelError: the model gave no usable answer.
         RunError: neither reply names an option.
     """
     options = call.options
 
+    async def ask(call: MapAnswer, path: str) -> Reply:
+        fitted, cut = fit_choice(call, caller.window(call))
+        while True:
+            if cut:
+                caller.journal.decide(f"context/{path}", cut)
+            try:
+                return await caller(fitted, path)
+            except ModelError as error:
+                before, (fitted, cut) = fitted, fit_choice(call, caller.window(call))
+                if error.window is None or fitted == before:
+                    raise
+
     def says_none(text: str) -> bool:
         return bool(_NONE.match(text)) and read_option(text, options) is None
 
-    reply = await caller(call, "map")
+    reply = await ask(call, "map")
     fits = not says_none(reply.text)
     chosen = read_option(reply.text, options) if fits else None
     if chosen is None:
         if not fits:
             caller.journal.decide("option/none", True)
-        reply = await caller(replace(call, best=True), "map/best")
+        reply = await ask(replace(call, best=True), "map/best")
         if says_none(reply.text):
             return Option("", "", fits=False)
         chosen = read_option(reply.text, options)
@@ -366,6 +383,7 @@ async def answer(
     journal, model = session.journal, session.engine.model
     strategy, frame = start(prepared, document, session, watch, tools, options=bool(options))
     try:
+        check_choice(question, options, session.context)
         finished = await run_strategy(strategy, question, frame)
         option = None
         if options:

@@ -24,9 +24,9 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs
 from pearl.lint.checker import check
-from pearl.models.base import Reply, Request
+from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
-from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.calls import ExecuteStep, MapAnswer
 from pearl.prompts.render import render
 from pearl.retrieval.converters import read_documents
 from pearl.retrieval.retriever import LabelError, choose_passages, enough_parts, part, spans
@@ -570,6 +570,36 @@ def test_outputs_that_are_too_long_together_are_put_together_and_condensed(
     assert asked in model.asked[-1].messages[-1]["content"]
     paths = [request.path for request in model.asked]
     assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize(("plan", "times"), [
+    ('a = FIND_CHARACTER(CTX, "x") : one', 99),
+    (with_eight('CONCAT("none")'), 99),
+    ("".join(f'a{at} = FIND_CHARACTER(CTX, "{at}") : {"Find it " * 9}\n' for at in range(48)), 4),
+])  # fmt: skip
+def test_what_was_found_is_cut_to_what_bears_on_the_options_where_it_does_not_fit(
+    plan: str, times: int
+):
+    """A run does not end where its steps are paid for, and only an option is to be chosen."""
+    long = "Rain fell in the street. " * times
+    replies = [f"{long}\n\nA lamp was lit by Cy.\n\n{long}", "A"]
+    model = Scripted(lambda call: replies[isinstance(call, MapAnswer)])
+    setting = {"model": model, "context": window(1000)}
+    given = pearl.run_sync(f"question: Who?\n\n{plan}", story(), options=["Cy", "Bo"], **setting)
+    assert given.option == pearl.Option("A", "Cy")
+    choosing = model.asked[-1].messages[-1]["content"]
+    assert count(choosing) < 900
+    assert "lit by Cy" in choosing
+    assert "characters left out" in choosing
+    assert "cut to what bears on the question in 1 call." in given.notice
+
+
+def test_options_that_leave_no_room_for_what_is_found_are_told_before_a_call():
+    setting = {"model": Reader(), "context": window(1000)}
+    options = ["Cy " * 500, "Bo " * 500]
+    with pytest.raises(ModelError, match=r"an option has .* 1,0\d\d of them for the options"):
+        pearl.ask_sync(story(), "Who?", options=options, **setting)
+    assert setting["model"].asked == []
 
 
 @pytest.mark.parametrize("last", [

@@ -111,6 +111,38 @@ def test_a_failure_that_says_nothing_of_a_window_has_its_prompt_not_counted():
         asyncio.run(listening(Request(call, render(call), "map", "key")))
 
 
+@pytest.mark.parametrize("words", [
+    "estimate q.jsonl", "batch q.jsonl -o a.jsonl", "batch q.jsonl -o a.jsonl --strategy decomp",
+    "eval questions --data q.jsonl --methods zero-shot,cot,pearl,retrieve-read,react",
+])  # fmt: skip
+def test_options_that_leave_no_room_are_told_before_a_command_sends_anything(
+    serve: Serve, words: str
+):
+    server = serve(lambda _: "A")
+    options = ["the lamp " * 900, "the rain"]
+    row = {"id": "a", "question": "Which?", "options": options, "document": {"text": "Rain."}}
+    Path("q.jsonl").write_text(json.dumps({**row, "gold": "B"}), encoding="utf-8")
+    done = call(*words.split(), "--window", "2000")
+    assert "The prompt that chooses an option has" in done.err
+    assert (done.code, server.asked) == (1, [])
+
+
+def test_a_choice_that_is_refused_as_too_long_is_asked_for_anew():
+    long = "Rain fell in the street.\n\n" * 900
+
+    def reply(call: Any) -> str | ModelError:
+        if not isinstance(call, MapAnswer):
+            return f"{long}Cy lit it.\n\n{long}"
+        asked = count_tokens(render(call)[-1]["content"])
+        return "A" if asked < WINDOW else ModelError("context", "It is too long.", window=WINDOW)
+
+    model = Scripted(reply)
+    plan = 'question: Who lit it?\n\na = FIND_CHARACTER(CTX, "x") : one'
+    given = pearl.run_sync(plan, Source("a.txt", "Cy lit it."), options=["Cy", "Bo"], model=model)
+    assert given.option == pearl.Option("A", "Cy")
+    assert [request.path for request in model.asked] == ["step/a", "map", "map"]
+
+
 @pytest.mark.parametrize("server", WORDS)
 def test_a_refusal_says_how_much_fits(server: str):
     words = WORDS[server].replace("{sent}", "8748")

@@ -45,6 +45,7 @@ from pearl.runtime.calls import (
     plan_come_to,
     spent_by_model,
 )
+from pearl.runtime.fitting import check_choice
 from pearl.runtime.loop import RunError
 from pearl.session import Session, heading
 from pearl.store.database import is_there, open_database
@@ -184,6 +185,7 @@ class Trials:
         words stay as they are.
         """
         dataset = find_dataset(self.dataset)
+        check_choice(example.question, example.options, session.context)
         outcome = await method.answer(example, self.shared, session)
         text = outcome.answer if dataset.short and method.prose else None
         if text is not None and not re.fullmatch(SHORT, text.strip()):

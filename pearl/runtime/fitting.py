@@ -1,4 +1,5 @@
-"""What makes a prompt fit the model's window, once it is known: `fit_call` and `fit_fill`.
+"""What makes a prompt fit the model's window, once it is known: `fit_call`, `fit_fill` and
+`fit_choice`.
 
 A step is given passages in place of what does not fit, as a policy says, or there is a reason why
 it cannot be (docs/context.md). What is planned before is in `pearl.runtime.parts`, and what a
@@ -19,6 +20,7 @@ from pearl.prompts.calls import (
     CorrectFilled,
     ExecuteStep,
     FillSchema,
+    MapAnswer,
     NextStep,
     RefinePlan,
     WritePlan,
@@ -223,25 +225,83 @@ def _cut_found(call: _Filled, context: Context) -> tuple[_Filled, Decision] | No
     given = dict(filled.given)
     found = given.pop(filled.schema.found, None)
     texts = [as_text(text) for text in (found if isinstance(found, list) else [found or ""])]
-    query = dict.fromkeys(passage_terms("\n".join(map(as_text, given.values()))), 1.0)
-    whole, before = [*texts], [*map(context.count, texts)]
+
+    def put(texts: Sequence[str]) -> _Filled:
+        cut: Value = [*texts] if isinstance(found, list) else texts[0]
+        return _with(call, given=tuple({**dict(filled.given), filled.schema.found: cut}.items()))
+
+    words = "\n".join(map(as_text, given.values()))
+    cut = _cut_texts(texts, words, lambda cut: size_without_document(put(cut), context), context)
+    return cut and (put(cut[0]), cut[1])
+
+
+def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision | None]:
+    """Make sure that the prompt that chooses an option fits the window.
+
+    Under every policy but ``full``, what was found is cut to passages that bear on the question
+    and the options; where many outputs together leave none of them room, their text as a whole is.
+
+    Returns:
+        The call, and, where what was found was cut, how many tokens it had and has.
+
+    Raises:
+        ContextError: it does not fit.
+    """
+    if context.holds(render(call)):
+        return call, None
+
+    def put(texts: Sequence[str]) -> MapAnswer:
+        if len(texts) != len(call.parts):
+            return replace(call, answer=texts[0], parts=())
+        abouts = (about for about, _ in call.parts)
+        return replace(call, parts=tuple(zip(abouts, texts, strict=True)))
+
+    def size(texts: Sequence[str]) -> int:
+        return context.size(render(put(texts)))
+
+    words = "\n".join((call.question, *call.options))
+    for texts in ([text for _, text in call.parts], [call.answer]):
+        if texts and context.policy != "full" and (cut := _cut_texts(texts, words, size, context)):
+            return put(cut[0]), cut[1]
+    raise ContextError(too_long(None, context.size(render(call)), context, call))
+
+
+def check_choice(question: str, options: Sequence[str], context: Context) -> None:
+    """See, before anything is paid for, that the prompt that chooses one of some options has room
+    for what will be found: half a reply at the least.
+
+    Raises:
+        ContextError: it has not.
+    """
+    call = MapAnswer(question, "", tuple(options))
+    if options and context.limit is not None:
+        size = context.size(render(call)) + context.free // 2
+        if size > context.room:
+            raise ContextError(too_long(None, size, context, call))
+
+
+def _cut_texts(
+    texts: Sequence[str], words: str, size: Callable[[Sequence[str]], int], context: Context
+) -> tuple[list[str], Decision] | None:
+    """Texts of which the longest are cut to passages that bear on some words, until the prompt that
+    holds them, whose tokens ``size`` counts, fits; and how many tokens they had and have. None
+    where there are none, or that is not enough."""
+    query = dict.fromkeys(passage_terms(words), 1.0)
+    cut, before = [*texts], [*map(context.count, texts)]
     sizes = before
-    while (over := size_without_document(call, context) - context.room) > 0:
-        at = max(range(len(texts)), key=sizes.__getitem__, default=0)
+    while (over := size(cut) - context.room) > 0:
+        at = max(range(len(cut)), key=sizes.__getitem__, default=0)
         share = max(sizes[at] - over, sizes[at] // 2) if sizes else 0
         if share < WRAPPED:
             return None
         # Of the whole again, so that the marks say how much of it is left out.
-        length = max(1, len(whole[at]) * share // before[at] // 8)
-        chosen = choose_passages(whole[at], query, share, context.count, length)
+        length = max(1, len(texts[at]) * share // before[at] // 8)
+        chosen = choose_passages(texts[at], query, share, context.count, length)
         if chosen is None:
             return None
-        texts[at] = chosen.text
-        sizes = [*map(context.count, texts)]
-        cut: Value = [*texts] if isinstance(found, list) else texts[0]
-        now = {**dict(filled.given), filled.schema.found: cut}
-        call = _with(call, given=tuple(now.items()))
-    return call, {"tokens": before, "cut": sizes}
+        cut[at] = chosen.text
+        sizes = [*map(context.count, cut)]
+    return cut, {"tokens": before, "cut": sizes}
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
@@ -260,7 +320,7 @@ def too_long(
     total: int | None,
     size: int,
     context: Context,
-    call: ExecuteStep | FillSchema | WritePlan | NextStep | RefinePlan,
+    call: ExecuteStep | FillSchema | MapAnswer | WritePlan | NextStep | RefinePlan,
 ) -> str:
     """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
     the document's, or None where it reads none."""
@@ -280,6 +340,11 @@ def too_long(
             wanted = ", ".join(field.name.replace("_", " ") for field in call.schema.fields)
             given, prompt = call.given, f"The prompt that asks for {wanted}"
             reading = f"{prompt} is to hold"
+        case MapAnswer():
+            options = "\n".join(call.options)
+            given = (("question", call.question), ("the options", options))
+            given += (("what was found", call.answer),)
+            prompt = "The prompt that chooses an option"
         case _:
             write = call.write if isinstance(call, RefinePlan) else call
             given = (("question", write.question),)
