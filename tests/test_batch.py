@@ -1161,6 +1161,7 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
     assert [line for line in lines if f"\n{line}\n" not in shown] == ["verdict    right"]
     assert call("ask", "story.txt", "Zz?", "--model", "offline").code == 0
     assert "\nremarks    no evidence\n" in call("runs", "show", "last").out
+    assert call("trace", "last").out.endswith("stands behind this answer\n")
 
 
 def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():

@@ -798,7 +798,7 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     expected = {"tmn", "tmn-model", "gold-facts", "found-facts", "all-facts"} | (
         set() if example.options else {"mcq"}
     )
-    searching = {"fsm1", "fsm2", "rebel", "react", "react-evidence"}
+    searching = {"fsm1", "fsm2", "rebel", "react", "react-evidence", "retrieve-read"}
     expected |= searching if example.document == NO_DOCUMENT else set()
     # What its library's agents are asked for, no plan is handed.
     planning = {"pearl", "pearl-no-refinement", "decomp"}

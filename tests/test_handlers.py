@@ -409,7 +409,7 @@ def test_a_library_that_is_named_as_a_plan_is_said_to_be_one():
     assert "my.plan is read as an action library: call it .actions." in done.told[0]
     told = "pearl: my.plan is an action library: save it as my.actions."
     for line in ("lint", "fmt"):
-        assert one_line(call(line, "my.plan"), 2) == told.removeprefix("pearl: ")
+        assert one_line(call(line, "my.plan"), 1) == told.removeprefix("pearl: ")
     done = call("lint", ".", "--library", "my.plan")
     assert (done.code, told in done.told) == (1, True)
     assert "my.plan:1" not in done.out

@@ -585,6 +585,10 @@ class TestRuns:
         assert shown.document.text
         assert shown.document.text.name == "s.txt"
         assert read_run(item(), local, folders).note.startswith("This plan has not been run")
+        row = {"plan": GOOD, "status": "failed", "error": {"reason": "reply", "message": "No."}}
+        Path("failed.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        (one,) = queued(local, "failed.jsonl")[1].items
+        assert read_run(one, local, folders).note == "The run failed: No."
 
     def test_a_long_document_is_shown_around_its_quotes(self):
         whole = [Piece("a" * 300_000), Piece("QUOTE", (1,), "final"), Piece("b" * 100_000)]

@@ -215,7 +215,9 @@ def show(answer: Answer, *, as_json: bool) -> None:
         _title("Option")
         if not answer.option.fits:
             nearest = " The nearest:" if answer.option.named else ""
-            click.echo(f"What was found bears out none.{nearest}")
+            # Who understands nothing denies nothing, either.
+            none = "What was found bears out none." + nearest
+            click.echo("The nearest by its words:" if nearest and answer.guessed else none)
         if answer.option.named:
             click.echo(printable(str(answer.option)))
     places, missing = [], []

@@ -413,6 +413,8 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
 
+    if plan.endswith(".jsonl"):
+        raise InputError(f"{plan} has many plans: name one plan, or a question of a run as RUN/ID.")
     parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")

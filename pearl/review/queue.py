@@ -344,6 +344,9 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
             at = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(about.get(key, ""))
             if len(about.get(key, "")) == 1 and 0 <= at < len(options):
                 about[key] = f"{about[key]}. {options[at]}"
+    error = row.get("error")
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        about["failed"] = error["message"]
     if remarks := remarks_on(row):
         about["remarks"] = ", ".join(remarks)
     document = row.get("document")
@@ -417,6 +420,8 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
             "", "", frame, find_document(next(lines, "").removeprefix("# document: "), folders)
         )
     answer = str(item.about.get("answer") or item.about.get("words") or "")
+    if failed := item.about.get("failed"):
+        return RunView(note=f"The run failed: {failed}")
     if not answer and not item.about.get("option"):
         return RunView(
             note="This plan has not been run, as far as is known here: it came from a file, with "

@@ -234,6 +234,8 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
         lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
     if "answer" in done:
         lines.append(f"# answer = {one_line_json(done['answer']['text'])}")
+    if done.get("marks", {}).get("grounded") is False:
+        lines.append("# no evidence: no passage of the document stands behind this answer")
     return "\n".join(lines) + "\n"
 
 

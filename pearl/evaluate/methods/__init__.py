@@ -46,7 +46,8 @@ METHODS = (
     _ONE_STEP("no-context", "The question is asked without the document.",
               partial(strategies.one_step, blind_plan), needs_model=True),
     _ONE_STEP("retrieve-read", "Passages for the question are looked up and read once.",
-              strategies.retrieve_and_read, actions=strategies.retrieving),
+              strategies.retrieve_and_read, actions=strategies.retrieving,
+              lacks=strategies.nothing_to_look_up),
     *(
         _BY_MODEL(name, about, partial(strategies.in_form, action), plans=False,
                   actions=strategies.demanding)

@@ -78,7 +78,8 @@ async def run_pearl(
 def lacks_solver(setup: str, shared: EvaluationContext, _: Example) -> str:
     """What carries out an action of a setup's library and is not there; empty where all can be."""
     lacking = lacking_solver(shared.setup(setup).library, decomposes=setup == STEPWISE)
-    return lacking and f"cannot be evaluated: {lacking}"
+    more = "Name a --library whose actions the model carries out, or another method."
+    return lacking and f"cannot be evaluated: {lacking} {more}"
 
 
 async def show_plan(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -234,7 +235,7 @@ def nothing_to_search(shared: EvaluationContext, example: Example) -> str:
 
 
 def nothing_to_look_up(shared: EvaluationContext, example: Example) -> str:
-    """What ReAct lacks where there is neither a document nor an index."""
+    """What a method that looks up passages lacks where there is neither a document nor an index."""
     if shared.retriever is None and example.document == NO_DOCUMENT:
         return "has no document to search: name --index DIR."
     return ""
