@@ -350,7 +350,7 @@ class TestHistory:
         def row(name: str, position: int, status: str = "answered", said: str = "x"):
             return {
                 "run": "r", "id": name, "position": position, "row_key": f"key of {name}",
-                "status": status, "correct": None,
+                "status": status, "correct": None, "score": None,
                 "result": json.dumps({"id": name, "answer": said}),
             }  # fmt: skip
 
@@ -374,11 +374,12 @@ class TestHistory:
         with opened(place) as store:
             for at, name in enumerate(("pearl/1", "pearl/2", "pearl@5/1", "Pearl/1", "p_arl/1")):
                 store.put_row({"run": "r", "id": name, "position": at, "row_key": "", "result": "",
-                               "status": "answered", "correct": at == 1})  # fmt: skip
+                               "status": "answered", "correct": at == 1,
+                               "score": (0.25, None)[at] if at < 2 else 0.5})  # fmt: skip
                 store.journal("r", name).record(Entry("call", "map", "x", name))
             run(store.flush())
-            assert count_rows(store.engine, ["r"], "pearl") == {"r": RowCounts(2, 2, 2, 1)}
-            assert count_rows(store.engine, ["r"], "p_arl") == {"r": RowCounts(1, 1, 1, 0)}
+            assert count_rows(store.engine, ["r"], "pearl") == {"r": RowCounts(2, 2, 2, 1, 1.25)}
+            assert count_rows(store.engine, ["r"], "p_arl") == {"r": RowCounts(1, 1, 1, 0, 0.5)}
             assert totals(store.engine, "r", method="pearl").made == 2
             assert totals(store.engine, "r").made == 5
 
@@ -413,7 +414,8 @@ class TestHistory:
             for at, right in enumerate((True, True, False, None)):
                 status = "failed" if at == 2 else "answered"
                 row = {"run": names[1], "id": str(at), "position": at, "row_key": "k"}
-                store.put_row({**row, "status": status, "result": "{}", "correct": right})
+                row |= {"correct": right, "score": (1.0, 1.0, 0.25, None)[at]}
+                store.put_row({**row, "status": status, "result": "{}"})
             store.end(names[0])
             run(store.flush())
             engine, now = store.engine, time.time()
@@ -436,10 +438,10 @@ class TestHistory:
             assert found(words=("%",)) == found(tag="x") == ""
             assert found(status="running") == "31"
             assert found(status="stopped") == "2"
-            assert found(least=0.6) == found(most=0.7) == "1"
-            assert found(least=0.7) == ""
+            assert found(least=0.7) == found(most=0.8) == "1"
+            assert found(least=0.8) == ""
             counts = history.count_rows(engine, names)
-            assert counts == {names[1]: history.RowCounts(4, 3, 3, 2)}
+            assert counts == {names[1]: history.RowCounts(4, 3, 3, 2, 2.25)}
             assert history.read_tags(engine, names[:2]) == {names[0]: [], names[1]: ["base line"]}
             assert history.in_use(engine) == (["a", "b"], ["base line"])
 
@@ -474,7 +476,7 @@ class TestCache:
             calls = [Entry("call", f"step/{key}", "", key) for key in keys]
             run(written(store, name, *calls, item="q"))
         store.put_row({"run": old, "id": "q", "position": 0, "row_key": "", "status": "answered",
-                       "result": "{}", "correct": None})  # fmt: skip
+                       "result": "{}", "correct": None, "score": None})  # fmt: skip
         run(store.flush())
         with store.engine.begin() as connection:
             connection.execute(update(runs).where(runs.c.id == old).values(seen=100.0))
@@ -662,6 +664,21 @@ class TestEarlierVersion:
         assert tables(str(earlier)) == tables(str(earlier.with_name("fresh.db")))
         assert tables(place).keys() == tables(str(earlier)).keys()
 
+    def test_scores_in_parts_of_before_there_was_a_column(self, place: str):
+        with opened(place) as store:
+            for at, score in enumerate((0.0, 0.75, 1.0)):
+                row = {"correct": score == 1, "result": {"id": '"score": 0.5', "score": score}}
+                store.put_row({"run": "r", "id": str(at), "position": at, "row_key": "",
+                               "status": "answered", "result": json.dumps(row), "score": None,
+                               "correct": score == 1})  # fmt: skip
+            run(store.flush())
+            with store.engine.begin() as connection:
+                for change in ("DROP INDEX rows_by_result", "ALTER TABLE rows DROP COLUMN score",
+                               "UPDATE pearl_version SET version_num = '0015'"):  # fmt: skip
+                    connection.exec_driver_sql(change)
+        with opened(place) as store:
+            assert count_rows(store.engine, ["r"]) == {"r": RowCounts(3, 3, 3, 1, 1.75)}
+
     def test_every_command_reads_it(self, earlier: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("PEARL_STORE", str(earlier))
 
@@ -676,8 +693,8 @@ class TestEarlierVersion:
         assert [row["id"] for row in read("runs", "show", batch, "--json")["rows"]] == ["a", "b"]
         assert read("runs", "diff", batch, again, "--json")["different"] == []
         counts = history.count_rows(open_database(str(earlier)), names)
-        assert [(one.rows, one.judged, one.right) for one in counts.values()] == [
-            (2, 1, 1), (2, 2, 2), (2, 1, 1),
+        assert [(one.rows, one.judged, one.right, one.mean) for one in counts.values()] == [
+            (2, 1, 1, 1.0), (2, 2, 2, 1.0), (2, 1, 1, 1.0),
         ]  # fmt: skip
         assert read("runs", "tag", ask, "mara", "old", "--json")["tags"] == ["mara", "old"]
         assert [one["run"] for one in read("runs", "--tag", "mara", "--json")] == [ask]

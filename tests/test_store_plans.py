@@ -66,7 +66,8 @@ def use(file: Path) -> None:
         await store.flush()
         for name in ("a", "b"):
             store.put_row({"run": run, "id": name, "position": 0, "row_key": "k",
-                           "status": "answered", "result": "{}", "correct": None})  # fmt: skip
+                           "status": "answered", "result": "{}", "correct": None,
+                           "score": None})  # fmt: skip
         store.move_row(run, "a", 1)
         store.drop_row(run, "b")
         ledger = StoreLedger(store, run, Ceiling(tokens=10))

@@ -22,6 +22,7 @@ import pytest
 from aiohttp import web
 from sqlalchemy import event, insert
 
+import pearl
 from pearl.models.tokens import load_prices
 from pearl.store.database import HOME, open_database
 from pearl.store.history import count_rows, list_runs, tag_run
@@ -135,7 +136,7 @@ class TestPages:
     ):
         engine = open_database(str(filled))
         counts = count_rows(engine, list(known.values()))
-        shares = {at: counts[name].right / counts[name].judged for at, name in known.items()
+        shares = {at: counts[name].mean for at, name in known.items()
                   if name in counts}  # fmt: skip
         assert len(set(shares.values())) > 1
         for share in set(shares.values()):
@@ -229,7 +230,41 @@ class TestPages:
         assert '<span class="badge bad">picked by words' in rows
         assert "FIND_" in asks.partition('id="plan"')[2]
         itself = inside.get(f"/diff?a={known['4']}&b={known['4']}").text
-        assert "p (McNemar)" in itself
+        assert "p: exact McNemar test." in itself
+
+    def test_scores_in_parts_are_summed_up_alike_everywhere(self, place: str):
+        rows = [{"id": str(at), "question": f"Why does Mara leave {at}?", "gold": "x",
+                 "document": {"text": STORY}} for at in range(4)]  # fmt: skip
+        Path("q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        reader = pearl.Pearl(model="offline", store=place)
+        for metric in (
+            lambda question, *_: (1, 0.5, 0, 0.5)[int(question[-2])],
+            lambda *_: 0.9,
+        ):
+            reader.evaluate_sync("questions", "q.jsonl", methods=["zero-shot"], metric=metric)
+        assert "90.0 %" in call("report", "last", "--store", place).out
+        told = call("runs", "show", "last", "--store", place).out
+        assert "4 of 4 answered, 90.0 % mean score, 0 of 4 fully right" in told
+        with viewing(place) as inside:
+            known = names(place)
+            first = f"/run/{known['0']}"
+            assert (
+                '<b>50.0 %</b> <span class="dim">mean score, 1 of 4 fully' in inside.get("/").text
+            )
+            assert listed(inside.get("/?least=80").text, known) == "1"
+            page = inside.get(first).text
+            shown = re.findall(r'<span class="badge (\w*)">(right|wrong|partly.*?)</span>', page)
+            partly = ("", "partly, score 0.5")
+            assert shown == [("good", "right"), partly, ("bad", "wrong"), partly]
+            assert '<p class="note">2 rows of 4.' in inside.get(f"{first}?show=partly").text
+            row = inside.get(f"{first}?item=zero-shot%2F1").text
+            assert 'The right answer is <b>x</b>: <span class="badge ">partly, score 0.5' in row
+            sides = inside.get(f"/diff?a={known['0']}&b={known['1']}").text
+            assert "p: paired sign-flip permutation test." in sides
+            assert "<td>90.0 % (mean score, 0 of 4 fully right)</td>" in sides
+        told = call("runs", "diff", known["0"], "last", "--store", place)
+        assert "mean score 50.0 % → 90.0 %, fully right 1 → 0 of 4" in told.out
+        assert "by a paired sign-flip permutation test" in told.out
 
     @pytest.mark.parametrize(
         ("path", "status", "said"),
@@ -543,7 +578,8 @@ def test_the_pictures_of_the_documentation(
         tag_run(store.engine, run, ["large"])
         for at in range(7):
             row = {"run": run, "id": str(at), "position": at, "row_key": ""}
-            store.put_row({**row, "status": "answered", "result": "{}", "correct": at % 4 != 1})
+            store.put_row({**row, "status": "answered", "result": "{}", "correct": at % 4 != 1,
+                           "score": None})  # fmt: skip
         asyncio.run(store.flush())
         batch = names("store.db")["1"]
 

@@ -427,7 +427,7 @@ def old_store(place: str) -> None:
     open_store(place).close()
     with sqlite3.connect(place) as file:
         file.execute("DROP INDEX rows_by_result")
-        for table, column in (("entries", "model"), ("rows", "correct")):
+        for table, column in (("entries", "model"), ("rows", "correct"), ("rows", "score")):
             file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         back_to_first_version(file)
         head = json.dumps({"question": QUESTION, "model": "m"})

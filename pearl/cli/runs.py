@@ -179,7 +179,7 @@ def _came_to(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[
     gold = f", the right answer is {item.gold}" if item.gold and item.verdict != "right" else ""
     every = {
         "answer": shorten(item.answer, 300),
-        "verdict": f"{item.verdict}{gold}" if item.verdict else "",
+        "verdict": f"{item.scored}{gold}" if item.verdict else "",
         "remarks": item.remarks,
         "notice": decided.get("notice", ""),
         "failed": decided.get("failed") or (row.get("error") or {}).get("message", ""),
@@ -194,6 +194,8 @@ def _came_to(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[
 def diff(first: str, second: str, options: Options) -> None:
     """Show where the batches, or evaluations, FIRST and SECOND answered differently. Of evaluations
     each method that both have is compared, by its answers and by the tokens they took."""
+    from pearl.evaluate.statistics import MCNEMAR
+    from pearl.report.document import percent
     from pearl.store.history import find_run, totals
     from pearl.viewer.job import compare, outcome
 
@@ -241,11 +243,15 @@ def diff(first: str, second: str, options: Options) -> None:
     )
     click.echo(f"\n{both} in both, {len(different)} answered differently{rest}")
     for method, counts in compared.methods.items():
-        right, tokens = counts["right"], counts["tokens"]
+        right, tokens, full, by = counts["right"], counts["tokens"], "", ""
+        if counts["test"] != MCNEMAR:
+            full = f"mean score {' → '.join(map(percent, counts['score']))}, fully "
+            by = f" by a {counts['test']}"
         click.echo(
-            f"{printable(method):20} right {right[0]:,} → {right[1]:,} of {counts['questions']:,} "
-            f"(only the first {counts['only'][0]:,}, only the second {counts['only'][1]:,}, "
-            f"p {counts['p']:.3f}), tokens an answer {tokens[0]:,.0f} → {tokens[1]:,.0f}"
+            f"{printable(method):20} {full}right {right[0]:,} → {right[1]:,} of "
+            f"{counts['questions']:,} (only the first {counts['only'][0]:,}, only the second "
+            f"{counts['only'][1]:,}, p {counts['p']:.3f}{by}), tokens an answer "
+            f"{tokens[0]:,.0f} → {tokens[1]:,.0f}"
         )
     for pair in different:
         outcomes = (_in_short(outcome(row)) for row in (pair.first, pair.second))
@@ -263,12 +269,13 @@ def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
 
 def _in_short(outcome: dict[str, Any]) -> str:
     """What came of a question, in a few words."""
+    from pearl.viewer.job import scored
+
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
-    mark = {True: " right", False: " wrong", None: ""}[outcome["correct"]]
     words = " ".join((outcome["words"] or "").split())[:40] or "(quotes only)"
     answer = words if outcome["option"] is None else outcome["option"] or "none"
-    return printable(f"{answer}{mark}")
+    return printable(f"{answer} {scored(outcome['score'])}".rstrip())
 
 
 def _rows(engine: Engine, run: RunRow) -> dict[str, dict[str, Any]]:
@@ -279,13 +286,16 @@ def _rows(engine: Engine, run: RunRow) -> dict[str, dict[str, Any]]:
 
 
 def _summary(run: RunRow, rows: list[dict[str, Any]]) -> str:
+    """What a job came to, in a line."""
+    from pearl.report.document import percent
+    from pearl.store.history import RowCounts
     from pearl.viewer.job import count_remarks
 
-    done = sum(row["status"] == "answered" for row in rows)
-    judged = [row["correct"] for row in rows if row.get("correct") is not None]
-    right = f", {sum(judged)} of {len(judged)} right" if judged else ""
+    counts = RowCounts.of(rows)
+    mean = f"{percent(counts.mean)} " if counts.in_parts else ""
+    right = f", {mean}{counts.verdict}" if counts.judged else ""
     more = "".join(f"; {part}" for part in (count_remarks(rows), run.unfinished(len(rows))) if part)
-    return f"{done} of {len(rows)} answered{right}{more}"
+    return f"{counts.answered} of {counts.rows} answered{right}{more}"
 
 
 def _totals(total: Totals) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import RunError
 from pearl.runtime.telemetry import tell
 from pearl.session import Session, planning_context
-from pearl.store.history import Totals
+from pearl.store.history import Totals, score_of
 from pearl.store.store import Store, storable
 
 CUT = 10
@@ -451,6 +451,7 @@ class WorkerPool:
                     "status": row["status"],
                     "result": storable(line_of(row).rstrip("\n")),
                     "correct": row.get("correct"),
+                    "score": score_of(row),
                 }
             )
             await self.store.flush()

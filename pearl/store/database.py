@@ -238,7 +238,8 @@ def _migrate(connection: Connection) -> None:
         metadata.create_all(connection)
     for number, change in CHANGES.items():
         if revision is not None and revision < number and change:
-            connection.execute(text(change))
+            own = change if isinstance(change, str) else change[connection.dialect.name]
+            connection.execute(text(own))
     connection.execute(delete(version))
     connection.execute(insert(version), {"version_num": HEAD})
 

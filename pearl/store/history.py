@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import and_, case, delete, exists, func, or_, select, true, tuple_
@@ -145,7 +146,7 @@ class RunFilter:
         kind: the command that made it.
         tag: what it is called.
         status: one of `STATUSES`.
-        least: the share of its judged rows that are right, at least.
+        least: the mean score of its judged rows, at least.
         most: likewise, at most.
         before: the run that they began before: its beginning, and its name.
     """
@@ -182,8 +183,7 @@ def list_runs(
     if filters.status:
         ended = runs.c.ended.is_not(None)
         query = query.where(ended if filters.status == "ended" else ~ended)
-    share = func.avg(case((rows.c.correct, 1.0), (~rows.c.correct, 0.0)))
-    accuracy = select(share).where(rows.c.run == runs.c.id).scalar_subquery()
+    accuracy = select(func.avg(_SCORE)).where(rows.c.run == runs.c.id).scalar_subquery()
     if filters.least is not None:
         query = query.where(accuracy >= filters.least)
     if filters.most is not None:
@@ -199,14 +199,58 @@ def list_runs(
         return list(islice((run for run in every if filters.status in ("", run.status)), limit))
 
 
+_SCORE = func.coalesce(rows.c.score, case((rows.c.correct, 1.0), (~rows.c.correct, 0.0)))
+"""The score of a row in the database, as `score_of` has it."""
+
+
+def score_of(row: Mapping[str, Any]) -> float | None:
+    """The score of a job's row, from 0 to 1; None where nobody knows whether it is right."""
+    if row.get("correct") is None:
+        return None
+    return float((row.get("result") or {}).get("score", row["correct"]))
+
+
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """How many rows a job has so far: in all, answered, with a verdict, and right."""
+    """What a job's rows come to so far.
+
+    Args:
+        rows: how many there are.
+        answered: that have an answer.
+        judged: that have a score.
+        right: whose score is 1.
+        scores: the sum of the scores.
+    """
 
     rows: int
     answered: int
     judged: int
     right: int
+    scores: float
+
+    @classmethod
+    def of(cls, every: Collection[Mapping[str, Any]]) -> RowCounts:
+        """What some rows come to."""
+        scores = [score for row in every if (score := score_of(row)) is not None]
+        answered = sum(row.get("status") == "answered" for row in every)
+        return cls(len(every), answered, len(scores), scores.count(1), fsum(scores))
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score, which is the share of right rows where none is right in part; None
+        where no row has a score."""
+        return self.scores / self.judged if self.judged else None
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether some score is neither 0 nor 1."""
+        return self.scores > self.right
+
+    @property
+    def verdict(self) -> str:
+        """What stands behind the mean, in words."""
+        right = f"{self.right:,} of {self.judged:,}"
+        return f"mean score, {right} fully right" if self.in_parts else f"{right} right"
 
 
 def count_rows(engine: Engine, names: Sequence[str], method: str = "") -> dict[str, RowCounts]:
@@ -214,11 +258,15 @@ def count_rows(engine: Engine, names: Sequence[str], method: str = "") -> dict[s
     evaluations also the rows of one method alone."""
     sums = (rows.c.status == "answered", rows.c.correct.is_not(None), rows.c.correct)
     counts = (func.sum(case((condition, 1), else_=0)) for condition in sums)
-    query = select(rows.c.run, func.count(), *counts).group_by(rows.c.run)
+    scores = func.coalesce(func.sum(_SCORE), 0.0)
+    query = select(rows.c.run, func.count(), *counts, scores).group_by(rows.c.run)
     with reading(engine) as connection:
         query = query.where(rows.c.run.in_(names), _of_method(engine, rows.c.id, method))
         sums_by_run = connection.execute(query)
-        return {name: RowCounts(*map(int, numbers)) for name, *numbers in sums_by_run}
+        return {
+            name: RowCounts(count, int(answered), int(judged), int(right), float(total))
+            for name, count, answered, judged, right, total in sums_by_run
+        }
 
 
 def _of_method(engine: Engine, item: Column[str], method: str) -> ColumnElement[bool]:

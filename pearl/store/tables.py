@@ -31,7 +31,11 @@ TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 version = Table("pearl_version", metadata, Column("version_num", Text, primary_key=True))
 """One row: at which version of `HEAD` the tables are."""
 
-CHANGES: Mapping[str, str] = MappingProxyType(
+_FILL_SCORES = (
+    "UPDATE rows SET score = CAST({} AS FLOAT) WHERE NOT correct AND result LIKE '%\"score\": 0.%'"
+)
+
+CHANGES: Mapping[str, str | Mapping[str, str]] = MappingProxyType(
     {
         "0003": "ALTER TABLE entries ADD COLUMN started FLOAT",
         "0004": "",  # the tables of pearl review, which are new
@@ -48,9 +52,17 @@ CHANGES: Mapping[str, str] = MappingProxyType(
         "0013": "CREATE INDEX IF NOT EXISTS rows_by_result ON rows (run, status, correct)",
         "0014": "CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, started, id)",
         "0015": "CREATE INDEX IF NOT EXISTS runs_by_end ON runs (ended, started, id)",
+        "0016": "ALTER TABLE rows ADD COLUMN score FLOAT",
+        "0017": {
+            "sqlite": _FILL_SCORES.format("json_extract(result, '$.result.score')"),
+            "postgresql": _FILL_SCORES.format("CAST(result AS json) -> 'result' ->> 'score'"),
+        },
+        "0018": "DROP INDEX IF EXISTS rows_by_result",
+        "0019": "CREATE INDEX rows_by_result ON rows (run, status, correct, score)",
     }
 )
-"""What brings the tables of the version before to a version; in order."""
+"""What brings the tables of the version before to a version; in order. Of each database's own where
+they differ."""
 
 HEAD = max(CHANGES)
 """The version of these tables."""
@@ -126,10 +138,12 @@ rows = Table(
     *_columns(Integer, "position"),
     *_columns(Text, "row_key status result"),
     Column("correct", Boolean),
+    Column("score", Float),
     Index("rows_by_position", "run", "position"),
-    Index("rows_by_result", "run", "status", "correct"),
+    Index("rows_by_result", "run", "status", "correct", "score"),
 )
-"""A job's results, one row a task. ``correct`` is null where that is not known."""
+"""A job's results, one row a task. ``correct`` is null where that is not known; ``score`` too, and
+in rows of before there was such a column, whose score is what ``correct`` says."""
 
 tags = Table(
     "tags",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from sqlalchemy import and_, case, func, select, true
 
-from pearl.evaluate.statistics import mcnemar
+from pearl.evaluate.statistics import compare as compare_scores
 from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices
@@ -29,6 +29,7 @@ from pearl.store.history import (
     read_row_keys,
     read_rows,
     read_tags,
+    score_of,
     totals,
 )
 from pearl.store.tables import entries as entries_table
@@ -100,8 +101,13 @@ class Item:
 
     @property
     def verdict(self) -> str:
-        """``right``, ``wrong``, or empty where that is not known."""
-        return {"True": "right", "False": "wrong"}.get(str(self.row.get("correct")), "")
+        """``right``, ``wrong``, ``partly``, or empty where that is not known."""
+        return self.scored.partition(",")[0]
+
+    @property
+    def scored(self) -> str:
+        """The same, with the score where it is between."""
+        return scored(score_of(self.row))
 
     def is_asked_for(self, view: View) -> bool:
         """Whether it has the words, the verdict and the method that a page is asked for."""
@@ -149,6 +155,12 @@ class Item:
         return str(self.row.get("words") or with_text(str(self.get("answer")), self.options))
 
 
+def scored(score: float | None) -> str:
+    """``right``, ``wrong`` or ``partly, score 0.5``; empty where there is no score."""
+    words = {None: "", 0.0: "wrong", 1.0: "right"}
+    return words[score] if score in words else f"partly, score {score:.3g}"  # noqa: SIM401
+
+
 def with_text(answer: str, options: Sequence[str]) -> str:
     """An answer; one of the options, which is told by its letter, as ``B. no``."""
     texts = {letter(at): text for at, text in enumerate(options)}
@@ -185,7 +197,7 @@ class Group:
     """What the rows of a method came to, or of a job that has none.
 
     Args:
-        rows: how many there are, answered, judged, and right.
+        rows: how many there are, and their scores.
         counts: what their calls came to.
         seconds: the middle of their times; None where it is not known.
         remarks: as `count_remarks` says them; empty too where the rows are not read.
@@ -345,9 +357,7 @@ def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
 
 
 def _group(items: Sequence[Item]) -> Group:
-    verdicts = [item.verdict for item in items]
-    answered, correct = sum(item.answered for item in items), verdicts.count("right")
-    rows = RowCounts(len(items), answered, sum(map(bool, verdicts)), correct)
+    rows = RowCounts.of([item.row for item in items])
     times = sorted(item.seconds for item in items if item.seconds is not None)
     middle = times[len(times) // 2] if times else None
     remarks = count_remarks(item.row for item in items)
@@ -481,6 +491,7 @@ def outcome(row: Row) -> dict[str, Any]:
         "status": row["status"],
         "option": option["letter"] if option else None,
         "correct": row.get("correct"),
+        "score": score_of(row),
         "words": words if not option else None,
         "reason": row["error"]["reason"] if row["status"] == "failed" else None,
     }
@@ -493,19 +504,24 @@ def _by_method(pairs: Iterable[Pair]) -> dict[str, dict[str, Any]]:
         if "result" in pair.first and "result" in pair.second:
             method = pair.first["result"]["method"]
             methods.setdefault(method, []).append((pair.first, pair.second))
-    scores = {}
+    compared = {}
     for method, rows in methods.items():
-        verdicts = [(bool(first["correct"]), bool(second["correct"])) for first, second in rows]
-        only = [verdicts.count((True, False)), verdicts.count((False, True))]
-        spent = [[row["result"]["usage"] for row in side] for side in zip(*rows, strict=True)]
-        scores[method] = {
+        sides = [list(side) for side in zip(*rows, strict=True)]
+        scores: list[dict[Hashable, float]]
+        scores = [dict(enumerate(score_of(row) or 0.0 for row in side)) for side in sides]
+        counts, test = list(map(RowCounts.of, sides)), compare_scores(*scores)
+        assert test is not None
+        spent = [[row["result"]["usage"] for row in side] for side in sides]
+        compared[method] = {
             "questions": len(rows),
-            "right": [sum(side) for side in zip(*verdicts, strict=True)],
-            "only": only,
-            "p": mcnemar(*only),
+            "right": [side.right for side in counts],
+            "score": [side.mean for side in counts],
+            "only": [test.only_first, test.only_second],
+            "p": test.p,
+            "test": test.test,
             "tokens": [
                 sum(use["prompt_tokens"] + use["completion_tokens"] for use in side) / len(rows)
                 for side in spent
             ],
         }
-    return scores
+    return compared

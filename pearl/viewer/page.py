@@ -107,6 +107,7 @@ def run_page(
         row=row,
         item=item,
         options=options,
+        judged=Item(row),
         gold=with_text(Item(row).gold, options),
         neighbours=neighbours(engine, run, item, view),
         **tags_and_others(engine, run, view if not item else None),
