@@ -68,14 +68,20 @@ def test_answers_are_graded_by_another_model_with_the_rubric(serve: Serve, quest
     # Grading is no part of what the method took.
     assert {one["calls"] for one in lines[1:]} == {1}
     facts = dict(map(tuple, lines[0]["evaluation"]["about"]))
-    assert facts["metric"] == "graded by judge with a rubric"
+    assert facts["metric"].startswith("graded by judge with a rubric (sha256 ")
+    assert facts["rubric"] == RUBRIC
     sent = len(server.asked)
     again = evaluate("--rubric", "rubric.md", "--grader-model", "judge")
     assert (again.json["run"], len(server.asked)) == (done.json["run"], sent)
     # Another rubric is another evaluation; the answers are kept.
     Path("rubric.md").write_text("Right answers are short.", encoding="utf-8")
-    evaluate("--rubric", "rubric.md", "--grader-model", "judge")
+    other = evaluate("--rubric", "rubric.md", "--grader-model", "judge")
     assert [one in is_grading(server) for one in server.asked[sent:]] == [True] * 4
+    # What they were scored by is what two runs differ in.
+    told = call("runs", "diff", done.json["run"], other.json["run"]).out
+    assert f"rubric: {RUBRIC} → Right answers are short." in told
+    assert re.search(r"metric: (graded by judge with a rubric) \(.*\) → \1", told)
+    assert "rubric     Right answers are short." in call("runs", "show", "last").out
 
 
 def test_a_grade_that_is_none_is_asked_for_again(serve: Serve, questions: Path):
@@ -91,7 +97,7 @@ def test_a_grade_that_is_none_is_asked_for_again(serve: Serve, questions: Path):
         "questions", questions, methods=["zero-shot"], metric=pearl.Graded(RUBRIC), limit=1
     )
     assert [one.score for one in scores.results] == [0.5]
-    assert dict(scores.about)["metric"] == "graded by the reader with a rubric"
+    assert "graded by the reader with a rubric (" in dict(scores.about)["metric"]
     with pytest.raises(pearl.InputError, match="The rubric is empty"):
         pearl.Graded(" ")
 

@@ -233,17 +233,21 @@ class TestPages:
         assert "p: exact McNemar test." in itself
 
     def test_scores_in_parts_are_summed_up_alike_everywhere(self, place: str):
+        def nine_tenths(question: str, gold: str, answer: str) -> float:
+            return 0.9
+
         rows = [{"id": str(at), "question": f"Why does Mara leave {at}?", "gold": "x",
                  "document": {"text": STORY}} for at in range(4)]  # fmt: skip
         Path("q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         reader = pearl.Pearl(model="offline", store=place)
         for metric in (
             lambda question, *_: (1, 0.5, 0, 0.5)[int(question[-2])],
-            lambda *_: 0.9,
+            nine_tenths,
         ):
             reader.evaluate_sync("questions", "q.jsonl", methods=["zero-shot"], metric=metric)
         assert "90.0 %" in call("report", "last", "--store", place).out
         told = call("runs", "show", "last", "--store", place).out
+        assert "metric     nine_tenths (sha256 " in told
         assert "4 of 4 answered, 90.0 % mean score, 0 of 4 fully right" in told
         with viewing(place) as inside:
             known = names(place)
@@ -253,6 +257,7 @@ class TestPages:
             )
             assert listed(inside.get("/?least=80").text, known) == "1"
             page = inside.get(first).text
+            assert "<dt>metric</dt><dd>&lt;lambda&gt; (sha256 " in page
             shown = re.findall(r'<span class="badge (\w*)">(right|wrong|partly.*?)</span>', page)
             partly = ("", "partly, score 0.5")
             assert shown == [("good", "right"), partly, ("bad", "wrong"), partly]
@@ -260,6 +265,7 @@ class TestPages:
             row = inside.get(f"{first}?item=zero-shot%2F1").text
             assert 'The right answer is <b>x</b>: <span class="badge ">partly, score 0.5' in row
             sides = inside.get(f"/diff?a={known['0']}&b={known['1']}").text
+            assert '<tr class=differs><th scope="row">metric</th><td>&lt;lambda&gt; (' in sides
             assert "p: paired sign-flip permutation test." in sides
             assert "<td>90.0 % (mean score, 0 of 4 fully right)</td>" in sides
         told = call("runs", "diff", known["0"], "last", "--store", place)

@@ -140,11 +140,10 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     # A question of a job says itself what was asked of which document.
     decided = {entry.path: entry.value for entry in entries if entry.kind == "decision"}
     request = decided.pop("run", None)
-    for key, value in (request if item and isinstance(request, dict) else record.head).items():
+    for key, value in (request if item and isinstance(request, dict) else record.facts).items():
         if key == "options":
             value = "; ".join(f"{letter(at)}. {text}" for at, text in enumerate(value))
-        if not isinstance(value, dict):
-            click.echo(f"{key:10} {printable(str(value))}")
+        click.echo(f"{key:10} {printable(str(value))}")
     for key, value in _totals(total):
         click.echo(f"{key:10} {value}")
     if many:
@@ -235,6 +234,11 @@ def diff(first: str, second: str, options: Options) -> None:
         click.echo(click.style(run.name, bold=True) + f"  {_summary(run, list(side.values()))}")
         for key, value in _totals(total):
             click.echo(f"  {key:8} {value}")
+    one, other = (run.facts for run in runs)
+    for key in dict.fromkeys((*one, *other)):
+        if one.get(key) != other.get(key):
+            sides_of = (printable(str(facts.get(key, "none"))) for facts in (one, other))
+            click.echo(f"{key}: {' → '.join(sides_of)}")
     noun = "answer" if compared.methods else "question"
     both = counted(len(compared.pairs), noun)
     alone = [len(names) for names in compared.only]

@@ -66,6 +66,14 @@ class RunRow:
         return "count" in self.head
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What was run and how, as a page says it: the head, and what an evaluation's report says
+        beside it, as the metric."""
+        about = dict(self.head.get("evaluation", {}).get("about", ()))
+        own = {key: value for key, value in self.head.items() if not isinstance(value, dict)}
+        return {**own, **{key: text for key, text in about.items() if key != "data"}}
+
+    @property
     def tasks(self) -> int:
         """How many rows it is to have: of an evaluation one a method and question."""
         methods = str(self.head.get("methods", "")) if self.kind == "eval" else ""

@@ -21,13 +21,14 @@ from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.model import Model, write_model
 from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
+from pearl.jobs.scoring import Graded
 from pearl.jobs.scoring import Scorer as AnswerScorer
 from pearl.lang.ast import Prompt
 from pearl.lang.builtins import conclusion
 from pearl.lang.extensions import extension
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.source import read_source
-from pearl.lang.text import counted
+from pearl.lang.text import counted, shorten
 from pearl.lang.values import digest
 from pearl.models.embeddings import Embed, TfIdf
 from pearl.models.routing import planner_of
@@ -347,9 +348,10 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         yield [f"library{of}", f"{libraries}, {own}"]
         yield [f"demonstrations{of}", shown]
     search = shared.search if any(name.startswith("tmn") for name in names_of) else None
-    retriever = shared.retriever
+    retriever, metric = shared.retriever, shared.metric
     facts = {
-        "metric": shared.metric and shared.metric.name,
+        "metric": metric and f"{metric.name} (sha256 {metric.version[:8]})",
+        "rubric": shorten(str(metric.rubric), 200) if isinstance(metric, Graded) else "",
         "learned": search and search.learned,
         "search": search and str(search),
         "index": retriever.info.corpus if isinstance(retriever, CorpusRetriever) else "",
