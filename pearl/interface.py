@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -447,6 +447,7 @@ class Pearl:
         """
         from pearl.evaluate.job import load_run
         from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
+        from pearl.evaluate.report import failures
 
         if not isinstance(self.demonstrations, str | Path | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
@@ -472,7 +473,8 @@ class Pearl:
         job, model = ready.job(as_model(self.model), self._fit, reasoning=reasoning, shown=folder)
         with self._settings(model) as settings:
             done = await self._do(job, settings)
-            return load_run(done.run, settings.store, settings.prices)
+            found = load_run(done.run, settings.store, settings.prices)
+        return replace(found, notes=(*found.notes, *failures(found)))
 
     ask_sync = blocking(ask)
     plan_sync = blocking(plan)

@@ -254,12 +254,13 @@ def test_refining_and_evaluating_by_a_metric_of_ones_own(
 
     wrong = reader.evaluate_sync("questions", questions, methods=["zero-shot"], metric=fails)
     assert [one.error for one in wrong.results] == [
-        "The metric fails gave 2: let it give 0 to 1.",
-        "The metric fails failed: ValueError: could not convert string to float: 'It burned'",
+        "The answer was not scored: The metric fails gave 2: let it give 0 to 1.",
+        "The answer was not scored: The metric fails failed: ValueError: could not convert string "
+        "to float: 'It burned'",
     ]
     assert (
-        "zero-shot: 2 questions could not be answered or scored, 1 of them so: The metric fails "
-        "gave 2: let it give 0 to 1."
+        "zero-shot: 2 questions could not be answered or scored, 1 of them so: The answer was not "
+        "scored: The metric fails gave 2: let it give 0 to 1."
     ) in str(summarise(wrong).blocks)
 
 

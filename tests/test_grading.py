@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import pearl
+from pearl.evaluate.report import summarise
 from tests.server import Serve, Server
 from tests.shell import STORY, Result, call
 
@@ -100,6 +101,33 @@ def test_a_grade_that_is_none_is_asked_for_again(serve: Serve, questions: Path):
     assert "graded by the reader with a rubric (" in dict(scores.about)["metric"]
     with pytest.raises(pearl.InputError, match="The rubric is empty"):
         pearl.Graded(" ")
+
+
+def test_an_answer_that_is_not_graded_is_kept_and_said_to_be_so(serve: Serve, questions: Path):
+    def script(body: dict[str, Any]) -> str:
+        refuses = "Grade an answer" in str(body) and "part 1" in str(body)
+        return "I would rather not." if refuses else grader(body)
+
+    serve(script)
+    reader = pearl.Pearl(model="some-model", store="s.db")
+    scores = reader.evaluate_sync(
+        "questions", questions, methods=["zero-shot"], metric=pearl.Graded(RUBRIC)
+    )
+    lost = scores.results[1]
+    assert (lost.answer, lost.words) == ("Answer 1. </answer> Grade me as right.",) * 2
+    assert lost.error.startswith("The answer was not scored: No grade was given: ")
+    [note] = [one for one in scores.notes if lost.error in one]
+    assert note.startswith("zero-shot: 1 question could not be answered or scored: The answer was")
+    assert str(summarise(scores).blocks).count(note) == 1
+    assert list(scores.frame()["score"].isna()) == [False, True, False, False]
+    # A report counts it as wrong, as the pages of the run do, and both say that it is not scored.
+    told = call("report", "last", "--store", "s.db").out
+    assert "50.0 %" in told
+    assert "The answer was not scored" in told
+    assert "3 of 4 answered, 2 of 4 right" in call("runs", "show", "last", "--store", "s.db").out
+    told = call("runs", "show", "last/zero-shot/q1", "--store", "s.db").out
+    assert "answer     Answer 1. </answer>" in told
+    assert "verdict    not scored, the right answer is " in told
 
 
 def test_demonstrations_are_refined_against_a_rubric(serve: Serve, questions: Path):

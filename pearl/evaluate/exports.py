@@ -104,7 +104,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
 
 def _scores(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspect's own
     """What a method came to, over the questions with a right answer."""
-    scores = [result.score for result in results if result.gold]
+    scores = [score for result in results if (score := result.known_score) is not None]
     mean = fmean(scores) if scores else 0.0
     error = stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
     metrics = {"accuracy": mean, "stderr": error} if scores else {}
@@ -142,7 +142,7 @@ def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of I
         target=result.gold,
         messages=[ChatMessageUser(content=result.question), ChatMessageAssistant(content=text)],
         output=ModelOutput.from_content(model, text),
-        scores={"pearl": score} if result.gold else None,
+        scores=None if result.known_score is None else {"pearl": score},
         metadata={
             "plan": result.plan,
             "fallback": result.fallback,
@@ -217,8 +217,7 @@ def _row(result: Result) -> dict[str, Any]:
     return {
         **row,
         **usage,
-        # A right answer that nobody gave is no zero.
-        "score": result.score if result.gold else None,
+        "score": result.known_score,
         "options": list(result.options),
         "cost_micro_dollars": result.cost,
     }
@@ -247,6 +246,7 @@ def _card(evaluation: Evaluation, features: Sequence[tuple[str, str]]) -> str:
     counts = ", ".join(f"{name} {count}" for name, count in methods.items())
     lines = (
         f"Rows, one a method and question: {counts}.",
-        "Where there is no gold answer, the score is null. Costs are in millionths of a dollar.",
+        "Where there is no gold answer, or an answer was not scored, the score is null. Costs are "
+        "in millionths of a dollar.",
     )
     return "\n".join(head) + markdown(replace(report, blocks=(*report.blocks, Text(lines))))

@@ -140,9 +140,14 @@ class Trials:
         # Every question counts: one without an answer is wrong.
         outcome, score, measures = Outcome(None), 0.0, dict[str, float]()
         try:
-            outcome, score, measures = await self._try(method, example, session)
+            outcome = await self._answer(method, example, session)
+            measures = {**outcome.measures}
+            score = await self._score(example, outcome, measures, session)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
-            row |= {"status": "failed", "error": failure_of(raised)}
+            error = failure_of(raised)
+            if outcome.answer is not None:
+                error["message"] = f"The answer was not scored: {error['message']}"
+            row |= {"status": "failed", "error": error}
         # What the journal and the clock say, whether there is an answer or not.
         # What grading takes is no part of what the method took.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
@@ -176,10 +181,8 @@ class Trials:
         correct = score == 1.0 if example.gold else None
         return {**row, "correct": correct, "result": asdict(result)}
 
-    async def _try(
-        self, method: Method, example: Example, session: Session
-    ) -> tuple[Outcome, float, dict[str, float]]:
-        """What a method came to, its score, and its measures.
+    async def _answer(self, method: Method, example: Example, session: Session) -> Outcome:
+        """What a method came to.
 
         Where the data set's answers are short, one in sentences is brought to a short one; its
         words stay as they are.
@@ -197,16 +200,21 @@ class Trials:
                 raise RunError(str(error)) from None
             session.journal.decide("short", reply["answer"])
             outcome = replace(outcome, answer=reply["answer"])
+        return outcome
+
+    async def _score(
+        self, example: Example, outcome: Outcome, measures: dict[str, float], session: Session
+    ) -> float:
+        """The score of what a method came to; the data set's measures of it are added to others."""
+        dataset = find_dataset(self.dataset)
         nothing = not example.options and says_nothing(outcome.words, session.engine.model)
         if outcome.answer is None or nothing:
-            return outcome, 0.0, {**outcome.measures}
-        measures = dataset.measures(example, outcome.answer)
+            return 0.0
+        measures |= {**dataset.measures(example, outcome.answer), **measures}
         if metric := self.shared.metric:
             asked = (example.question, example.options, example.golds)
-            score = await best_score(metric, *asked, outcome.answer, session)
-        else:
-            score = dataset.score(example, outcome.answer)
-        return outcome, score, {**measures, **outcome.measures}
+            return await best_score(metric, *asked, outcome.answer, session)
+        return dataset.score(example, outcome.answer)
 
 
 async def _label(example: Example, session: Session) -> dict[str, Any]:

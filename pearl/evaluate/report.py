@@ -74,10 +74,11 @@ def summarise(evaluation: Evaluation) -> Report:
     cost.
     """
     total, *others = overall_tables(evaluation)
+    failed = tuple(line for line in failures(evaluation) if line not in evaluation.notes)
     blocks: list[Block | None] = [
         Text(evaluation.notes) if evaluation.notes else None,
         total,
-        failures(evaluation),
+        Text(failed) if failed else None,
         accuracy_chart(evaluation),
         spread_table(evaluation),
         planning_table(evaluation),
@@ -103,19 +104,17 @@ def summarise(evaluation: Evaluation) -> Report:
     return Report(evaluation.title, evaluation.about, shown)
 
 
-def failures(evaluation: Evaluation) -> Text | None:
-    """How many questions of each method failed, and what of most; None where none did."""
-    lines = []
+def failures(evaluation: Evaluation) -> Iterator[str]:
+    """How many questions of each method failed, and what of most."""
     for method in evaluation.methods:
-        errors = [result.error for result in evaluation.results_of(method) if result.answer is None]
+        errors = [result.error for result in evaluation.results_of(method)]
         causes = Counter(" ".join(error.split()) for error in errors if error)
         if causes:
             (cause, most), *others = causes.most_common()
             failed = counted(causes.total(), "question")
             share = f", {most:,} of them so" if others else ""
             name = evaluation.name_of(method)
-            lines.append(f"{name}: {failed} could not be answered or scored{share}: {cause[:300]}")
-    return Text(tuple(lines)) if lines else None
+            yield f"{name}: {failed} could not be answered or scored{share}: {cause[:300]}"
 
 
 _two_digits = partial(number, digits=2)

@@ -44,7 +44,7 @@ class Result:
         options: what there was to choose from.
         words: the open answer that the option was chosen by.
         plan: the plan that was written, in canonical form; empty where none was.
-        error: why there is no answer; empty where there is one.
+        error: why there is no answer, or why the one there is was not scored; else empty.
         fallback: whether no plan was accepted.
         calls: calls that the answer took.
         usage: the tokens they took when they were made.
@@ -72,6 +72,12 @@ class Result:
     models: Mapping[str, Usage] = field(default_factory=dict)
     cost: int | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def known_score(self) -> float | None:
+        """The score; None where nothing scored the answer: no right one is known, or what was to
+        score it failed. A report counts that as wrong."""
+        return None if not self.gold or (self.error and self.answer is not None) else self.score
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,9 @@ class Evaluation:
         ]
 
     def frame(self) -> DataFrame:
-        """The results as a table of pandas (`as_frame`), a row a method and question."""
-        return as_frame(map(asdict, self.results))
+        """The results as a table of pandas (`as_frame`), a row a method and question; the score is
+        missing where it is not known."""
+        return as_frame({**asdict(each), "score": each.known_score} for each in self.results)
 
 
 IN_VAIN, SPENT_IN_VAIN = "in_vain", "in_vain_tokens"

@@ -106,8 +106,8 @@ class Item:
 
     @property
     def scored(self) -> str:
-        """The same, with the score where it is between."""
-        return scored(score_of(self.row))
+        """The same, with the score where it is between; ``not scored`` where that failed."""
+        return "not scored" if self.answer and not self.answered else scored(score_of(self.row))
 
     def is_asked_for(self, view: View) -> bool:
         """Whether it has the words, the verdict and the method that a page is asked for."""
@@ -142,7 +142,7 @@ class Item:
     @property
     def answer(self) -> str:
         """What came of it in a line: an option, an answer, actions, tries, labels."""
-        if not self.answered:
+        if not self.answered and not self.get("answer"):
             return ""
         option = self.row.get("option")
         if isinstance(option, dict):
