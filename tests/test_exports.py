@@ -20,7 +20,7 @@ from pearl.models.base import Usage
 from tests.shell import STORY, call, one_line
 
 RIGHT = Result(
-    "pearl", "1", "long", 1.0, "B", "B",
+    "pearl", "1", "long", 1.0, "B", "B", reason="The Fund says so.",
     labels={"reasoning": ("why",)}, question="Why? # no heading", options=("One", "Two"),
     words="Two, as\nthe Fund says.", plan="1. a = FIND(CTX)\n", calls=3,
     usage=Usage(900, 70, 640), cost=1200, measures={"f1": 0.5},
@@ -70,6 +70,9 @@ def test_a_log_of_inspect_has_a_method_s_results():
     assert right.choices == ["One", "Two"]
     assert right.output.completion == RIGHT.words
     assert (right.scores["pearl"].value, right.scores["pearl"].answer) == (1.0, "B")
+    assert (right.scores["pearl"].explanation, failed.scores["pearl"].explanation) == (
+        "The Fund says so.", None,
+    )  # fmt: skip
     used = right.model_usage["gpt-x"]
     assert (used.input_tokens, used.output_tokens, used.input_tokens_cache_read) == (900, 70, 640)
     assert right.metadata["plan"] == RIGHT.plan
@@ -105,11 +108,14 @@ def test_a_folder_has_rows_and_a_card_that_names_their_columns():
     assert meta["configs"][0]["data_files"] == [{"split": "test", "path": "test.jsonl"}]
     names = [one["name"] for one in meta["dataset_info"]["features"]]
     assert [list(row) for row in rows] == [names] * 3
+    assert [row["reason"] for row in rows] == ["The Fund says so.", "", ""]
     assert told.startswith("# QuALITY: dev")
     assert "\\*it\\*" in told.splitlines()[0] + told.splitlines()[1]
     assert "pearl 2, direct 1" in told
-    write_dataset(replace(EVALUATION, results=(RIGHT,)), "it")
-    assert Path("it/test.jsonl").read_text("utf-8").count("\n") == 1
+    unscored = replace(RIGHT, error="The answer was not scored.")
+    write_dataset(replace(EVALUATION, results=(unscored,)), "it")
+    [row] = map(json.loads, Path("it/test.jsonl").read_text("utf-8").splitlines())
+    assert (row["answer"], row["score"]) == ("B", None)
     Path("it/mine.txt").touch()
     with pytest.raises(InputError, match=r"it has other files, as mine\.txt: name a new folder"):
         write_dataset(EVALUATION, "it")

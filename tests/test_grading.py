@@ -66,6 +66,7 @@ def test_answers_are_graded_by_another_model_with_the_rubric(serve: Serve, quest
     assert {one["id"]: one["score"] for one in lines[1:]} == {
         "q0": 1.0, "q1": 0.5, "q2": 0.0, "q3": 1.0,
     }  # fmt: skip
+    assert {one["reason"] for one in lines[1:]} == {"It says so."}
     # Grading is no part of what the method took.
     assert {one["calls"] for one in lines[1:]} == {1}
     facts = dict(map(tuple, lines[0]["evaluation"]["about"]))

@@ -133,7 +133,7 @@ def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of I
 
     spent = result.models or {model: result.usage}
     text = result.words or result.answer or ""
-    score = Score(value=result.score, answer=result.answer, explanation=result.words or None)
+    score = Score(value=result.score, answer=result.answer, explanation=result.reason or None)
     return log.EvalSample(
         id=f"{result.split}/{result.id}" if result.split else result.id,
         epoch=1,
@@ -167,7 +167,8 @@ def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of I
     )
 
 
-_TEXTS = ("method", "id", "split", "question", "gold", "answer", "words", "plan", "error")
+_TEXTS = ("method", "id", "split", "question", "gold", "answer", "words", "reason", "plan",
+          "error")  # fmt: skip
 _COUNTS = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_dollars")
 
 

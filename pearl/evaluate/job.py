@@ -27,7 +27,7 @@ from pearl.evaluate.results import (
     side_by_side,
 )
 from pearl.evaluate.supporting_facts import form, machine_measures
-from pearl.jobs.scoring import GRADING, best_score
+from pearl.jobs.scoring import GRADING, Score, best_score
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.errors import InputError
 from pearl.lang.text import counted
@@ -138,7 +138,7 @@ class Trials:
             return row | await _label(example, session)
         started = time.monotonic()
         # Every question counts: one without an answer is wrong.
-        outcome, score, measures = Outcome(None), 0.0, dict[str, float]()
+        outcome, score, measures = Outcome(None), Score(0.0), dict[str, float]()
         try:
             outcome = await self._answer(method, example, session)
             measures = {**outcome.measures}
@@ -162,7 +162,7 @@ class Trials:
             method=name,
             id=example.id,
             split=example.split,
-            score=score,
+            score=score.value,
             gold=" or ".join(example.golds),
             answer=outcome.answer,
             orders=outcome.orders,
@@ -177,8 +177,9 @@ class Trials:
             usage=sum(spent.values(), Usage()),
             models=spent if isinstance(model, Models) else {},
             measures={**measures, "seconds": round(time.monotonic() - started, 3)},
+            reason=score.reason,
         )
-        correct = score == 1.0 if example.gold else None
+        correct = score.value == 1.0 if example.gold else None
         return {**row, "correct": correct, "result": asdict(result)}
 
     async def _answer(self, method: Method, example: Example, session: Session) -> Outcome:
@@ -204,17 +205,17 @@ class Trials:
 
     async def _score(
         self, example: Example, outcome: Outcome, measures: dict[str, float], session: Session
-    ) -> float:
+    ) -> Score:
         """The score of what a method came to; the data set's measures of it are added to others."""
         dataset = find_dataset(self.dataset)
         nothing = not example.options and says_nothing(outcome.words, session.engine.model)
         if outcome.answer is None or nothing:
-            return 0.0
+            return Score(0.0)
         measures |= {**dataset.measures(example, outcome.answer), **measures}
         if metric := self.shared.metric:
             asked = (example.question, example.options, example.golds)
             return await best_score(metric, *asked, outcome.answer, session)
-        return dataset.score(example, outcome.answer)
+        return Score(dataset.score(example, outcome.answer))
 
 
 async def _label(example: Example, session: Session) -> dict[str, Any]:

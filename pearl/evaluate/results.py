@@ -51,6 +51,7 @@ class Result:
         models: the same by model, where several answered.
         cost: of the same, in millionths of a dollar; None where no price is known.
         measures: more figures on the answer, by name, as ``f1``.
+        reason: why the score is what it is, as a grader says; else empty.
     """
 
     method: str
@@ -72,6 +73,7 @@ class Result:
     models: Mapping[str, Usage] = field(default_factory=dict)
     cost: int | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
 
     @property
     def known_score(self) -> float | None:

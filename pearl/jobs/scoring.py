@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, SupportsFloat, TypeAlias
+from typing import NamedTuple, Protocol, SupportsFloat, TypeAlias
 
 from pearl.lang.errors import InputError
 from pearl.lang.extensions import extension, failure_text, source_digest
@@ -89,6 +90,13 @@ def _plain(word: str) -> str:
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
+class Score(NamedTuple):
+    """The score of an answer, from 0 to 1, and why; empty where nobody says."""
+
+    value: float
+    reason: str = ""
+
+
 class Scorer(Protocol):
     """Scores answers."""
 
@@ -104,8 +112,8 @@ class Scorer(Protocol):
 
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
-    ) -> float:
-        """The score of an answer, from 0 to 1.
+    ) -> Score:
+        """The score of an answer.
 
         Args:
             question: what was asked.
@@ -128,18 +136,18 @@ async def best_score(
     golds: Sequence[str],
     answer: str,
     session: Session,
-) -> float:
+) -> Score:
     """The score of an answer beside the right one that it comes nearest to.
 
     One after another, as a grader is paid for each: beside a right answer that is met, no other is
     looked at.
     """
-    best = 0.0
+    scores: list[Score] = []
     for gold in golds:
-        best = max(best, await scorer.score(question, options, gold, answer, session))
-        if best == 1:
+        scores.append(await scorer.score(question, options, gold, answer, session))
+        if scores[-1].value == 1:
             break
-    return best
+    return max(scores, key=attrgetter("value"))
 
 
 MetricFunction: TypeAlias = Callable[[str, str, str], float | Awaitable[float]]
@@ -157,7 +165,7 @@ class OwnMetric:
 
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
-    ) -> float:
+    ) -> Score:
         """As `Scorer` has it."""
         words = (option_words(text, options) for text in (gold, answer))
         try:
@@ -170,7 +178,7 @@ class OwnMetric:
         if not 0 <= score <= 1:
             message = f"The metric {self.name} gave {str(given)[:80]}: let it give 0 to 1."
             raise ModelError("metric", message)
-        return score
+        return Score(score)
 
 
 @dataclass(frozen=True)
@@ -206,7 +214,7 @@ class Graded:
 
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
-    ) -> float:
+    ) -> Score:
         """As `Scorer` has it."""
         gold, answer = (option_words(text, options) for text in (gold, answer))
         inputs = (("question", question), ("rubric", str(self.rubric).strip()),
@@ -217,7 +225,7 @@ class Graded:
         except SchemaError as error:
             raise ModelError("metric", f"No grade was given: {error}") from None
         session.journal.decide(GRADING, reply)
-        return GRADES[reply["grade"]]
+        return Score(GRADES[reply["grade"]], reply["reason"])
 
 
 def option_words(text: str, options: Sequence[str]) -> str:

@@ -200,7 +200,7 @@ async def _judge(
     if metric:
         response = reply.option.letter if reply.option else reply.words or reply.text
         asked = (question.question, question.options, question.golds)
-        correct = await best_score(metric, *asked, response, session) == 1
+        correct = (await best_score(metric, *asked, response, session)).value == 1
     elif question.options:
         correct = reply.option is not None and reply.option.letter == question.gold
     else:
