@@ -20,7 +20,7 @@ from tests.shell import call
 
 SECTIONS = ("What it does", "Why", "Example", "Use instead", "Fix")
 SAFE_FIX = frozenset(
-    "PRL103 PRL107 PRL111 PRL112 PRL116 PRL117 PRL121 PRL201 PRL202 PRL211 PRL404".split()
+    "PRL103 PRL107 PRL111 PRL112 PRL116 PRL117 PRL120 PRL121 PRL201 PRL202 PRL211 PRL404".split()
 )
 UNSAFE_FIX = frozenset(
     "PRL104 PRL107 PRL108 PRL109 PRL120 PRL122 PRL202 PRL203 PRL209 PRL210 PRL212 "
@@ -78,7 +78,7 @@ def test_the_fix_is_as_documented(rule: Rule) -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [rule for rule in RULES if rule.code in SAFE_FIX - {"PRL111", "PRL201", "PRL202"}],
+    [rule for rule in RULES if rule.code in SAFE_FIX - {"PRL111", "PRL120", "PRL201", "PRL202"}],
     ids=lambda rule: rule.code,
 )
 def test_a_safe_fix_mends_the_example(rule: Rule) -> None:
@@ -464,6 +464,30 @@ def test_a_guess_at_a_name(line: str, fixed: str) -> None:
     rules = Selection(("PRL109", "PRL112", "PRL12", "PRL202", "PRL203", "PRL209", "PRL212"))
     text = fix(Source("x", f"{STEPS}{line}\n"), LIBRARY, rules, unsafe=True)
     assert text.text == f"{STEPS}{fixed or line}\n"
+
+
+LISTING = "docs = DOCUMENTS(CTX) : List the documents\n"
+LOOK = '1. a = FIND_EVENT({}, "x") : y\n2. b = FIND_REASON({}, a) : z\n'
+
+
+@pytest.mark.parametrize(
+    ("plan", "args", "fixed"),
+    [
+        (LOOK, ("CTX.lease", "CTX.a/b-1.pdf"), ('"CTX.lease"', '"CTX.a/b-1.pdf"')),
+        (LOOK, ("CTX.find(1)", "CTX"), None),
+        (f"{{}}{LOOK}", ("", "each document", "each documents"), (LISTING, *["each docs"] * 2)),
+        (f"all = DOCUMENTS(CTX)\n{LOOK}", ("each document", "CTX"), ("each all", "CTX")),
+        (f'docs = FIND_ALL(CTX, "x")\n{LOOK}', ("each document", "CTX"), None),
+        # Another step would change what a number refers to.
+        (f"{LOOK}3. c = CONCAT(#1, #2) : y\n", ("each document", "CTX"), None),
+    ],
+)
+def test_how_a_plan_names_one_or_each_of_several_documents(
+    plan: str, args: tuple[str, ...], fixed: tuple[str, ...] | None
+):
+    assert fix(Source("x", plan.format(*args)), LIBRARY).text == plan.format(*(fixed or args))
+    told = check(parse(LOOK.format("each document", "each person")), LIBRARY)[0].help
+    assert told == "Several documents are listed by docs = DOCUMENTS(CTX); here write each docs."
 
 
 TWO_WORDS = '1. the_end = FIND_EVENT(CTX, "x") : y\n2. why = FIND_REASON(CTX, the_end) : z\n{}\n'

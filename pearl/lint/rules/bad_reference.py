@@ -17,7 +17,8 @@ Use instead
     2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion
 
 Fix
-    Unsafe: writes the bare name where there is one inside the marks, and the name
+    Safe: puts one of several documents in quotes (``CTX.lease``), as its name may have signs and
+    spaces. Unsafe: writes the bare name where there is one inside the marks, and the name
     that a part nearly is (``ross.name`` beside ``ross_name``).
 """
 
@@ -35,6 +36,7 @@ from pearl.lint.rules.base import (
     argument,
     guess,
     meant,
+    mend,
     names_above,
     near_above,
     nearest,
@@ -47,6 +49,9 @@ _MARKED = pattern(
     r"<\s*(?P<angle>[^\W\d]\w*)\s*>|%(?P<percent>[^\W\d]\w*)%?|[@&*]+(?P<sign>[^\W\d]\w*)"
     r"|\$\{(?P<shell>[^\W\d]\w*)\}|\{\{\s*(?P<double>[^\W\d]\w*)\s*\}\}"
 )
+_ONE = pattern(rf"{DOCUMENT}\.[^\s\"\\(){{}}\[\],]+")
+"""One of several documents, without quotes."""
+
 _CALL = pattern(r"=[ \t]*\w+[ \t]*\(")
 
 
@@ -88,6 +93,15 @@ def explain(broken: Broken) -> Diagnostic | None:
             data={"text": text, "name": name},
             fix=fix,
         )
+    if _ONE.fullmatch(text):
+        return RULE(
+            span,
+            f"{text} has no quotes.",
+            help=f"Write {DOCUMENT} for the whole. "
+            f'One of several documents stands in quotes: "{text}".',
+            data={"text": text, "name": DOCUMENT},
+            fix=mend(span, f'"{text}"'),
+        )
     part = PART.fullmatch(text)
     if not part:
         return None
@@ -102,9 +116,7 @@ def explain(broken: Broken) -> Diagnostic | None:
             data={"text": text, "name": name},
             fix=guess(span, near[0]) if len(near) == 1 and not whole else None,
         )
-    hint = f' One of several documents stands in quotes: "{text}".'
-    more = hint if text.startswith(f"{DOCUMENT}.") else ""
-    return part_of(RULE, span, text, name, whole, more)
+    return part_of(RULE, span, text, name, whole)
 
 
 RULE = Rule("PRL120", "bad-reference", ERROR, __doc__, explain=explain)

@@ -337,12 +337,12 @@ def meant(part: re.Match[str], broken: Broken) -> tuple[str, list[str]]:
     return whole, [other for other in joined(part[0], near) if other != whole]
 
 
-def part_of(rule: Rule, span: Span, text: str, name: str, whole: str, more: str = "") -> Diagnostic:
+def part_of(rule: Rule, span: Span, text: str, name: str, whole: str) -> Diagnostic:
     """The finding that a text names a part of something, which is written so as a whole."""
     return rule(
         span,
         f"{text} names a part of {name}.",
-        help=f"Write {whole} for the whole, or find the part in a step of its own.{more}",
+        help=f"Write {whole} for the whole, or find the part in a step of its own.",
         data={"text": text, "name": name},
     )
 

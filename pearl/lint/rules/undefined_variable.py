@@ -14,7 +14,8 @@ Use instead
     1. tie = FIND_RELATION(CTX, "Ross", "mother") : Find how they stand to each other
 
 Fix
-    Safe for ``ctx`` (``CTX``); unsafe: writes the name that it nearly is, or else
+    Safe for ``ctx`` (``CTX``), and for ``each document`` where an action reads it: a step lists
+    the documents, and ``each`` goes over them; unsafe: writes the name that it nearly is, or else
     quotes the word. A step's number (``#3``, ``step_3``), a letter, what no word is
     written like (``ro_2``, ``firstEvent``), and a word that resembles or abbreviates
     names or has one at its beginning or end, are left.
@@ -28,9 +29,12 @@ from pearl.lint.rules.base import (
     ERROR,
     NEAREST,
     Diagnostic,
+    Edit,
     Findings,
+    Fix,
     PlanView,
     Rule,
+    Span,
     alike,
     differs_little,
     guess,
@@ -41,6 +45,10 @@ from pearl.lint.rules.base import (
 _IDENTIFIER = pattern(r".|\w*(?:[_\d]|[^\W\d_A-Z][A-Z])\w*")
 """A name that no word is written like."""
 
+_SEVERAL = frozenset(("document", "documents", "docs"))
+"""What those who mean each of several documents call them."""
+
+_BY_NUMBER = pattern(r"#\d")
 _NUMBERED = pattern(r"#?\d+|#.*|(?:step|line|output|result)_?\d+", re.IGNORECASE)
 
 
@@ -74,7 +82,12 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     numbered = _NUMBERED.fullmatch(ref.name) is not None
     unlike_word = _IDENTIFIER.fullmatch(ref.name) is not None
     parts = [] if close else resembling(ref.name, defined)
-    if not (close or parts or returned or ref.mode) and _stands_for_document(view, ref, index):
+    for_document = not returned and _stands_for_document(view, ref, index)
+    if ref.maps and for_document and ref.name.casefold() in _SEVERAL:
+        listing = next((step.name for step in steps[:index] if step.action == "DOCUMENTS"), "")
+        if listing or not (close or parts or "docs" in view.defined):
+            return _each_document(view, ref, index, listing)
+    if for_document and not (close or parts or ref.mode):
         close = [DOCUMENT]
     near = close[0] if len(close) == 1 else ""
     if len(parts) == 1 and parts[0][0] == ref.name[0] and differs_little(ref.name, parts[0]):
@@ -93,7 +106,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         fix = guess(ref.span, f'"{ref.name}"', "quote the word")
     where = "in the plan" if returned else f"before step {view.number(index)}"
     # Who writes what is nearly a name means no word.
-    is_word = not (returned or numbered or near)
+    is_word = not (returned or numbered or near or ref.mode)
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
     shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""
     if not (close or parts or returned):
@@ -110,6 +123,29 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         help=f"{shown}Defined: {', '.join(defined)}.{word}",
         data={"name": ref.name, "candidates": defined},
         fix=fix,
+    )
+
+
+def _each_document(view: PlanView, ref: Ref, index: int, listing: str) -> Diagnostic:
+    """The finding that a step goes over documents that no step lists, or that one lists by another
+    name."""
+    text = view.source.text
+    step = f"{listing or 'docs'} = DOCUMENTS({DOCUMENT})"
+    over = f"{ref.mode.split()[0]} {listing or 'docs'}"
+    edits = [Edit(ref.span, over)]
+    if not listing:
+        # Before the first that needs it, so that one step lists them for all.
+        first = next(at for at, each in view.moded if each.name.casefold() in _SEVERAL)
+        line = text.rfind("\n", 0, view.plan.steps[first].span.start) + 1
+        edits.insert(0, Edit(Span(line, line), f"{step} : List the documents\n"))
+    # Another step may change what the numbers of steps refer to.
+    counted = not listing and _BY_NUMBER.search(text)
+    return RULE(
+        ref.span,
+        f"{ref.name} is not defined before step {view.number(index)}.",
+        help=f"Several documents are listed by {step}; here write {over}.",
+        data={"name": ref.name},
+        fix=None if counted else Fix(f"write {over}", tuple(edits)),
     )
 
 
