@@ -485,6 +485,18 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     assert LEASE in call("run", "-", two[0], stdin=EACH).out
 
 
+def test_a_name_that_two_documents_have_is_told_with_both(two: tuple[str, str]):
+    for folder, ending in (("a", "txt"), ("b", "md"), (".", "md")):
+        Path(folder).mkdir(exist_ok=True)
+        Path(folder, f"lease.{ending}").write_text(LEASE)
+    plan = 'a = FIND_EVENT("CTX.lease", "the deposit")'
+    for one, other in (("a/lease.txt", "b/lease.md"), ("lease.md", "lease.txt")):
+        told = call("run", "-", one, other, stdin=plan).err
+        assert f"CTX.lease may be CTX.{one} or CTX.{other}: write which.\n" in told
+    alone = call("run", "-", "a/lease.txt", two[1], stdin=plan).err
+    assert "Did you mean CTX.a/lease.txt?" in alone
+
+
 def test_a_planner_is_told_the_names_of_several_documents(two: tuple[str, str], serve: Serve):
     bare = READS_ONE.replace('"', "", 2)
     server = serve([bare, READS_ONE.replace(NAMED, "CTX.will"), READS_ONE, f"> {PAID}"])

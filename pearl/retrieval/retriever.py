@@ -7,6 +7,7 @@ parts of like size.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from itertools import groupby, takewhile
 from math import ceil
 from typing import Protocol
 
+from pearl.lang.ast import DOCUMENT
 from pearl.lang.builtins import MOST, label, read_label, read_name
 from pearl.lang.source import START, Source, Span
 from pearl.retrieval.terms import (
@@ -278,10 +280,17 @@ def part(document: Source, name: str) -> Source:
     if read := read_name(name):
         span = document.named(read)
         if span is None:
-            names = ", ".join(document.documents) or "there is one only, CTX"
-            near = get_close_matches(read, document.documents, 1)
-            meant = f" Did you mean {name.partition('.')[0]}.{near[0]}?" if near else ""
-            raise LabelError(f"{name} names none of the documents: {names}.{meant}")
+            names = [*document.documents]
+            # It may lack a folder as well as its ending.
+            forms = ((one, f"/{one}", f"/{os.path.splitext(one)[0]}") for one in names)
+            near = [one for one, *paths in forms if any(at.endswith(f"/{read}") for at in paths)]
+            like = near or get_close_matches(read, names, 1)
+            may = " or ".join(f"{DOCUMENT}.{one}" for one in like)
+            if len(near) > 1:
+                raise LabelError(f"{name} may be {may}: write which.")
+            there = ", ".join(names) or f"there is one only, {DOCUMENT}"
+            meant = f" Did you mean {may}?" if may else ""
+            raise LabelError(f"{name} names none of the documents: {there}.{meant}")
         return Source(read, document.at(span))
     at, of = read_label(name) or (0, 0)
     if not 1 <= at <= of <= MOST:
