@@ -253,7 +253,7 @@ def test_a_plan_that_takes_a_parameter_for_a_list_says_so_in_its_signature(step:
 def test_an_action_that_cannot_be_read_may_have_what_its_plan_uses():
     text = "B(X : all X\n  plan:\n    1. x = CONCAT(X, y)\n    2. z = NOPE(x)\n"
     [_, found] = check_library(Source("l", text))
-    assert found.help == "Use an action of the library, or define it in the library."
+    assert found.help == "None is close to it: use another, or define it in the library."
 
 
 def test_plans_that_come_back_to_each_other_are_told():

@@ -325,8 +325,27 @@ def test_a_long_list_of_names_is_cut() -> None:
 def test_all_of_a_few_actions_are_named_where_none_is_close() -> None:
     text = "A_ONE(CTX, X) : See X in CTX.\nTWO(X) : See X.\nREST() : x\n  traits: unlisted\n"
     [found] = check(parse("1. a = FIND_RELATIN(CTX)\n"), library_of(text, builtins()))
-    assert found.help == 'Use A_ONE(CTX, X); TWO(X), or declare yours under "New actions:".'
+    assert found.help == (
+        "None is close to it: use another, as A_ONE(CTX, X); TWO(X), or declare yours under "
+        '"New actions:".'
+    )
     assert found.data["candidates"] == []
+
+
+@pytest.mark.parametrize(
+    ("called", "others", "help"),
+    [
+        ("FIND_YEAST", "", "None is close to it: use another, or define it in the library."),
+        ("BAKE_TWCE", "", "None is close to it: use another, or define it in the library."),
+        ("FIND_YEAST", "SEE(X) : See X.\n", "None is close to it: use another, as SEE(X), or def"),
+        ("BAKE_ONCE", "BAKE_ONE(X) : Bake X.\n", "Closest: BAKE_ONE(X). Use one, or define it"),
+        ("BAKE_ONCE", "BAKE_ONE(X) : X.\n  plan:\n    1. a = BAKE_TWICE(X, X)\n", "None is close"),
+    ],
+)
+def test_an_action_s_plan_is_not_told_to_come_back_to_it(called: str, others: str, help: str):
+    plan = f"BAKE_TWICE(CTX, X) : Bake X.\n  plan:\n    1. a = {called}(CTX, X) : Find it\n"
+    told = check_library(Source("x", others + plan))
+    assert next(one.help for one in told if one.code == "PRL201").startswith(help)
 
 
 def test_suggestions_are_few() -> None:

@@ -21,7 +21,8 @@ Fix
 from collections.abc import Collection
 from dataclasses import replace
 
-from pearl.lang.library import Library, builtins, library_actions, library_source
+from pearl.lang.ast import Plan
+from pearl.lang.library import builtins, library_actions, library_source
 from pearl.lang.source import shipped_actions
 from pearl.lint.rules import bad_name
 from pearl.lint.rules.base import (
@@ -32,6 +33,7 @@ from pearl.lint.rules.base import (
     Findings,
     PlanView,
     Rule,
+    Step,
     closest,
     mend,
     pattern,
@@ -69,13 +71,13 @@ def check(view: PlanView) -> Findings:
         for old in action.replaces:
             replaced.setdefault(old.name, action)
     compared: dict[str, list[str]] = {}
-    few = _all_of_few(library)
     own = "define it in the library" if view.action else 'declare yours under "New actions:"'
     for step in unknown:
         same = alike.get(step.action.casefold(), [])
         if not same and step.action not in compared:
             compared[step.action] = closest(step.action, names[: MOST // (len(compared) + 1)])
-        similar = [near for name in same or compared[step.action] if (near := library.get(name))]
+        found = (library.get(name) for name in same or compared[step.action])
+        similar = [near for near in found if near and not _comes_back(near, view)]
         close = list(dict.fromkeys(action.signature for action in similar))
         now = replaced[step.action].signature if step.action in replaced else ""
         if view.action and (home := _home(step.action)):
@@ -85,8 +87,8 @@ def check(view: PlanView) -> Findings:
         elif close:
             help = f"Closest: {'; '.join(close)}. Use one, or {own}."
         else:
-            use = "; ".join(few) or "an action of the library"
-            help = f"Use {use}, or {own}."
+            few = "; ".join(_all_of_few(view))
+            help = f"None is close to it: use another{f', as {few}' if few else ''}, or {own}."
         yield RULE(
             step.action_span,
             f"{step.action} does not exist.",
@@ -131,10 +133,17 @@ def _home(name: str) -> str:
     return next((each for each, own in libraries if any(a.name == name for a in own)), "")
 
 
-def _all_of_few(library: Library) -> list[str]:
-    """The actions of a small library as they are called; none of a larger one."""
-    own = [action.signature for action in library.listed if action.name not in builtins()]
-    return own if len(own) <= _FEW else []
+def _all_of_few(view: PlanView) -> list[str]:
+    """The actions of a small library as the plan may call them; none of a larger one."""
+    own = [action for action in view.library.listed if action.name not in builtins()]
+    usable = (action for action in own if not _comes_back(action, view))
+    return [action.signature for action in usable] if len(own) <= _FEW else []
+
+
+def _comes_back(action: Action, view: PlanView) -> bool:
+    """Whether an action is the one whose own plan this is, or calls that in the end."""
+    called = view.library.called_by(Plan((Step("", action.name, ()),))).actions
+    return view.action is not None and view.action.name in called
 
 
 RULE = Rule("PRL201", "unknown-action", ERROR, __doc__, plan=check)
