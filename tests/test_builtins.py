@@ -2,9 +2,11 @@
 
 import pytest
 
-from pearl.lang.ast import Literal
+from pearl.lang.ast import Builtin, Literal
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.lang.library import parse_library
 from pearl.lang.values import Pairs, Value
+from tests.conftest import ROOT
 
 AGES = Pairs((("Ro", 3), ("Mara", [4]), ("Al", 3)))
 
@@ -80,3 +82,11 @@ def test_a_builtin_that_cannot_work_says_so(name: str, values: tuple[Value, ...]
     with pytest.raises(BuiltinError) as caught:
         call(name, *values)
     assert str(caught.value) == words
+
+
+def test_a_library_names_builtins_in_either_case_as_the_documentation_lists_them():
+    listed = ", ".join(f"`{name}`" for name in FUNCTIONS)
+    assert f"is one of {listed} |" in (ROOT / "docs/language.md").read_text(encoding="utf-8")
+    for name in FUNCTIONS:
+        [action] = parse_library(f"A(X) : X\n  body: builtin {name.upper()}\n").actions
+        assert action.body == Builtin(name)

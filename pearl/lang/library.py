@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pearl.lang import ast
+from pearl.lang.builtins import FUNCTIONS
 from pearl.lang.errors import InputError
 from pearl.lang.extensions import extension
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
@@ -164,8 +165,12 @@ def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.A
         case "traits":
             return replace(action, traits=frozenset(words))
         case "body":
-            kind = ast.Solver if words[0] == "solver" else ast.Builtin
-            return replace(action, body=kind(words[-1]))
+            name = words[-1]
+            if words[0] == "solver":
+                return replace(action, body=ast.Solver(name))
+            # Plans call builtins in capitals.
+            known = name.lower() in FUNCTIONS
+            return replace(action, body=ast.Builtin(name.lower() if known else name))
         case "model":
             return replace(action, model=words[0])
         case "provenance":
