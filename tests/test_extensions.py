@@ -117,6 +117,7 @@ def test_commands_take_what_a_package_offers(installed: None, serve: Serve, ques
     serve(reading)
     Path("x.plan").write_text('1. a = SHOUT("x") : Shout\n', encoding="utf-8")
     assert "PRL201" in call("lint", "x.plan").out
+    Path("own").mkdir()  # A folder is no library, and hides none.
     assert "PRL201" not in call("lint", "x.plan", "--library", "core", "--library", "own").out
     asked = call("ask", "story.txt", "Why?", "--strategy", "own", "--json").json
     assert (asked["answer"], asked["calls"]) == ("The Fund closed it.", 1)

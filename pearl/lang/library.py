@@ -403,12 +403,12 @@ def library_actions(source: Source) -> tuple[ast.Action, ...]:
 
 
 def offered_actions(name: str) -> tuple[ast.Action, ...]:
-    """The actions that an installed package offers under a name which nothing else has.
+    """The actions that an installed package offers under a name which no library or file has.
 
     Raises:
         InputError: it offers something else, or it cannot be loaded.
     """
-    if not name.isidentifier() or name in shipped_actions() or Path(name).exists():
+    if not name.isidentifier() or name in shipped_actions() or Path(name).is_file():
         return ()
     offer = extension("actions", name)
     if offer is None:
