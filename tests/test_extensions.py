@@ -32,6 +32,15 @@ def shout(text: str) -> str:
     return text.upper()
 
 
+@pearl.action(traits=["verbatim"])
+def first_line(ctx: str) -> str:
+    """Copy the first line of CTX."""
+    return ctx.splitlines()[0]
+
+
+own = [shout, first_line]
+
+
 class Fixed:
     """One step, whatever is asked."""
 
@@ -55,7 +64,7 @@ async def strict(question, gold, answer):
 
 NUMBER = 5
 '''
-GROUPS = {"actions": "shout", "strategies": "Fixed", "metrics": "first_word", "tools": "shout"}
+GROUPS = {"actions": "own", "strategies": "Fixed", "metrics": "first_word", "tools": "shout"}
 
 
 @pytest.fixture
@@ -111,6 +120,16 @@ def test_what_is_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytes
     (about / "METADATA").write_text("Name: late\nVersion: 1\n", encoding="utf-8")
     (about / "entry_points.txt").write_text("[pearl.tools]\nlate = math:pi\n", encoding="utf-8")
     assert extension("tools", "late") == math.pi
+
+
+@pytest.mark.parametrize("model", ["offline", "m"])
+def test_what_a_function_copies_is_the_answer(
+    installed: None, serve: Serve, questions: Path, model: str
+):
+    serve(reading)
+    words = ["run", "-", "story.txt", "--library", "own", "--model", model]
+    told = call(*words, stdin="1. a = FIRST_LINE(CTX) : Copy it\n").out
+    assert "The passages below are the answer.\n" in told
 
 
 def test_commands_take_what_a_package_offers(installed: None, serve: Serve, questions: Path):

@@ -200,9 +200,11 @@ def show(answer: Answer, *, as_json: bool) -> None:
     whole = f"--json{hint} has the whole."
     _title("Answer")
     if only_quotes(answer.text, answer.evidence):
-        verdict = SHARING if answer.model == "offline" else "are the answer"
-        # Without a question nothing is known of what the passages lack.
-        verdict = NEAREST if answer.lacks or not answer.question else verdict
+        verdict = "are the answer"
+        # What a person's own function or a builtin copies, the offline reader did not choose.
+        if answer.lacks or (answer.model == "offline" and answer.calls):
+            # Without a question nothing is known of what the passages lack.
+            verdict = SHARING if answer.question and not answer.lacks else NEAREST
         if answer.evidence and not answer.grounded:
             click.echo("What the model quotes below, which is not in the document.")
         else:
