@@ -107,6 +107,10 @@ EPUB = {
     "a.xhtml": "<html><head><title>T</title></head><body><h1>One</h1><p>Mara left.</p></body>",
     "O/b b.xhtml": "<?xml version='1.0' encoding='latin1'?><html><p>Tom stayed.</p></html>",
 }
+LOCKED = pdf_of([["x"]]).replace(
+    b"/Root",
+    b"/ID[(a)(a)]/Encrypt<</Filter/Standard/V 1/R 2/O(%b)/U(%b)/P -4>>/Root" % ((b"a" * 32,) * 2),
+)
 PAGE = f"<!-- saved --><HTML><head><style>p{{}}</style></head><h1>Lease</h1><p>{LEASE}</p>"
 LISTS = "| A | B |\n| --- | --- |\n| 1 | 2 |\n\n* x\n* y"
 ENTITIES = "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 100}'>" for n in range(7))
@@ -214,7 +218,10 @@ def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
     ("name", "data", "told"),
     [
         ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
-        ("cut.pdf", pdf_of([["x"]])[:90], "cut.pdf cannot be read as a PDF (Failed to load"),
+        ("cut.pdf", pdf_of([["x"]])[:90], "error)): save it anew, or as text."),
+        ("locked.pdf", LOCKED, "locked.pdf has a password: save it without one."),
+        ("a.xlsx", packed({"xl/workbook.xml": ""}), "a.xlsx is a spreadsheet, and no text: save"),
+        ("a.ods", packed({"opendocument.spreadsheet": ""}), "as CSV, in UTF-8, first."),
         ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),
         (
             "half.docx",

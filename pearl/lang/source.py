@@ -271,6 +271,9 @@ _FORMS = {
 }
 """What a file that is no text is, by its first bytes."""
 
+_SHEETS = (b"xl/workbook", b"opendocument.spreadsheet", "Workbook".encode("utf-16-le"))
+"""What stands in the spreadsheets among them."""
+
 
 def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
     """The text of what was read from a place.
@@ -290,7 +293,9 @@ def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
         raise InputError(f"{shown} is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8.")
     for start, kind in _FORMS.items():
         if data.startswith(start):
-            raise InputError(f"{shown} is {kind}, and no text: save it as UTF-8 text first.")
+            is_sheet = any(map(data.__contains__, _SHEETS)) and kind != "a PDF"
+            kind, form = ("a spreadsheet", "CSV, in UTF-8,") if is_sheet else (kind, "UTF-8 text")
+            raise InputError(f"{shown} is {kind}, and no text: save it as {form} first.")
     if b"\x00" in data:
         raise InputError(f"{shown} is a binary file: give the {noun} as UTF-8 text.")
     try:

@@ -86,7 +86,11 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
             "save it as text."
         ) from None
     if done.returncode:
-        reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+        reason = (
+            done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200].rstrip(".")
+        )
+        if "password" in reason:
+            raise InputError(f"{name} has a password: save it without one.")
         raise InputError(
             f"{name} cannot be read as {kind.title} ({reason or 'its reader crashed'}): save it "
             "anew, or as text."
