@@ -69,6 +69,16 @@ CELLS = (
     "reader.run_sync('1. a = FIND_REASON(CTX, \"Mara leaves\") : Why', 'story.txt')",
     "answer = await reader.run('1. a = FIND_REASON(CTX, \"Mara\") : Why', 'story.txt')",
     "len(reader.batch_sync('q.jsonl').rows)",
+    """import asyncio, threading
+from pearl.jobs.progress import bar
+
+before = threading.active_count()
+with bar("bar", "{task.description}") as update:
+    for at in range(5):
+        update(total=5, completed=at, description=f"{at} of 5 done")
+        await asyncio.sleep(0.1)
+    added = threading.active_count() - before
+added""",
 )
 
 
@@ -86,7 +96,7 @@ def test_in_a_kernel(tmp_path: Path):
     notebook = nbformat.new_notebook(cells=[nbformat.new_code_cell(cell) for cell in CELLS])
     client = nbclient.NotebookClient(notebook, km=manager, timeout=120,
                                      resources={"metadata": {"path": str(tmp_path)}})  # fmt: skip
-    _, plan, answer, awaited, batch = (cell["outputs"] for cell in client.execute()["cells"])
+    _, plan, answer, awaited, batch, moved = (cell["outputs"] for cell in client.execute()["cells"])
 
     def shown(outputs: list[Any], kind: str) -> list[str]:
         return [one["data"][kind] for one in outputs if kind in one.get("data", {})]
@@ -97,3 +107,7 @@ def test_in_a_kernel(tmp_path: Path):
     assert shown(batch, "text/plain")[-1] == "1"
     # The bar is a widget, which is gone when the work is done.
     assert shown(batch, "application/vnd.jupyter.widget-view+json")
+    # No thread draws it beside a kernel that hears of its widgets meanwhile, as in an awaited cell.
+    assert shown(moved, "application/vnd.jupyter.widget-view+json")
+    assert shown(moved, "text/plain")[-1] == "0"
+    assert "of 5 done" not in json.dumps(moved)

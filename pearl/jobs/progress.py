@@ -64,7 +64,12 @@ def bar(
     }
     cols = [kinds[key]() if key in kinds else rich.TextColumn(key, markup=False) for key in columns]
     console, last = Console(stderr=True), 0.0
-    with rich.Progress(*cols, console=console, transient=True, redirect_stdout=above) as shown:
+    # While a cell is awaited, a notebook's kernel works on the bar's widget when its pages answer:
+    # a thread that draws beside it puts pictures outside the widget, where they stay.
+    here = console.is_jupyter
+    with rich.Progress(
+        *cols, console=console, transient=True, redirect_stdout=above, auto_refresh=not here
+    ) as shown:
         task = shown.add_task("", total=None)
 
         def update(**fields: Any) -> None:  # noqa: ANN401 - as rich's
@@ -72,7 +77,7 @@ def bar(
             over = fields.get("completed") == fields.get("total", -1)
             if over or time.monotonic() - last >= every:
                 last = time.monotonic()
-                shown.update(task, **fields)
+                shown.update(task, refresh=here, **fields)
 
         yield update
 
