@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import pearl
+from pearl.jobs.workers import JobProgress
 from pearl.lang.source import Span
 from pearl.models.base import Usage
 from tests.shell import STORY
@@ -61,6 +62,22 @@ def test_a_plan_is_an_image_of_its_own_and_a_rejected_one_says_why():
     assert page.text.startswith("No plan was accepted (8 attempts).PRL")
     assert {*page.tags} <= {"p", "ul", "li"}
     assert pearl.Planned(plan, 1, source, (), 0)._repr_html_() == plan._repr_html_()
+
+
+def test_results_are_their_tables():
+    pytest.importorskip("pandas")
+    rows = tuple({"id": str(at), "answer": EVIL} for at in range(500))
+    page = Tags(pearl.JobResult("r", rows, JobProgress("r", 500))._repr_html_() or "")
+    assert "script" not in page.tags
+    assert page.tags.count("tr") < 100
+    assert "500 rows" in page.text
+    mined = pearl.Mined(tuple(pearl.load_library("quality").listed), (), 1, 1)
+    assert "<td>COUNT_INSTANCES</td>" in (mined._repr_html_() or "")
+
+
+def test_results_without_pandas_have_no_table(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert pearl.JobResult("r", (), JobProgress("r", 0))._repr_html_() is None
 
 
 CELLS = (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.jobs.progress import run_until_stopped
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import as_frame
+from pearl.lang.source import Tabled, as_frame
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode
@@ -375,7 +375,7 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class JobResult:
+class JobResult(Tabled):
     """What a job came to.
 
     Args:

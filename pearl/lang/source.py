@@ -13,7 +13,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, cached_property
@@ -498,6 +498,22 @@ def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     except ImportError:
         raise InputError(f"A frame needs pandas: {install_command('pandas')}.") from None
     return pandas.json_normalize([*map(dict, rows)])
+
+
+class Tabled:
+    """What a notebook shows as a table, where pandas is installed."""
+
+    __slots__ = ()
+
+    def frame(self) -> DataFrame:
+        """The table, as `as_frame` makes it."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str | None:
+        with suppress(InputError):
+            shown: str = self.frame()._repr_html_()
+            return shown
+        return None
 
 
 def _shipped(folder: str) -> Path:

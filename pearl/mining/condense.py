@@ -23,7 +23,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg, print_library, print_plan
 from pearl.lang.rewriting import migrate, substituted
 from pearl.lang.similarity import FLOOR, clearest, group
-from pearl.lang.source import Source, as_frame
+from pearl.lang.source import Source, Tabled, as_frame
 from pearl.lang.text import free_name
 from pearl.lang.values import Type
 
@@ -81,7 +81,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Condensed:
+class Condensed(Tabled):
     """What came of condensing, or of one step of it.
 
     Args:

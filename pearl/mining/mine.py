@@ -22,7 +22,7 @@ from pearl.lang.errors import InputError, refuse
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import Source, as_frame, read_row, read_source
+from pearl.lang.source import Source, Tabled, as_frame, read_row, read_source
 from pearl.lang.text import free_name
 from pearl.lang.values import digest
 from pearl.lint.checker import HARMLESS, check_library
@@ -56,7 +56,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Mined:
+class Mined(Tabled):
     """A mined library.
 
     Args:
