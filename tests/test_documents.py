@@ -457,6 +457,9 @@ def test_a_plan_names_its_documents(plan: str, answer: list[str], two: tuple[str
     told = call("run", "a.plan", *two, "--json").json
     lines = [line.removeprefix("> ") for line in told["answer"].splitlines()]
     assert sorted(lines) == sorted(answer)
+    quotes = pearl.Pearl(model="offline").run_sync(plan, two).evidence
+    for quote, shown in zip(quotes, told["evidence"], strict=True):
+        assert all(getattr(quote, key) == shown[key] for key in ("document", "page", "line"))
     assert {one["document"] for one in told["evidence"]} == {
         file for file in two for line in lines if line.endswith(PAID) == (file == "a.letter.md")
     }

@@ -44,6 +44,21 @@ class Quote:
     speaker: str = ""
     place: Place | None = field(default=None, compare=False)
 
+    @property
+    def document(self) -> str | None:
+        """Which of several documents has it; None where there is one, or none has it."""
+        return (self.place.document or None) if self.place else None
+
+    @property
+    def page(self) -> int | None:
+        """Its page, where the document has pages."""
+        return self.place.page if self.place else None
+
+    @property
+    def line(self) -> int | None:
+        """Its line in the document; None where that does not have it."""
+        return self.place.line if self.place else None
+
 
 _SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?(?P<name>[A-Z][^\n:.?!]{0,40}: )|\[[\d:.]+\] ")
 """The head of a transcript's line: when something was said, and by whom."""
