@@ -55,27 +55,27 @@ among them, or None for those Pearl ships."""
 
 
 def check(
-    plan: str | Parsed, library: Actions = None, selection: Selection = DEFAULT
+    plan: str | Plan | Parsed, library: Actions = None, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
     """Check a plan's text. A finding has a fix where `fix` takes it.
 
     Args:
-        plan: its text, or what `parse` made of it.
+        plan: a plan, its text, or what `parse` made of it.
         library: the actions it may call; by default those Pearl ships.
         selection: which rules speak.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is none of these.
     """
     parsed = plan if isinstance(plan, Parsed) else parse(_plan_text(plan))
     return check_for_person(parsed, as_library(library) or _load_library(), selection)
 
 
-def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
+def fix(plan: str | Plan, library: Actions = None, *, unsafe: bool = False) -> str:
     """A plan's text with what can be fixed automatically fixed.
 
     Args:
-        plan: its text.
+        plan: its text, or a plan.
         library: the actions it may call; by default those Pearl ships.
         unsafe: also take fixes that guess at the meaning.
     """
@@ -84,8 +84,8 @@ def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
     ).text
 
 
-def format(plan: str) -> str:
-    """A plan's text in canonical form; what is not part of it becomes comments.
+def format(plan: str | Plan) -> str:
+    """A plan, or its text, in canonical form; what is not part of it becomes comments.
 
     Raises:
         InputError: a line cannot be read.
@@ -94,6 +94,8 @@ def format(plan: str) -> str:
 
 
 def _plan_text(plan: object) -> str:
+    if isinstance(plan, Plan):
+        return print_plan(plan)
     if not isinstance(plan, str):
         kind = type(plan).__name__
         raise InputError(f"{kind} is no text of a plan: give that, as Planned.source.text has it.")

@@ -204,6 +204,9 @@ def test_a_planner_whose_answers_are_empty_has_no_plan():
 def test_only_writing_a_plan_says_so_when_none_was_accepted():
     planned = asyncio.run(pearl.write_plan("Why?", model=Planner(WRONG)))
     assert planned.plan is None
+    plan = pearl.parse(WRONG).plan
+    assert pearl.format(plan) == pearl.format(WRONG) == pearl.fix(plan)
+    assert [one.code for one in pearl.check(plan)] == ["PRL201"]
     for takes_text in (pearl.check, pearl.fix, pearl.format):
         with pytest.raises(InputError, match="Planned is no text of a plan"):
             takes_text(planned)
