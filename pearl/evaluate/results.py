@@ -17,7 +17,7 @@ from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import as_frame, read_rows
+from pearl.lang.source import Tabled, as_frame, read_rows
 from pearl.models.base import Usage
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Tabled):
     """Methods side by side on the same questions.
 
     Args:
