@@ -338,15 +338,15 @@ class Forms:
     def none_taken(self, kind: Kind) -> None:
         """Take note that replies are free that would be held to a kind."""
         self.notice = self.notice or (
-            f"No {kind} was found that the endpoint keeps replies to: they were checked and "
-            "corrected instead."
+            f"No {kind} was found that the endpoint keeps replies to: they are checked "
+            "instead, and sent back where they are wrong."
         )
 
     def refuse(self, kind: Kind) -> None:
         """Forget the form of a kind, which the endpoint refuses now, and say so in the notice."""
         self.notice = (
-            f"The endpoint refused a {kind} that it was to keep replies to: they were checked and "
-            "corrected instead."
+            f"The endpoint refused a {kind} that it was to keep replies to: they are checked "
+            "instead, and sent back where they are wrong."
         )
         self._known[kind] = ""
         self._remember(kind, None)
