@@ -841,6 +841,9 @@ def test_parts_end_where_a_reader_would_pause():
     ):  # fmt: skip
         cut = spans(text, number)
         assert all(text[start:end].endswith(ends) for start, end in cut[:-1])
+    headed = "\n\n".join(f"## Day {at}\n\n{'word ' * 40}end." for at in range(40))
+    for number in range(2, 12):
+        assert not any(headed[:end].rstrip()[-1].isdigit() for _, end in spans(headed, number))
 
 
 @pytest.mark.parametrize(
@@ -1006,7 +1009,7 @@ def test_a_prompt_says_what_share_is_left_out(share: str, told: str):
     cut = render(ExecuteStep(Source("d", "text"), action, step, (("X", "x"),), share))
     assert "left out" not in plain[-1]["content"]
     said = f"This is not the whole document: {told} of it is left out here."
-    said += " Answer from what is there.\n\n"
+    said += " Answer from what is there, without remarks on what is not.\n\n"
     assert cut[-1]["content"].replace(said, "") == plain[-1]["content"]
 
 

@@ -224,6 +224,9 @@ _BREAKS = (
 )
 """Where a text may be cut, the best places first."""
 
+_AT_HEADING = re.compile(r"^#{1,6} [^\n]*\n\s*\Z", re.MULTILINE)
+"""One of Markdown's at the end of a text."""
+
 
 class LabelError(Exception):
     """A label of a part that does not exist."""
@@ -248,7 +251,9 @@ def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
 
 def _break(text: str, target: int, reach: int) -> int:
     if places := _places(text, _BREAKS, target - reach, target + reach):
-        return min(places, key=lambda place: abs(place - target))
+        # A heading belongs to what follows it.
+        apart = [at for at in places if not _AT_HEADING.search(text, max(0, at - 300), at)]
+        return min(apart or places, key=lambda place: abs(place - target))
     # Text that people write has no more marks on a character (UAX #15, stream-safe text).
     marks = takewhile(unicodedata.combining, text[target : target + 30])
     return target + len(list(marks))
