@@ -78,7 +78,7 @@ def running() -> Iterator[Server]:
         data = folder / "data"
         log = folder / "log"
         made = _as_user([programs / "initdb", "-D", data, "-A", "trust", "-U", _user(), "-N",
-                         "-E", "UTF8", "--locale=C"], log)  # fmt: skip
+                         "-E", "UTF8", "--locale=C.UTF-8"], log)  # fmt: skip
         if made.wait():
             raise NoServerError(f"initdb failed: {_said(log)}")
         port = _free_port()

@@ -731,6 +731,11 @@ def test_that_nothing_bears_is_no_answer_whatever_the_gold_answer_is():
     asked = ("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--json")
     done = call(*asked, "--methods", "pearl,zero-shot").json
     assert (done["right"], done["answered"]) == (0, 2)
+    # A metric of a person's own may want just that.
+    evaluated = pearl.Pearl(model="offline").evaluate_sync(
+        "questions", "q.jsonl", methods=["pearl"], metric=lambda _, gold, answer: answer == NOTHING
+    )
+    assert [one.score for one in evaluated.results] == [1.0]
     blocks = call("report", done["run"], "--json").json["blocks"]
     table = next(block for block in blocks if "rows" in block)
     assert [row["ungrounded"] for row in table["rows"]] == [1, 1]

@@ -191,6 +191,14 @@ def test_a_planner_that_comes_to_its_limit_before_it_says_anything_is_asked_agai
     assert len(model.plans) == 3
 
 
+def test_a_planner_whose_every_reply_is_cut_is_not_corrected_for_ever():
+    cut = (Reply(f'1. a = FIND_EVENT(CTX, "{at}") : Find', complete=False) for at in range(9))
+    model = Planner(*cut)
+    answer = ask(model)
+    assert (answer.fallback, len(model.plans)) == (True, 3)
+    assert "No plan: 3 replies in a row are cut at their token limit." in answer.notice
+
+
 def test_a_planner_whose_answers_are_empty_has_no_plan():
     model = Planner(ModelError("empty", "The model sent an empty answer."))
     answer = ask(model)

@@ -435,6 +435,7 @@ class TestHistory:
             assert found(kind="b") == "21"
             assert found(tag="base line") == found(words=("BASE",)) == "1"
             assert found(words=('"Änne"', "why")) == found(status="ended") == "0"
+            assert found(words=("äNNE",)) == "0"
             assert found(words=("%",)) == found(tag="x") == ""
             assert found(status="running") == "31"
             assert found(status="stopped") == "2"

@@ -140,9 +140,9 @@ class TestPages:
                   if name in counts}  # fmt: skip
         assert len(set(shares.values())) > 1
         for share in set(shares.values()):
-            over = inside.get(f"/?least={100 * share - 0.01}").text
+            over = inside.get(f"/?least={100 * share:.1f}").text
             assert set(listed(over, known)) == {at for at in shares if shares[at] >= share}
-            under = inside.get(f"/?most={100 * share + 0.01}").text
+            under = inside.get(f"/?most={100 * share:.1f}").text
             assert set(listed(under, known)) == {at for at in shares if shares[at] <= share}
             assert f"<b>{100 * share:.1f} %</b>" in over
 

@@ -81,7 +81,7 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
         results = evaluation.results_of(method, split)
         scores = [result.score for result in results]
         strays = [stray.score for stray in evaluation.results_of(method, split, strays=True)]
-        answered = [result.score for result in results if result.answer is not None]
+        answered = [result.score for result in results if result.answered]
         return {
             "right": [*scores, *strays].count(1),
             "rows": len(scores) + len(strays),
@@ -140,8 +140,8 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
     def row(method: str) -> Row:
         results = evaluation.results_of(method)
         strays = len(evaluation.results_of(method, strays=True))
-        answered = sum(result.answer is not None for result in results)
-        failed = sum(result.answer is None and bool(result.error) for result in results)
+        answered = sum(result.answered for result in results)
+        failed = sum(bool(result.error) for result in results)
         return {
             "rows": len(results) + strays,
             "answered": answered,

@@ -207,12 +207,13 @@ class Trials:
         self, example: Example, outcome: Outcome, measures: dict[str, float], session: Session
     ) -> Score:
         """The score of what a method came to; the data set's measures of it are added to others."""
-        dataset = find_dataset(self.dataset)
-        nothing = not example.options and says_nothing(outcome.words, session.engine.model)
-        if outcome.answer is None or nothing:
+        dataset, metric = find_dataset(self.dataset), self.shared.metric
+        # A metric of a person's own may want just that; a gold answer may say it by chance.
+        given = metric or example.options or not says_nothing(outcome.words, session.engine.model)
+        if outcome.answer is None or not given:
             return Score(0.0)
         measures |= {**dataset.measures(example, outcome.answer), **measures}
-        if metric := self.shared.metric:
+        if metric:
             asked = (example.question, example.options, example.golds)
             return await best_score(metric, *asked, outcome.answer, session)
         return Score(dataset.score(example, outcome.answer))

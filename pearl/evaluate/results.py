@@ -76,6 +76,11 @@ class Result:
     reason: str = ""
 
     @property
+    def answered(self) -> bool:
+        """Whether it names an option, or gives an answer that could be scored."""
+        return self.answer is not None and not self.error
+
+    @property
     def known_score(self) -> float | None:
         """The score; None where nothing scored the answer: no right one is known, or what was to
         score it failed. A report counts that as wrong."""

@@ -142,6 +142,8 @@ def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
     cursor.execute("PRAGMA wal_autocheckpoint=20000")
     # A kill loses nothing with NORMAL; a power cut may lose the last moments, and harms nothing.
     cursor.execute("PRAGMA synchronous=NORMAL")
+    # SQLite's own, with which words are searched in capitals or not, knows no letter but ASCII's.
+    connection.create_function("lower", 1, lambda text: text and str(text).lower())
     cursor.close()
 
 

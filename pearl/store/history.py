@@ -193,9 +193,9 @@ def list_runs(
         query = query.where(ended if filters.status == "ended" else ~ended)
     accuracy = select(func.avg(_SCORE)).where(rows.c.run == runs.c.id).scalar_subquery()
     if filters.least is not None:
-        query = query.where(accuracy >= filters.least)
+        query = query.where(accuracy >= filters.least - _SHOWN)
     if filters.most is not None:
-        query = query.where(accuracy <= filters.most)
+        query = query.where(accuracy <= filters.most + _SHOWN)
     if filters.before:
         query = query.where(tuple_(runs.c.started, runs.c.id) < tuple_(*filters.before))
     # Whether a process still lives is not in the store.
@@ -206,6 +206,9 @@ def list_runs(
         every = (RunRow.of(row, now) for row in records)
         return list(islice((run for run in every if filters.status in ("", run.status)), limit))
 
+
+_SHOWN = 0.0005
+"""Half of the last decimal of a score that pages show: a filter is to find what they show."""
 
 _SCORE = func.coalesce(rows.c.score, case((rows.c.correct, 1.0), (~rows.c.correct, 0.0)))
 """The score of a row in the database, as `score_of` has it."""

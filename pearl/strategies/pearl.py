@@ -157,7 +157,9 @@ async def write_plan(
 
         complaint = prompt.render([Report(source, errors)], write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
-        rejected.append((" ".join(reply.text.split()), _fault(parsed, write.library)))
+        cut = "" if reply.complete else "are cut at their token limit"
+        fault = _fault(parsed, write.library) or cut
+        rejected.append((" ".join(reply.text.split()), fault))
         if stopped := stopped or _why_to_stop(rejected):
             decide(f"plan/{attempt}/stopped", stopped)
             break
