@@ -667,8 +667,8 @@ class TestEarlierVersion:
 
     def test_scores_in_parts_of_before_there_was_a_column(self, place: str):
         with opened(place) as store:
-            for at, score in enumerate((0.0, 0.75, 1.0)):
-                row = {"correct": score == 1, "result": {"id": '"score": 0.5', "score": score}}
+            for at, score in enumerate((0.0, 0.75, 1.0, 1e-05)):
+                row = {"correct": score == 1, "result": {"id": '\0"score": 0.5', "score": score}}
                 store.put_row({"run": "r", "id": str(at), "position": at, "row_key": "",
                                "status": "answered", "result": json.dumps(row), "score": None,
                                "correct": score == 1})  # fmt: skip
@@ -678,7 +678,7 @@ class TestEarlierVersion:
                                "UPDATE pearl_version SET version_num = '0015'"):  # fmt: skip
                     connection.exec_driver_sql(change)
         with opened(place) as store:
-            assert count_rows(store.engine, ["r"]) == {"r": RowCounts(3, 3, 3, 1, 1.75)}
+            assert count_rows(store.engine, ["r"]) == {"r": RowCounts(4, 4, 4, 1, 1.75001)}
 
     def test_every_command_reads_it(self, earlier: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("PEARL_STORE", str(earlier))

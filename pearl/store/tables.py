@@ -32,7 +32,7 @@ version = Table("pearl_version", metadata, Column("version_num", Text, primary_k
 """One row: at which version of `HEAD` the tables are."""
 
 _FILL_SCORES = (
-    "UPDATE rows SET score = CAST({} AS FLOAT) WHERE NOT correct AND result LIKE '%\"score\": 0.%'"
+    "UPDATE rows SET score = CAST({} AS FLOAT) WHERE NOT correct AND result LIKE '%\"score\": %'"
 )
 
 CHANGES: Mapping[str, str | Mapping[str, str]] = MappingProxyType(
@@ -53,9 +53,10 @@ CHANGES: Mapping[str, str | Mapping[str, str]] = MappingProxyType(
         "0014": "CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, started, id)",
         "0015": "CREATE INDEX IF NOT EXISTS runs_by_end ON runs (ended, started, id)",
         "0016": "ALTER TABLE rows ADD COLUMN score FLOAT",
+        # Found likewise: a database may refuse to read a row as JSON, as for a NUL in its question.
         "0017": {
-            "sqlite": _FILL_SCORES.format("json_extract(result, '$.result.score')"),
-            "postgresql": _FILL_SCORES.format("CAST(result AS json) -> 'result' ->> 'score'"),
+            "sqlite": _FILL_SCORES.format("substr(result, instr(result, '\"score\": ') + 9)"),
+            "postgresql": _FILL_SCORES.format("substring(result from '\"score\": ([0-9.e-]+)')"),
         },
         "0018": "DROP INDEX IF EXISTS rows_by_result",
         "0019": "CREATE INDEX rows_by_result ON rows (run, status, correct, score)",
