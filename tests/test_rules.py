@@ -494,6 +494,8 @@ LOOK = '1. a = FIND_EVENT({}, "x") : y\n2. b = FIND_REASON({}, a) : z\n'
     [
         (LOOK, ("CTX.lease", "CTX.a/b-1.pdf"), ('"CTX.lease"', '"CTX.a/b-1.pdf"')),
         (LOOK, ("CTX.find(1)", "CTX"), None),
+        # A text is no document.
+        (LOOK.replace("a)", "CTX.title)"), ("CTX", "CTX"), None),
         (f"{{}}{LOOK}", ("", "each document", "each documents"), (LISTING, *["each docs"] * 2)),
         (f"all = DOCUMENTS(CTX)\n{LOOK}", ("each document", "CTX"), ("each all", "CTX")),
         (f'docs = FIND_ALL(CTX, "x")\n{LOOK}', ("each document", "CTX"), None),

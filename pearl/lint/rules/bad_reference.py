@@ -17,8 +17,8 @@ Use instead
     2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion
 
 Fix
-    Safe: puts one of several documents in quotes (``CTX.lease``), as its name may have signs and
-    spaces. Unsafe: writes the bare name where there is one inside the marks, and the name
+    Safe: puts one of several documents in quotes (``CTX.lease``) where it is the first argument, as
+    the document is. Unsafe: writes the bare name where there is one inside the marks, and the name
     that a part nearly is (``ross.name`` beside ``ross_name``).
 """
 
@@ -94,13 +94,15 @@ def explain(broken: Broken) -> Diagnostic | None:
             fix=fix,
         )
     if _ONE.fullmatch(text):
+        # Where an action takes no document, it would be a text like any other.
+        before = broken.source.text[broken.span.start : span.start].rstrip()
         return RULE(
             span,
             f"{text} has no quotes.",
-            help=f"Write {DOCUMENT} for the whole. "
+            help=f"Write {DOCUMENT} for the whole, or find the part in a step of its own. "
             f'One of several documents stands in quotes: "{text}".',
             data={"text": text, "name": DOCUMENT},
-            fix=mend(span, f'"{text}"'),
+            fix=mend(span, f'"{text}"') if before.endswith(("(", "（")) else None,
         )
     part = PART.fullmatch(text)
     if not part:
