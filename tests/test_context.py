@@ -597,7 +597,7 @@ def test_what_was_found_is_cut_to_what_bears_on_the_options_where_it_does_not_fi
 def test_options_that_leave_no_room_for_what_is_found_are_told_before_a_call():
     setting = {"model": Reader(), "context": window(1000)}
     options = ["Cy " * 500, "Bo " * 500]
-    with pytest.raises(ModelError, match=r"an option has .* 1,0\d\d of them for the options"):
+    with pytest.raises(ModelError, match=r"option, with room .* 1,0\d\d of them for the options"):
         pearl.ask_sync(story(), "Who?", options=options, **setting)
     assert setting["model"].asked == []
 

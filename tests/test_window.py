@@ -123,7 +123,7 @@ def test_options_that_leave_no_room_are_told_before_a_command_sends_anything(
     row = {"id": "a", "question": "Which?", "options": options, "document": {"text": "Rain."}}
     Path("q.jsonl").write_text(json.dumps({**row, "gold": "B"}), encoding="utf-8")
     done = call(*words.split(), "--window", "2000")
-    assert "The prompt that chooses an option has" in done.err
+    assert "The prompt that chooses an option, with room for what is found, has" in done.err
     assert (done.code, server.asked) == (1, [])
 
 

@@ -344,7 +344,8 @@ def too_long(
             options = "\n".join(call.options)
             given = (("question", call.question), ("the options", options))
             given += (("what was found", call.answer),)
-            prompt = "The prompt that chooses an option"
+            beside = "" if call.answer else ", with room for what is found,"
+            prompt = f"The prompt that chooses an option{beside}"
         case _:
             write = call.write if isinstance(call, RefinePlan) else call
             given = (("question", write.question),)
