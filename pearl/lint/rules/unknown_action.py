@@ -142,8 +142,9 @@ def _all_of_few(view: PlanView) -> list[str]:
 
 def _comes_back(action: Action, view: PlanView) -> bool:
     """Whether an action is the one whose own plan this is, or calls that in the end."""
-    called = view.library.called_by(Plan((Step("", action.name, ()),))).actions
-    return view.action is not None and view.action.name in called
+    if view.action is None:
+        return False
+    return view.action.name in view.library.called_by(Plan((Step("", action.name, ()),))).actions
 
 
 RULE = Rule("PRL201", "unknown-action", ERROR, __doc__, plan=check)
