@@ -585,10 +585,16 @@ class TestRuns:
         assert shown.document.text
         assert shown.document.text.name == "s.txt"
         assert read_run(item(), local, folders).note.startswith("This plan has not been run")
+        # Of a batch, and of an evaluation, where an answer may be kept that was not scored.
         row = {"plan": GOOD, "status": "failed", "error": {"reason": "reply", "message": "No."}}
-        Path("failed.jsonl").write_text(json.dumps(row), encoding="utf-8")
-        (one,) = queued(local, "failed.jsonl")[1].items
-        assert read_run(one, local, folders).note == "The run failed: No."
+        head = {"title": "t", "about": [], "methods": ["m"], "asked": {"": 2}, "notes": []}
+        lost = {"method": "m", "id": "a", "plan": GOOD, "question": "Who?", "error": "No."}
+        evaluated = ({"evaluation": head}, lost, {**lost, "id": "b", "answer": "x", "words": "x"})
+        failed, kept = "The run failed: No.", "What the steps gave is not known: the file has the"
+        for rows, notes in (([row], [failed]), (evaluated, [failed, f"{kept} answer only."])):
+            Path("failed.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+            items = queued(local, "failed.jsonl")[1].items
+            assert [read_run(one, local, folders).note for one in items] == notes
 
     def test_a_long_document_is_shown_around_its_quotes(self):
         whole = [Piece("a" * 300_000), Piece("QUOTE", (1,), "final"), Piece("b" * 100_000)]

@@ -266,6 +266,7 @@ def _file(name: str, left_out: list[str]) -> Iterator[Item]:
                 "option": result.answer,
                 "gold": result.gold,
                 "result": {"measures": result.measures},
+                "error": {"message": result.error},
             }
             yield from _item("result", where, result.plan, row)
         return
@@ -345,8 +346,8 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
             if len(about.get(key, "")) == 1 and 0 <= at < len(options):
                 about[key] = f"{about[key]}. {options[at]}"
     error = row.get("error")
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        about["failed"] = error["message"]
+    if isinstance(error, dict) and isinstance(message := error.get("message"), str) and message:
+        about["failed"] = message
     if remarks := remarks_on(row):
         about["remarks"] = ", ".join(remarks)
     document = row.get("document")
@@ -420,9 +421,9 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
             "", "", frame, find_document(next(lines, "").removeprefix("# document: "), folders)
         )
     answer = str(item.about.get("answer") or item.about.get("words") or "")
-    if failed := item.about.get("failed"):
-        return RunView(note=f"The run failed: {failed}")
     if not answer and not item.about.get("option"):
+        if failed := item.about.get("failed"):
+            return RunView(note=f"The run failed: {failed}")
         return RunView(
             note="This plan has not been run, as far as is known here: it came from a file, with "
             "no run and no answer. pearl run runs it; pearl review RUN shows it with its outputs."
