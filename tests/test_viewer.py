@@ -17,12 +17,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+import pearl
 from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Severity
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.models.base import Usage
+from pearl.prompts.calls import MapAnswer
 from pearl.runtime.calls import Entry
+from pearl.runtime.context import Context
 from pearl.store.history import Totals
 from pearl.store.store import open_store
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
@@ -30,6 +33,7 @@ from pearl.viewer.job import Item, sum_up
 from pearl.viewer.journal import Call, Stage, read_calls, read_frames
 from pearl.viewer.render import plan_lines
 from pearl.viewer.timeline import timeline
+from tests.mind import Scripted
 from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries
 from tests.server import Asked, Serve, Server, completion, failing
@@ -183,6 +187,18 @@ def test_calls_of_every_strategy_have_their_prompts(endpoint: Server, story: Pat
     assert f"<dd>{strategy}</dd>" in html
     assert len(prompts_of(html)) == len(endpoint.asked) > 0
     assert endpoint.asked[0].messages[0]["content"] in unescape(html)
+
+
+@pytest.mark.parametrize("name", ["a", "map"])
+def test_a_choice_by_what_was_cut_has_its_prompt(story: Path, name: str):
+    long = "Rain fell in the street. " * 800
+    model = Scripted(lambda call: "A" if isinstance(call, MapAnswer) else long)
+    plan = f'question: Who?\n\n{name} = FIND_CHARACTER(CTX, "x") : one'
+    setting = {"model": model, "context": Context(window=1500), "store": "store.db"}
+    pearl.run_sync(plan, str(story), options=["Tom", "Mara"], **setting)
+    html = page("last", "--store", "store.db")
+    assert [(one["role"], one["content"]) for one in model.asked[-1].messages] in prompts_of(html)
+    assert "None of None" not in html
 
 
 def prompts_of(html: str) -> list[list[tuple[str, str]]]:

@@ -146,6 +146,11 @@ class Context:
         """Tokens that a prompt may have, of a known window."""
         return (self.limit or 0) - self.free
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a journal says of it, so that a page can make the prompts again."""
+        return {"policy": self.policy, "window": self.limit, "reply": self.free}
+
     def size(self, messages: Sequence[Message]) -> int:
         """Tokens of a prompt, as an endpoint puts it together."""
         return _MARGIN + sum(self.count(message["content"]) for message in messages)

@@ -284,8 +284,8 @@ def _cut_texts(
     texts: Sequence[str], words: str, size: Callable[[Sequence[str]], int], context: Context
 ) -> tuple[list[str], Decision] | None:
     """Texts of which the longest are cut to passages that bear on some words, until the prompt that
-    holds them, whose tokens ``size`` counts, fits; and how many tokens they had and have. None
-    where there are none, or that is not enough."""
+    holds them, whose tokens ``size`` counts, fits; and how many tokens they had and have, of which
+    window. None where there are none, or that is not enough."""
     query = dict.fromkeys(passage_terms(words), 1.0)
     cut, before = [*texts], [*map(context.count, texts)]
     sizes = before
@@ -301,7 +301,7 @@ def _cut_texts(
             return None
         cut[at] = chosen.text
         sizes = [*map(context.count, cut)]
-    return cut, {"tokens": before, "cut": sizes}
+    return cut, {"tokens": before, "cut": sizes, **context.facts}
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:

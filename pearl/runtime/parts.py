@@ -200,10 +200,8 @@ def fit_plan(
     split = list(drafts) if context.policy == "chunk" else long
     number, groups = _parts(plan, start, split, document, library, context, values)
     decision = {
-        "policy": context.policy,
         "document": total,
-        "window": context.limit,
-        "reply": context.free,
+        **context.facts,
         "parts": number,
         "steps": split,
     }

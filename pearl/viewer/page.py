@@ -263,9 +263,9 @@ def _replays(
 
 def _context(entries: Sequence[Entry]) -> Context:
     """How much fitted the model's window, where the journal says that it mattered."""
-    context: Any = next((entry.value for entry in entries if entry.path == "context"), None)
-    with suppress(KeyError, TypeError, ValueError, InputError):
-        return Context(context["policy"], int(context["window"]), int(context["reply"]))
+    for said in (entry.value for entry in entries if entry.path.split("/")[0] == "context"):
+        with suppress(KeyError, TypeError, ValueError, InputError):
+            return Context(said["policy"], int(said["window"]), int(said["reply"]))
     return UNLIMITED
 
 
