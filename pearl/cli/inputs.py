@@ -60,29 +60,25 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
     Raises:
         LinesError: there is no such file, and no plan or library in such a folder.
     """
-    waiting: list[InputError] | None = []
+    told: list[InputError] = []
     earlier: set[str] = set()
     for path in paths:
         files: set[str] = set()
         for item in _inputs(path):
             if isinstance(item, InputError):
-                (refused if waiting is None else waiting.append)(item)
+                told.append(item)
+                refused(item)
                 continue
             name = item.source.name
             # Of a file with rows its own name is enough.
             file = name.rpartition(":")[0] if item.row else name
             if file in earlier:
                 continue
-            for problem in waiting or ():
-                refused(problem)
-            waiting = None
             files.add(file)
             yield item
         earlier |= files
-    if waiting and not any(path == "-" or Path(path).is_file() or _files(path) for path in paths):
-        refuse(waiting)
-    for problem in waiting or ():
-        refused(problem)
+    if told and not any(path == "-" or Path(path).is_file() or _files(path) for path in paths):
+        refuse(told)
 
 
 def _files(folder: str) -> list[Path]:
