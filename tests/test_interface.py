@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def test_what_is_done_is_in_the_store_for_the_next_object_and_for_the_commands(
     assert [row["correct"] for row in first.rows] == [True, True, False]
     frame = first.frame()
     assert list(frame["option.letter"]) == ["B"] * 3
+    mixed = (*first.rows, {**first.rows[0], "option": None})
+    assert [*replace(first, rows=mixed).frame().columns] == [*frame.columns]
     asked = len(server.asked)
     again = pearl.Pearl(model="some-model", store="work.db").batch_sync(questions, output="a.jsonl")
     assert (again.run, again.rows, len(server.asked)) == (first.run, first.rows, asked)

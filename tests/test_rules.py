@@ -498,7 +498,11 @@ LOOK = '1. a = FIND_EVENT({}, "x") : y\n2. b = FIND_REASON({}, a) : z\n'
         (LOOK.replace("a)", "CTX.title)"), ("CTX", "CTX"), None),
         (f"{{}}{LOOK}", ("", "each document", "each documents"), (LISTING, *["each docs"] * 2)),
         (f"all = DOCUMENTS(CTX)\n{LOOK}", ("each document", "CTX"), ("each all", "CTX")),
-        (f'docs = FIND_ALL(CTX, "x")\n{LOOK}', ("each document", "CTX"), None),
+        (
+            f'docs = FIND_ALL(CTX, "x")\n{{}}{LOOK}',
+            ("", "each document", "CTX"),
+            (LISTING.replace("docs", "docs_2"), "each docs_2", "CTX"),
+        ),
         # Another step would change what a number refers to.
         (f"{LOOK}3. c = CONCAT(#1, #2) : y\n", ("each document", "CTX"), None),
     ],

@@ -497,7 +497,12 @@ def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
         import pandas
     except ImportError:
         raise InputError(f"A frame needs pandas: {install_command('pandas')}.") from None
-    return pandas.json_normalize([*map(dict, rows)])
+    every = [*map(dict, rows)]
+    # What is an object in some rows has a column for each of its fields, and none of its own.
+    objects = {key for row in every for key, value in row.items() if isinstance(value, Mapping)}
+    return pandas.json_normalize(
+        [{k: v for k, v in row.items() if v is not None or k not in objects} for row in every]
+    )
 
 
 class Tabled:

@@ -85,7 +85,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     for_document = not returned and _stands_for_document(view, ref, index)
     if ref.maps and for_document and ref.name.casefold() in _SEVERAL:
         listing = next((step.name for step in steps[:index] if step.action == "DOCUMENTS"), "")
-        if listing or not (close or parts or "docs" in view.defined):
+        if listing or not (close or parts):
             return _each_document(view, ref, index, listing)
     if for_document and not (close or parts or ref.mode):
         close = [DOCUMENT]
@@ -130,8 +130,10 @@ def _each_document(view: PlanView, ref: Ref, index: int, listing: str) -> Diagno
     """The finding that a step goes over documents that no step lists, or that one lists by another
     name."""
     text = view.source.text
-    step = f"{listing or 'docs'} = DOCUMENTS({DOCUMENT})"
-    over = f"{ref.mode.split()[0]} {listing or 'docs'}"
+    names = ("docs", *(f"docs_{at}" for at in range(2, len(view.defined) + 3)))
+    name = listing or next(name for name in names if name not in view.defined)
+    step = f"{name} = DOCUMENTS({DOCUMENT})"
+    over = f"{ref.mode.split()[0]} {name}"
     edits = [Edit(ref.span, over)]
     if not listing:
         # Before the first that needs it, so that one step lists them for all.
