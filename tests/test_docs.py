@@ -325,6 +325,7 @@ def test_links_lead_somewhere():
             assert (file.parent / target).exists(), f"{file.name}: {target}"
 
 
+@pytest.mark.slow
 def test_the_site_is_built_and_asks_no_other_host(tmp_path: Path):
     pytest.importorskip("mkdocs", reason="pip install -e '.[docs]'")
     site = tmp_path / "site"

@@ -105,8 +105,10 @@ def score(model: Model, test: Iterable[World]) -> float:
 # -- the published files --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "most"), [("explicit", 7_000), ("implicit", 14_000),
-                                            ("numeric", 48_000)])  # fmt: skip
+@pytest.mark.parametrize(("name", "most"), [
+    ("explicit", 7_000), ("implicit", 14_000),
+    pytest.param("numeric", 48_000, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_learned_from_gold_every_question_is_answered_and_most_from_answers(
     shared: Path, name: str, most: int, tmp_path: Path
 ):
@@ -258,7 +260,9 @@ def combined(world: World, name: str) -> Iterator[tuple[str, Value]]:
                 yield text.replace("{}", entity), answers[-1]
 
 
-@pytest.mark.parametrize("name", COMBINED)
+@pytest.mark.parametrize("name", [
+    "explicit", pytest.param("numeric", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_hops_that_were_never_seen_together(shared: Path, name: str):
     scorer, right = AnalogyScorer(taught(shared, name, learn_from_answers).model), []
     for world in dev(shared, name)[:1]:

@@ -19,6 +19,9 @@ import pytest
 from pearl.lang.library import load_library
 from tests.conftest import ROOT
 
+# To build and to install takes longer than all that one change may break of it.
+pytestmark = pytest.mark.slow
+
 LOOK = """
 import json, sys
 import pearl
@@ -94,16 +97,13 @@ def _borrowed(folder: Path) -> str:
     return f"{links}\n"
 
 
-@pytest.fixture(scope="module", params=["wheel", pytest.param("editable", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["wheel", "editable"])
 def python(
     request: pytest.FixtureRequest,
     built: tuple[Path, Path, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, Path]:
-    """The Python of an environment that has Pearl, and the folder in which its modules are.
-
-    The suite itself runs on an editable install, which is made anew with the slow tests alone.
-    """
+    """The Python of an environment that has Pearl, and the folder in which its modules are."""
     tree, _, wheel = built
     folder = tmp_path_factory.mktemp("installed") / "env"
     if request.param == "wheel":
