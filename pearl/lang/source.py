@@ -271,7 +271,7 @@ _FORMS = {
 }
 """What a file that is no text is, by its first bytes."""
 
-_SHEETS = (b"xl/workbook", b"opendocument.spreadsheet", "Workbook".encode("utf-16-le"))
+_SHEETS = (b"xl/workbook", b"opendocument.spreadsheet", b"W\0o\0r\0k\0b\0o\0o\0k\0")
 """What stands in the spreadsheets among them."""
 
 
