@@ -386,9 +386,14 @@ def _document(document: Document) -> Source:
             raise InputError(f"{document.name} is empty: give a document with text in it.")
         return document
     paths = _listed(document)
-    if isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH):
+    if isinstance(document, str) and (
+        "\n" in document
+        or len(document) > LONGEST_PATH
+        or (" " in document and not Path(document).exists())
+    ):
         raise InputError(
-            "A document is given by its path; a text itself as pearl.Source(name, text)."
+            f"{shorten(document)} is no file: a document is given by its path; a text itself as "
+            "pearl.Source(name, text)."
         )
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise InputError(

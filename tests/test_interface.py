@@ -247,6 +247,7 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
     (lambda one: one.ask_sync("story.txt", "Who?", examples="2"), "examples is '2': give a number"),
     (lambda one: one.ask_sync([], "Who?"), "is no document: give a path, several, or a Source"),
     (lambda one: one.ask_sync(STORY * 900, "Why?"), r"pearl.Source\(name, text\)"),
+    (lambda one: one.ask_sync("Mara left.", "Why?"), r"^Mara left. is no file: .*Source\(name"),
     (lambda one: one.ask_sync("story.txt", None), "The question is empty"),
     (lambda one: one.plan_sync("Who?", shown=-1), "shown is -1: give a number"),
     (lambda one: one.run_sync(Path("x.plan"), "story.txt"), "is no plan: give its text"),
