@@ -16,10 +16,10 @@ from pearl.lang.ast import (
     Template,
 )
 from pearl.lang.library import load_library, parse_library
+from pearl.lang.logical_lines import call_end
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source, Span
-from pearl.lang.splitter import call_end
 from pearl.lang.values import DEEPEST
 from pearl.lint.checker import check, fix
 

@@ -119,7 +119,7 @@ def plan_command(question: str, options: Options) -> None:
 def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
     """What came of planning, as JSON data."""
     from pearl.lang.printer import print_plan
-    from pearl.lint.render.programs import as_object
+    from pearl.lint.render.machine_readable import as_object
 
     return {
         "plan": print_plan(planned.plan) if planned.plan else "",
@@ -142,7 +142,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     from pearl.lang.parser import parse
     from pearl.lint.checker import check_for_person
     from pearl.lint.render import terminal
-    from pearl.lint.render.programs import as_object
+    from pearl.lint.render.machine_readable import as_object
     from pearl.session import context_for
 
     if [*documents, plan].count("-") > 1:

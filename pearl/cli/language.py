@@ -147,7 +147,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     from pearl.lang.parser import parse
     from pearl.lang.rewriting import migrate
     from pearl.lint.checker import check_for_person
-    from pearl.lint.render.programs import as_object
+    from pearl.lint.render.machine_readable import as_object
 
     check_output(options.output)
     check_kind(options.output, "plan")

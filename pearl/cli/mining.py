@@ -343,7 +343,7 @@ def _condensed_object(
 ) -> dict[str, Any]:
     """The same for a program, as JSON data."""
     from pearl.lang.printer import print_arg, print_library
-    from pearl.lint.render.programs import as_object as finding_object
+    from pearl.lint.render.machine_readable import as_object as finding_object
 
     lines, unreadable = _lines(unread)
     return {

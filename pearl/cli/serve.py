@@ -203,7 +203,7 @@ class Tools:
             plan: its text.
         """
         from pearl.api import check
-        from pearl.lint.render.programs import as_object
+        from pearl.lint.render.machine_readable import as_object
 
         source = Source("<plan>", plan)
         return [as_object(finding, source) for finding in check(plan, self._library)]

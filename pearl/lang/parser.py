@@ -8,8 +8,8 @@ from itertools import count
 
 from pearl.lang import ast
 from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
+from pearl.lang.logical_lines import INSIDE, call_end, inner_step, split, thoughts, unwrap
 from pearl.lang.source import Source, Span
-from pearl.lang.splitter import INSIDE, call_end, inner_step, split, thoughts, unwrap
 from pearl.lang.text import pattern
 
 _DEFINES = pattern(

@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 from lsprotocol import types
 
-from pearl.lang import splitter
+from pearl.lang import logical_lines
 from pearl.lang.ast import DOCUMENT, RESERVED, Action, Mode, Plan, Step, renamed_plan
 from pearl.lang.ast import Kind as LineKind
 from pearl.lang.diagnostics import Edit, Fix, apply_fixes
@@ -293,7 +293,7 @@ def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
 # A line need not be readable yet: what stands before the cursor is looked at, character by
 # character.
 
-_HEAD = re.compile(rf"\s*{splitter.NAME}\s*{splitter.ASSIGN}\s*")
+_HEAD = re.compile(rf"\s*{logical_lines.NAME}\s*{logical_lines.ASSIGN}\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
 _CALLED = re.compile(r"([^\W\d]\w*)\s*[(（]")
 _WORD = re.compile(r"[^\W\d]?\w*$")
@@ -375,7 +375,7 @@ def in_declaration(line: str) -> Where:
 
 def _inside(line: str, opening: int) -> Where:
     """What may stand at a line's end, which is somewhere behind a call's parenthesis."""
-    end, text = splitter.call_ends(line, opening, len(line))
+    end, text = logical_lines.call_ends(line, opening, len(line))
     if end >= 0:
         return Where.NOWHERE
     # An apostrophe inside a word opens nothing.
@@ -389,7 +389,7 @@ COMPLETION_OPTIONS: types.CompletionOptions = types.CompletionOptions(
 )
 _BLOCK = re.compile(r"\s+(?:plan|demonstration)\s*:\s*$")
 _REPLACES = re.compile(r"\s+replaces\s*:\s*\w+\s*\((?P<params>[^()=]*)\)\s*=\s*(?=\()")
-_STEP = re.compile(rf"[ \t]*(?:\S{{1,8}}[ \t]+)?({splitter.NAME})\s*=(?!=)")
+_STEP = re.compile(rf"[ \t]*(?:\S{{1,8}}[ \t]+)?({logical_lines.NAME})\s*=(?!=)")
 
 
 def completion(
@@ -435,7 +435,7 @@ def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor
         return replace(cursor, variables=_parameters(params))
     block = _block(document, line.start)
     if block is not None:
-        prefix = splitter.PREFIX.match(text, *line)
+        prefix = logical_lines.PREFIX.match(text, *line)
         cursor = cursor_at(text, prefix.end() if prefix else line.start, offset, in_step)
         above = [action for action in document.library.actions if action.span.start < block.start]
         variables = _parameters(param.name for param in above[-1].params) if above else {}

@@ -22,7 +22,7 @@ from lsprotocol import types
 from lsprotocol.types import LSPErrorCodes
 from pygls.exceptions import JsonRpcException
 
-from pearl.lang import splitter
+from pearl.lang import logical_lines
 from pearl.lang.ast import Action, Mode, Parsed, ParsedLibrary, Ref, step_refs
 from pearl.lang.errors import InputError
 from pearl.lang.library import DEFAULT as SHIPPED
@@ -35,7 +35,7 @@ from pearl.lint.checker import DEFAULT, Selection
 # The protocol's line endings; Python's splitlines knows more.
 _ENDING = re.compile(r"\r\n|\n|\r")
 
-NAME = re.compile(splitter.NAME)
+NAME = re.compile(logical_lines.NAME)
 """A name as plans may write it: with a shell's dollar sign, with Markdown's backslashes."""
 
 WORD = re.compile(r"[^\W\d]\w*")

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pearl.lang.diagnostics import Renderer
-from pearl.lint.render import programs, prompt, terminal
+from pearl.lint.render import machine_readable, prompt, terminal
 
 RENDERERS: Mapping[str, Renderer] = MappingProxyType(
     {
         "terminal": terminal.render,
         "prompt": prompt.RENDERER,
-        "json": programs.JSON,
-        "sarif": programs.SARIF,
-        "github": programs.GITHUB,
+        "json": machine_readable.JSON,
+        "sarif": machine_readable.SARIF,
+        "github": machine_readable.GITHUB,
     }
 )

@@ -29,8 +29,8 @@ from pearl.lang.ast import (
 )
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
+from pearl.lang.logical_lines import ASSIGN, PREFIX
 from pearl.lang.source import Source, Span
-from pearl.lang.splitter import ASSIGN, PREFIX
 from pearl.lang.text import FUNCTION_WORDS, pattern, section, shorten, stem
 from pearl.lang.values import Type, Value, type_of
 

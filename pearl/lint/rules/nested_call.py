@@ -25,7 +25,7 @@ import re
 from collections.abc import Sequence
 
 from pearl.lang.grammar import string_pattern
-from pearl.lang.splitter import call_end
+from pearl.lang.logical_lines import call_end
 from pearl.lint.rules.base import (
     ERROR,
     Broken,

@@ -22,7 +22,7 @@ Fix
 
 import re
 
-from pearl.lang.splitter import misspelt_return
+from pearl.lang.logical_lines import misspelt_return
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern, shorten
 
 _NAMED = pattern(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")

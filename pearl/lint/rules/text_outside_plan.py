@@ -24,8 +24,8 @@ Fix
     behind it, the name that words nearly are (``return the end`` for ``the_end``).
 """
 
+from pearl.lang.logical_lines import misspelt_return
 from pearl.lang.rewriting import comment_out
-from pearl.lang.splitter import misspelt_return
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess, joined, mend, shorten
 
 _WHAT = {

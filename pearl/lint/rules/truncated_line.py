@@ -21,7 +21,7 @@ Fix
 
 import re
 
-from pearl.lang.splitter import QUOTES
+from pearl.lang.logical_lines import QUOTES
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern
 
 # A number alone, or the first letters of a name.

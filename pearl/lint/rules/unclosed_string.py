@@ -18,7 +18,7 @@ Fix
     None: there may be several places for the quote.
 """
 
-from pearl.lang.splitter import QUOTES
+from pearl.lang.logical_lines import QUOTES
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, shorten
 
 _CLOSING = dict(zip("“„«「‘‹『‚", "””»」’›』‘", strict=True))

@@ -16,7 +16,7 @@ Fix
     Safe: puts parentheses in their place.
 """
 
-from pearl.lang.splitter import call_end
+from pearl.lang.logical_lines import call_end
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span
 
 _PAIRS = {"[": "]", "【": "】", "{": "}"}
