@@ -29,7 +29,8 @@ from pearl.models.offline import Offline
 from pearl.prompts.calls import ExecuteStep, MapAnswer
 from pearl.prompts.render import render
 from pearl.retrieval.converters import read_documents
-from pearl.retrieval.retriever import LabelError, choose_passages, enough_parts, part, spans
+from pearl.retrieval.retriever import choose_passages
+from pearl.retrieval.text_splitter import LabelError, enough_parts, part, spans
 from pearl.runtime.calls import Journal
 from pearl.runtime.context import POLICIES, Context
 from pearl.runtime.evidence import evidence

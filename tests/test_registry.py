@@ -21,8 +21,9 @@ from pearl.models.offline import Offline
 from pearl.models.recorded import Recorded, load_recording
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import build_index
-from pearl.retrieval.retriever import DocumentRetriever, spans
+from pearl.retrieval.retriever import DocumentRetriever
 from pearl.retrieval.terms import sentences
+from pearl.retrieval.text_splitter import spans
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import evidence, passages_given
 from pearl.strategies.registry import STRATEGIES, prepare

@@ -1,25 +1,18 @@
-"""What is read of a text: passages that a retriever finds, paragraphs, and parts.
+"""What is read of a text: passages that a retriever finds, and paragraphs.
 
 A document is searched by its paragraphs. Where it does not fit a prompt, the passages or the
-paragraphs that bear on a step are chosen, in the document's order; or it is cut into contiguous
-parts of like size.
+paragraphs that bear on a step are chosen, in the document's order.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
-from itertools import groupby, takewhile
-from math import ceil
+from itertools import groupby
 from typing import Protocol
 
-from pearl.lang.ast import DOCUMENT
-from pearl.lang.builtins import MOST, label, read_label, read_name
 from pearl.lang.source import START, Source, Span
 from pearl.retrieval.terms import (
     UNSPACED,
@@ -33,6 +26,7 @@ from pearl.retrieval.terms import (
     with_neighbours,
     words,
 )
+from pearl.retrieval.text_splitter import BETWEEN, SENTENCE, SPACE, break_points, spans
 
 _EQUAL = 1e-5
 """The share by which two scores may differ and be one: sums of the same terms in another
@@ -111,14 +105,11 @@ def _by_id(passage: Passage) -> tuple[list[str | int], str]:
     return [int(part) if at % 2 else part for at, part in enumerate(parts)], passage.id
 
 
-_BETWEEN = re.compile(r"\n[^\S\n]*\n\s*")
 _HEADING = re.compile(r"(#{1,6})[^\S\n]+(\S[^\n]*)(?:\n\s*|\Z)")
 _LONGEST = 2000
 """Characters of a paragraph; a longer one is cut."""
 
-_SENTENCE = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？][”’」』）]*")
-_SPACE = re.compile(r"\s+")
-_CUTS = (re.compile(r"\n\s*"), _SENTENCE, _SPACE)
+_CUTS = (re.compile(r"\n\s*"), SENTENCE, SPACE)
 """Where a long paragraph is cut, the best places first: lines, sentences, words."""
 
 
@@ -184,7 +175,7 @@ def _paragraphs(text: str) -> tuple[Paragraph, ...]:
     """The paragraphs; Markdown's headings are their titles, and none themselves."""
     paragraphs: list[Paragraph] = []
     titles: list[tuple[int, str]] = []
-    for start, end in blocks(text, _BETWEEN):
+    for start, end in blocks(text, BETWEEN):
         while heading := _HEADING.match(text, start, end):
             # What stands in one of several documents has its name for a title.
             level = 0 if text[start - 1 : start] == START else len(heading[1])
@@ -202,118 +193,10 @@ def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
     while end - start > _LONGEST:
         longest = start + _LONGEST
         # A piece of less than half the length says too little by itself.
-        at = max(_places(text, _CUTS, start + _LONGEST // 2, longest), default=longest)
+        at = max(break_points(text, _CUTS, start + _LONGEST // 2, longest), default=longest)
         yield from stripped(text, start, at)
         start = at
     yield from stripped(text, start, end)
-
-
-def _places(text: str, cuts: Iterable[re.Pattern[str]], start: int, end: int) -> list[int]:
-    """Where a stretch of a text may be cut: behind the matches of the first cut that has any."""
-    found = ([match.end() for match in cut.finditer(text, start, end)] for cut in cuts)
-    return next(filter(None, found), [])
-
-
-# --- parts of like size ---
-
-_BREAKS = (
-    _BETWEEN,
-    re.compile(r"[.!?…。！？:][\"'”’»」』)\]]*[^\S\n]*\n\s*"),  # a line that ends a sentence
-    _SENTENCE,
-    _SPACE,
-)
-"""Where a text may be cut, the best places first."""
-
-_AT_HEADING = re.compile(r"^#{1,6} [^\n]*\n\s*\Z", re.MULTILINE)
-"""One of Markdown's at the end of a text."""
-
-
-class LabelError(Exception):
-    """A label of a part that does not exist."""
-
-
-def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
-    """Cut a text into so many parts; together they are the text.
-
-    Args:
-        text: any text; one with fewer characters than parts gives empty parts.
-        number: how many parts, at least 1.
-        slack: how far from its even place a cut may be moved to fall between
-            paragraphs, or else sentences, or else words; a share of a part,
-            below 0.5.
-    """
-    size = len(text) / number
-    ends = [0]
-    for at in range(1, number):
-        ends.append(max(ends[-1], _break(text, round(at * size), int(size * slack))))
-    return [Span(start, end) for start, end in zip(ends, [*ends[1:], len(text)], strict=True)]
-
-
-def _break(text: str, target: int, reach: int) -> int:
-    if places := _places(text, _BREAKS, target - reach, target + reach):
-        # A heading belongs to what follows it.
-        apart = [at for at in places if not _AT_HEADING.search(text, max(0, at - 300), at)]
-        return min(apart or places, key=lambda place: abs(place - target))
-    # Text that people write has no more marks on a character (UAX #15, stream-safe text).
-    marks = takewhile(unicodedata.combining, text[target : target + 30])
-    return target + len(list(marks))
-
-
-def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | None:
-    """How many parts of like size it takes for none to be longer than the room.
-
-    Args:
-        text: the document.
-        room: tokens a part may have.
-        count: counts them.
-
-    Returns:
-        The least number, or one little more, or None where `MOST` are not enough.
-    """
-    number = ceil(count(text) / room) if room > 0 else MOST + 1
-    number = max(number, 1)
-    while number <= MOST:
-        if max(count(text[start:end]) for start, end in spans(text, number)) <= room:
-            return number
-        number += 1 + number // 16
-    return None
-
-
-def part(document: Source, name: str) -> Source:
-    """The part of a document that a label names, as ``CTX 2/3``, or one of several documents, as
-    ``CTX.lease.pdf``, its ending at will; or a `LabelError`."""
-    if read := read_name(name):
-        span = document.named(read)
-        if span is None:
-            names = [*document.documents]
-            # It may lack a folder as well as its ending.
-            forms = ((one, f"/{one}", f"/{os.path.splitext(one)[0]}") for one in names)
-            near = [one for one, *paths in forms if any(at.endswith(f"/{read}") for at in paths)]
-            like = near or get_close_matches(read, names, 1)
-            may = " or ".join(f"{DOCUMENT}.{one}" for one in like)
-            if len(near) > 1:
-                raise LabelError(f"{name} may be {may}: write which.")
-            there = ", ".join(names) or f"there is one only, {DOCUMENT}"
-            meant = f" Did you mean {may}?" if may else ""
-            raise LabelError(f"{name} names none of the documents: {there}.{meant}")
-        return Source(read, document.at(span))
-    at, of = read_label(name) or (0, 0)
-    if not 1 <= at <= of <= MOST:
-        last = min(max(of, 1), MOST)
-        raise LabelError(
-            f"{name} names no part of the document: parts go from {label(1, last)} to "
-            f"{label(last, last)}."
-        )
-    return _parts(document, of)[at - 1]
-
-
-# A document's parts open the prompts of many steps: the same text need not be cut for each.
-@lru_cache(maxsize=16)
-def _parts(document: Source, number: int) -> tuple[Source, ...]:
-    return tuple(
-        Source(f"{document.name} ({at}/{number})", document.at(span))
-        for at, span in enumerate(spans(document.text, number), 1)
-    )
 
 
 # --- what bears on a step ---

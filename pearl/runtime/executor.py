@@ -64,8 +64,8 @@ from pearl.lang.values import (
 from pearl.models.base import ModelError, env_number
 from pearl.models.middleware.cache import Keep
 from pearl.prompts.calls import ExecuteStep
-from pearl.retrieval.retriever import LabelError, part
 from pearl.retrieval.terms import sentences
+from pearl.retrieval.text_splitter import LabelError, part
 from pearl.runtime.binding import (
     SHORT_ITEM,
     BindError,

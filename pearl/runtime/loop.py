@@ -21,7 +21,7 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check_errors
-from pearl.retrieval.retriever import LabelError, part
+from pearl.retrieval.text_splitter import LabelError, part
 from pearl.runtime.calls import SchemaError
 from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import evidence_key

@@ -42,7 +42,8 @@ from pearl.passes.split_context import (
     split_context,
 )
 from pearl.prompts.calls import ExecuteStep
-from pearl.retrieval.retriever import enough_parts, smallest_excerpt
+from pearl.retrieval.retriever import smallest_excerpt
+from pearl.retrieval.text_splitter import enough_parts
 from pearl.runtime.binding import BindError, items_of, most_items
 from pearl.runtime.context import SHARE, Context, ContextError
 from pearl.runtime.fitting import (
