@@ -23,7 +23,15 @@ from pearl.models.base import Model, ModelError, Reply, Usage
 from pearl.models.routing import readers_of
 from pearl.prompts.calls import MapAnswer, first_alike, letter
 from pearl.runtime.binding import value_of
-from pearl.runtime.calls import LIMITED, Caller, Entry, Watch, calls_made, plan_come_to
+from pearl.runtime.calls import (
+    LIMITED,
+    Caller,
+    Entry,
+    Watch,
+    ask_fitted,
+    calls_made,
+    plan_come_to,
+)
 from pearl.runtime.context import learned_window
 from pearl.runtime.evidence import (
     Quote,
@@ -34,7 +42,7 @@ from pearl.runtime.evidence import (
     without_quotes,
 )
 from pearl.runtime.executor import CUT
-from pearl.runtime.fitting import check_choice, fit_choice
+from pearl.runtime.fitting import Decision, check_choice, fit_choice
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.session import Session
 from pearl.strategies.registry import Prepared, RunInputs, Started
@@ -86,16 +94,13 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     options = call.options
 
     async def ask(call: MapAnswer, path: str) -> Reply:
-        fitted, cut = fit_choice(call, caller.window(call))
-        while True:
-            if cut:
-                caller.journal.decide(f"context/{path}", cut)
-            try:
-                return await caller(fitted, path)
-            except ModelError as error:
-                before, (fitted, cut) = fitted, fit_choice(call, caller.window(call))
-                if error.window is None or fitted == before:
-                    raise
+        def fit() -> tuple[MapAnswer, Decision | None]:
+            return fit_choice(call, caller.window(call))
+
+        def tell(_: MapAnswer, cut: Decision | None) -> None:
+            caller.journal.decide(f"context/{path}", cut)
+
+        return (await ask_fitted(caller, path, fit, tell))[1]
 
     def says_none(text: str) -> bool:
         return bool(_NONE.match(text)) and read_option(text, options) is None

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pearl.models.base import (
     NOTHING,
@@ -391,6 +391,9 @@ FITTED = "fitted"
 NO_OBJECT = "It holds no JSON object."
 """What is wrong with a reply that is none of the form at all."""
 
+Fitted = TypeVar("Fitted", bound=Call)
+Cut = TypeVar("Cut")
+
 Check: TypeAlias = Callable[[dict[str, Any]], Sequence[str]]
 """What is wrong with an object beside its schema, a sentence each."""
 
@@ -408,6 +411,43 @@ class SchemaError(Exception):
         super().__init__(message)
         self.problems = problems
         self.formless = formless
+
+
+async def ask_fitted(
+    caller: Caller,
+    path: str,
+    fit: Callable[[], tuple[Fitted, Cut]],
+    tell: Callable[[Fitted, Cut], None],
+    sample: Callable[[Fitted], int] = lambda _: 0,
+) -> tuple[Fitted, Reply]:
+    """Ask what was made to fit the model's window, and again where the endpoint says that less
+    does.
+
+    Args:
+        caller: asks the model.
+        path: where in the run.
+        fit: gives the call as it fits by what is known of the window now, and what is left out.
+        tell: is told both where something is left out.
+        sample: which of several answers to a call is wanted.
+
+    Returns:
+        The call as it was asked, and its reply.
+
+    Raises:
+        ContextError: the prompt does not fit; nothing was sent.
+        ModelError: the model gave no usable answer.
+    """
+    fitted, cut = fit()
+    while True:
+        if cut:
+            tell(fitted, cut)
+        try:
+            return fitted, await caller(fitted, path, sample(fitted))
+        except ModelError as error:
+            # The refusal has said how long a prompt may be, or that ours has more tokens there.
+            before, (fitted, cut) = fitted, fit()
+            if error.window is None or fitted == before:
+                raise
 
 
 async def fill(

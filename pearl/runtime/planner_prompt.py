@@ -1,4 +1,4 @@
-"""What a planner is asked, made to fit its window: `ask_fitted` asks for a plan or a step.
+"""What a planner is asked, made to fit its window: `ask_planner` asks for a plan or a step.
 
 Where the prompt does not fit it shows fewer examples, less of earlier outputs and the likeliest
 actions only (docs/context.md); `narrowed` shows so few from the start. A planner may be kept to
@@ -15,10 +15,10 @@ from typing import Any, TypeAlias, TypeVar
 from pearl.lang.library import Library, builtins
 from pearl.lang.parser import parse_known
 from pearl.lang.text import counted
-from pearl.models.base import ModelError, Reply
+from pearl.models.base import Reply
 from pearl.prompts.calls import Call, ContinuePlan, CorrectPlan, NextStep, RefinePlan, WritePlan
 from pearl.prompts.render import render
-from pearl.runtime.calls import Caller
+from pearl.runtime.calls import Caller, ask_fitted
 from pearl.runtime.context import Context, ContextError
 from pearl.runtime.fitting import too_long
 
@@ -35,7 +35,7 @@ _BRIEF = 40
 _Write = TypeVar("_Write", bound=WritePlan | NextStep)
 
 
-async def ask_fitted(
+async def ask_planner(
     caller: Caller, call: Planning, path: str, asked: list[Call]
 ) -> tuple[Planning, Reply]:
     """Ask for a plan or a step within the planner's window, and again where the endpoint says that
@@ -55,21 +55,17 @@ async def ask_fitted(
         ContextError: the prompt does not fit; nothing was sent.
         ModelError: the model gave no usable answer.
     """
-    fitted, told = fit_planning(call, caller.planning)
-    while True:
-        if told:
-            kind = "next" if isinstance(_write(fitted), NextStep) else "plan"
-            caller.journal.decide(f"{kind}/fitted", told)
-        try:
-            reply = await caller(fitted, path, asked.count(fitted))
-        except ModelError as error:
-            # The refusal has said how long a prompt may be, or that ours has more tokens there.
-            before, (fitted, told) = fitted, fit_planning(call, caller.planning)
-            if error.window is None or fitted == before:
-                raise
-        else:
-            asked.append(fitted)
-            return fitted, reply
+
+    def tell(fitted: Planning, told: str) -> None:
+        kind = "next" if isinstance(_write(fitted), NextStep) else "plan"
+        caller.journal.decide(f"{kind}/fitted", told)
+
+    def fit() -> tuple[Planning, str]:
+        return fit_planning(call, caller.planning)
+
+    fitted, reply = await ask_fitted(caller, path, fit, tell, asked.count)
+    asked.append(fitted)
+    return fitted, reply
 
 
 def fit_planning(call: Planning, context: Context) -> tuple[Planning, str]:

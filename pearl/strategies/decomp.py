@@ -29,7 +29,7 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
-from pearl.runtime.planner_prompt import Planning, ask_fitted
+from pearl.runtime.planner_prompt import Planning, ask_planner
 from pearl.strategies.pearl import STEPLESS, check_fits
 
 CORRECTIONS = 3
@@ -92,7 +92,7 @@ class Decomp:
         calls: list[Call] = []
         stepless = 0
         for attempt in range(1, CORRECTIONS + 2):
-            call, reply = await ask_fitted(self.caller, call, f"next/{number}/{attempt}", calls)
+            call, reply = await ask_planner(self.caller, call, f"next/{number}/{attempt}", calls)
             if isinstance(call, NextStep):
                 write = call
             move, findings = _read(reply, run, self.library, number)

@@ -44,7 +44,7 @@ from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import Run, RunError, Steps
 from pearl.runtime.parts import fit_plan
-from pearl.runtime.planner_prompt import Planning, ask_fitted, narrowed
+from pearl.runtime.planner_prompt import Planning, ask_planner, narrowed
 
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
@@ -120,7 +120,7 @@ async def write_plan(
     rejected: list[tuple[str, str]] = []
     for attempt in range(1, CORRECTIONS + 2):
         try:
-            call, reply = await ask_fitted(caller, call, f"plan/{attempt}", asked)
+            call, reply = await ask_planner(caller, call, f"plan/{attempt}", asked)
         except ModelError as error:
             if error.reason not in ("length", "empty"):
                 raise
