@@ -19,7 +19,7 @@ from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
 from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, CacheLayer, PrefixWarmup
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttle
-from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
+from pearl.models.middleware.retry import TRIES, USELESS, Retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.prompts.calls import MapAnswer
 
@@ -296,8 +296,8 @@ def test_what_passes_is_tried_again_and_told():
 @pytest.mark.parametrize(
     ("reason", "tries"),
     [("server", TRIES), ("rate", TRIES), ("timeout", TRIES), ("connection", TRIES),
-     ("reply", UNUSABLE), ("request", 1), ("refusal", 1), ("cut", 1), ("authentication", 1),
-     ("quota", 1), ("context", 1), ("recording", 1)],
+     ("reply", USELESS), ("empty", USELESS), ("request", 1), ("refusal", 1), ("cut", 1),
+     ("authentication", 1), ("quota", 1), ("context", 1), ("recording", 1)],
 )  # fmt: skip
 def test_each_reason_has_its_number_of_tries(reason: str, tries: int):
     with pytest.raises(ModelError) as caught:

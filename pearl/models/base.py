@@ -142,7 +142,10 @@ class Reply:
     key: str = ""
 
 
-PASSING = frozenset({"rate", "connection", "timeout", "server", "reply", "empty"})
+UNUSABLE = frozenset({"reply", "empty"})
+"""Reasons that an answer came, and nothing in it is of use."""
+
+PASSING = UNUSABLE | {"rate", "connection", "timeout", "server"}
 """Reasons that another try may mend."""
 
 SILENT = frozenset({"connection", "timeout", "server"})

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from pearl.models.base import (
     NOTHING,
     SILENT,
+    UNUSABLE,
     Ask,
     Attempt,
     Constraint,
@@ -255,8 +256,7 @@ class Caller:
         try:
             return (await self._ask_model(call, f"{PROVE}/{call.form}", 0, proof)).text
         except ModelError as error:
-            unusable = ("reply", "empty", "refusal", "context")
-            if error.reason in unusable or error.status in (400, 422):
+            if error.reason in UNUSABLE | {"refusal", "context"} or error.status in (400, 422):
                 return ""
             if error.reason in ("request", "length"):
                 # Of the form it says nothing: there may be no such model.

@@ -18,6 +18,7 @@ from typing import Any
 from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template, listed
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
+from pearl.models.base import UNUSABLE
 from pearl.models.embeddings import Embed, choose_embedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
@@ -56,7 +57,7 @@ TOOLS = 2
 LOOKUP = 3
 """Calls that it takes to put a question to a tool: to choose it, fill in its input, and read."""
 
-GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "empty", "depth"})
+GOES_ON = UNUSABLE | {"no-answer", "tool", WRONG_INPUT, "depth"}
 """Reasons for which a step may have no output, and the question goes on without it."""
 
 ANSWER = "answer"

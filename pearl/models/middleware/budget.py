@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
-from pearl.models.base import Ask, ModelError, Reply, Request, Usage
+from pearl.models.base import UNUSABLE, Ask, ModelError, Reply, Request, Usage
 from pearl.models.middleware.rate_limit import HaltError
 
 LOOK = 0.2
@@ -104,7 +104,7 @@ class MemoryLedger(Ledger):
         return self._spent
 
 
-BILLED = frozenset({"timeout", "connection", "reply", "empty", "refusal", "cut"})
+BILLED = UNUSABLE | {"timeout", "connection", "refusal", "cut"}
 """Reasons that leave open what a call cost that was sent."""
 
 

@@ -6,14 +6,14 @@ import random
 import time
 from dataclasses import dataclass, field, replace
 
-from pearl.models.base import PASSING, SILENT, Ask, Attempt, ModelError, Reply, Request
+from pearl.models.base import PASSING, SILENT, UNUSABLE, Ask, Attempt, ModelError, Reply, Request
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError
 from pearl.prompts.calls import ProveForm
 
 TRIES = 5
 """How often a call is tried in all."""
 
-UNUSABLE = 3
+USELESS = 3
 """How often where the endpoint answers, and with nothing usable."""
 
 FIRST_WAIT = 0.5
@@ -79,8 +79,8 @@ class Retry:
 
     def _wait(self, error: ModelError, attempts: list[Attempt]) -> float | None:
         """Seconds to the next try, or None where there is none."""
-        useless = sum(attempt.reason in ("reply", "empty") for attempt in attempts)
-        if error.reason not in PASSING or len(attempts) >= self.tries or useless >= UNUSABLE:
+        useless = sum(attempt.reason in UNUSABLE for attempt in attempts)
+        if error.reason not in PASSING or len(attempts) >= self.tries or useless >= USELESS:
             return None
         if self.limiter.dead:
             return None
