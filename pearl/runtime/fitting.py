@@ -45,6 +45,7 @@ NOTHING = Source("", "")
 
 _Call = TypeVar("_Call", bound=ExecuteStep | FillSchema | CorrectFilled)
 _Filled = TypeVar("_Filled", bound=FillSchema | CorrectFilled)
+_Cut = TypeVar("_Cut", bound=FillSchema | CorrectFilled | MapAnswer)
 
 
 @lru_cache(maxsize=64)
@@ -231,8 +232,7 @@ def _cut_found(call: _Filled, context: Context) -> tuple[_Filled, Decision] | No
         return _with(call, given=tuple({**dict(filled.given), filled.schema.found: cut}.items()))
 
     words = "\n".join(map(as_text, given.values()))
-    cut = _cut_texts(texts, words, lambda cut: size_without_document(put(cut), context), context)
-    return cut and (put(cut[0]), cut[1])
+    return _cut_texts(texts, put, words, lambda cut: size_without_document(cut, context), context)
 
 
 def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision | None]:
@@ -250,19 +250,22 @@ def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision |
     if context.holds(render(call)):
         return call, None
 
-    def put(texts: Sequence[str]) -> MapAnswer:
-        if len(texts) != len(call.parts):
-            return replace(call, answer=texts[0], parts=())
+    def put_parts(texts: Sequence[str]) -> MapAnswer:
         abouts = (about for about, _ in call.parts)
         return replace(call, parts=tuple(zip(abouts, texts, strict=True)))
 
-    def size(texts: Sequence[str]) -> int:
-        return context.size(render(put(texts)))
+    def put_whole(texts: Sequence[str]) -> MapAnswer:
+        return replace(call, answer=texts[0], parts=())
+
+    def size(cut: MapAnswer) -> int:
+        return context.size(render(cut))
 
     words = "\n".join((call.question, *call.options))
-    for texts in ([text for _, text in call.parts], [call.answer]):
-        if texts and context.policy != "full" and (cut := _cut_texts(texts, words, size, context)):
-            return put(cut[0]), cut[1]
+    parts = [text for _, text in call.parts]
+    if context.policy != "full":
+        for texts, put in ((parts, put_parts), ([call.answer], put_whole)):
+            if cut := _cut_texts(texts, put, words, size, context):
+                return cut
     raise ContextError(too_long(None, context.size(render(call)), context, call))
 
 
@@ -281,15 +284,19 @@ def check_choice(question: str, options: Sequence[str], context: Context) -> Non
 
 
 def _cut_texts(
-    texts: Sequence[str], words: str, size: Callable[[Sequence[str]], int], context: Context
-) -> tuple[list[str], Decision] | None:
-    """Texts of which the longest are cut to passages that bear on some words, until the prompt that
-    holds them, whose tokens ``size`` counts, fits; and how many tokens they had and have, of which
-    window. None where there are none, or that is not enough."""
+    texts: Sequence[str],
+    put: Callable[[Sequence[str]], _Cut],
+    words: str,
+    size: Callable[[_Cut], int],
+    context: Context,
+) -> tuple[_Cut, Decision] | None:
+    """The call that texts are put into, the longest of them cut to passages that bear on some
+    words, until its prompt, whose tokens ``size`` counts, fits; and how many tokens they had and
+    have, of which window. None where there are none, or that is not enough."""
     query = dict.fromkeys(passage_terms(words), 1.0)
     cut, before = [*texts], [*map(context.count, texts)]
     sizes = before
-    while (over := size(cut) - context.room) > 0:
+    while (over := size(call := put(cut)) - context.room) > 0:
         at = max(range(len(cut)), key=sizes.__getitem__, default=0)
         share = max(sizes[at] - over, sizes[at] // 2) if sizes else 0
         if share < WRAPPED:
@@ -301,7 +308,7 @@ def _cut_texts(
             return None
         cut[at] = chosen.text
         sizes = [*map(context.count, cut)]
-    return cut, {"tokens": before, "cut": sizes, **context.facts}
+    return call, {"tokens": before, "cut": sizes, **context.facts}
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
