@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -505,14 +506,14 @@ def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     )
 
 
-class Tabled:
+class Tabled(ABC):
     """What a notebook shows as a table, where pandas is installed."""
 
     __slots__ = ()
 
+    @abstractmethod
     def frame(self) -> DataFrame:
         """The table, as `as_frame` makes it."""
-        raise NotImplementedError
 
     def _repr_html_(self) -> str | None:
         with suppress(InputError):

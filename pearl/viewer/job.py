@@ -157,8 +157,9 @@ class Item:
 
 def scored(score: float | None) -> str:
     """``right``, ``wrong`` or ``partly, score 0.5``; empty where there is no score."""
-    words = {None: "", 0.0: "wrong", 1.0: "right"}
-    return words[score] if score in words else f"partly, score {score:.3g}"  # noqa: SIM401
+    if score is None:
+        return ""
+    return {0.0: "wrong", 1.0: "right"}.get(score, f"partly, score {score:.3g}")
 
 
 def with_text(answer: str, options: Sequence[str]) -> str:

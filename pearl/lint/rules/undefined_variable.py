@@ -24,7 +24,7 @@ Fix
 import re
 
 from pearl.lang.ast import DOCUMENT, Ref
-from pearl.lang.text import pattern
+from pearl.lang.text import free_name, pattern
 from pearl.lint.rules.base import (
     ERROR,
     NEAREST,
@@ -130,8 +130,7 @@ def _each_document(view: PlanView, ref: Ref, index: int, listing: str) -> Diagno
     """The finding that a step goes over documents that no step lists, or that one lists by another
     name."""
     text = view.source.text
-    names = ("docs", *(f"docs_{at}" for at in range(2, len(view.defined) + 3)))
-    name = listing or next(name for name in names if name not in view.defined)
+    name = listing or free_name("docs", view.defined)
     step = f"{name} = DOCUMENTS({DOCUMENT})"
     over = f"{ref.mode.split()[0]} {name}"
     edits = [Edit(ref.span, over)]
