@@ -29,20 +29,20 @@ def check(view: PlanView) -> Findings:
         return  # What its uses mean is not known.
     for index, ref in view.uses.get(DOCUMENT, ()):
         step, action = view.plan.steps[index], view.actions[index]
-        lists = (arg.items for arg in step.args if isinstance(arg, Items))
-        if any(item is ref for items in lists for item in items):
-            help = f"Give {DOCUMENT} as an argument of its own."
-            yield RULE(ref.span, "The document cannot stand in a list.", help=help)
+        given = next((at for at, arg in enumerate(step.args) if arg is ref), None)
+        if given is None:
+            lists = (arg.items for arg in step.args if isinstance(arg, Items))
+            if any(item is ref for items in lists for item in items):
+                help = f"Give {DOCUMENT} as an argument of its own."
+                yield RULE(ref.span, "The document cannot stand in a list.", help=help)
             continue
         if not action or ref.mode:
             continue
         names = [param.name for param in action.params]
-        given = next((at for at, arg in enumerate(step.args) if arg is ref), None)
-        if given is None or DOCUMENT not in names[: len(step.args)]:
+        name = names[min(given, len(names) - 1)] if names else DOCUMENT
+        if name == DOCUMENT or DOCUMENT not in names[: len(step.args)]:
             continue
-        name, own = names[min(given, len(names) - 1)], step.args[names.index(DOCUMENT)]
-        if name == DOCUMENT:
-            continue
+        own = step.args[names.index(DOCUMENT)]
         if own == Ref(DOCUMENT):
             message = f"{step.action} is given {DOCUMENT} for {name} as well."
             fix = None

@@ -60,8 +60,10 @@ def check(view: PlanView) -> Findings:
         for (param, arg), kinds in zip(pairs, kinds_taken(action), strict=False):
             types = [KINDS[kind] for kind in kinds]
             whole = arg == Ref(DOCUMENT) and not (placed or (reads and {"any", "text"} & {*types}))
+            if "any" in types and not whole:
+                continue
             given = "the document" if whole else view.type_of_argument(arg, index)
-            if given == "any" or ("any" in types and not whole):
+            if given == "any":
                 continue
             wanted = help = ""
             if given not in types:
