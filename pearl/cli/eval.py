@@ -231,7 +231,7 @@ def report_command(
     -o FILE.eval writes a log of Inspect, and -o FOLDER/ a folder that Hugging Face's datasets
     reads (docs/integrations.md); these take a batch without gold answers too.
     """
-    from pearl.evaluate.errors import error_table, read_labelled
+    from pearl.evaluate.errors import error_table
     from pearl.evaluate.exports import with_gold, write_dataset, write_inspect
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side
@@ -269,7 +269,7 @@ def report_command(
     if loaded:
         report = summarise(side_by_side(loaded))
     if labelled:
-        report = replace(report, blocks=(*report.blocks, error_table(read_labelled(labelled))))
+        report = replace(report, blocks=(*report.blocks, error_table(labelled)))
     if grades:
         from pearl.review.agreement import graders
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +14,7 @@ from pearl.evaluate.statistics import interval
 from pearl.lang.errors import InputError
 from pearl.lang.source import read_rows
 from pearl.prompts.calls import letter
-from pearl.report.document import Table, build, figure, number, pair, percent, span, words
+from pearl.report.document import Table, build, counts, figure, number, pair, percent, span, words
 
 CATEGORIES: Mapping[str, str] = MappingProxyType(
     {
@@ -31,21 +30,6 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
 SEED = 1
 NAMED = 10
 """Rows without a category that are named one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorLabel:
-    """A wrong answer with the category that a person gave it.
-
-    Args:
-        where: its file and line.
-        split: its question's.
-        category: as it stands in the file.
-    """
-
-    where: str
-    split: str
-    category: str
 
 
 def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[dict[str, Any]]:
@@ -106,63 +90,57 @@ def evenly(results: Iterable[Result], evaluation: Evaluation, count: int) -> lis
     return [groups[at][turn] for turn, at in drawn]
 
 
-def read_labelled(path: str) -> list[ErrorLabel]:
-    """Read a file of drawn answers that a person filled in.
+def error_table(path: str) -> Table:
+    """The share of each category, in total and by split; rows without one are named.
+
+    Args:
+        path: a file of drawn answers that a person filled in.
 
     Raises:
-        InputError: it is no such file.
+        InputError: it is no such file, or no row has a category.
     """
-    rows = []
+    valid: list[tuple[str, str]] = []
+    invalid: list[str] = []
     for where, row in read_rows(path, "file of labelled answers"):
         category, split = row.get("category"), row.get("split", "")
         if not isinstance(category, str) or not isinstance(split, str):
             raise InputError(
                 f'{where} has no "category": fill in a file that pearl report --errors wrote.'
             )
-        rows.append(ErrorLabel(where, split, " ".join(category.split()).lower()))
-    return rows
-
-
-def error_table(labelled: Sequence[ErrorLabel]) -> Table:
-    """The share of each category, in total and by split; rows without one are named.
-
-    Raises:
-        InputError: no row has a category.
-    """
-    valid = [row for row in labelled if row.category in CATEGORIES]
-    invalid = [row for row in labelled if row.category not in CATEGORIES]
+        category = " ".join(category.split()).lower()
+        if category in CATEGORIES:
+            valid.append((split, category))
+        else:
+            shown = f'"{category[:30]}" is no category' if category else "empty"
+            invalid.append(f"{where} ({shown})")
     if not valid:
         raise InputError(
-            f"{labelled[0].where}: no row has a category yet that is one of "
-            f"{', '.join(CATEGORIES)}: write one into each."
+            f"{path}: no row has a category yet that is one of {', '.join(CATEGORIES)}: write one "
+            "into each."
         )
-    splits = dict.fromkeys(row.split for row in valid)
+    splits = dict.fromkeys(split for split, _ in valid)
     rows = []
     for category, meaning in CATEGORIES.items():
-        by_split = Counter(row.split for row in valid if row.category == category)
-        share = shares("share", interval([float(row.category == category) for row in valid]))
+        by_split = Counter(split for split, own in valid if own == category)
+        share = shares("share", interval([float(own == category) for _, own in valid]))
         rows.append(
             {
                 "category": category,
                 "meaning": meaning,
                 "count": by_split.total(),
-                **dict(zip(("share", "low", "high"), share.values(), strict=True)),
+                **{key.removeprefix("share_"): value for key, value in share.items()},
                 **{f"in {split}": by_split[split] for split in splits},
             }
         )
     fields = [
         words("category", "category"),
         words("meaning", "what it means"),
-        figure("count", "answers", number),
+        *counts(count="answers"),
         figure("share", "share", percent),
         pair(("low", "high"), "95 % interval", span),
     ]
     if len(splits) > 1:
         fields += [figure(f"in {split}", split or "no split", number) for split in splits]
-    named = [
-        row.where + (f' ("{row.category[:30]}" is no category)' if row.category else " (empty)")
-        for row in invalid[:NAMED]
-    ]
     more = f" and {len(invalid) - NAMED:,} more" if len(invalid) > NAMED else ""
-    note = f"Not counted: {', '.join(named)}{more}." if invalid else ""
+    note = f"Not counted: {', '.join(invalid[:NAMED])}{more}." if invalid else ""
     return build(f"Where {len(valid):,} wrong answers went wrong", fields, rows, note)
