@@ -283,7 +283,6 @@ class Method:
 
     Args:
         name: as on the command line and in reports.
-        about: what it does, in one sentence.
         answer: answers one example.
         setup: the name of the planning setup that a report's head shows for it; empty for
             one with actions of its own, which is shown no plans.
@@ -298,7 +297,6 @@ class Method:
     """
 
     name: str
-    about: str
     answer: AnswerOne
     setup: str = LIBRARY
     prose: bool = False
@@ -312,10 +310,9 @@ class Method:
         return self.actions(shared) if self.actions else shared.setup(self.setup or LIBRARY).library
 
 
-def library_of(strategy: str, shared: EvaluationContext) -> Library:
-    """The library of a strategy with actions of its own."""
-    del shared
-    return load_library(*find_strategy(strategy).libraries)
+def always(library: str) -> Callable[[EvaluationContext], Library]:
+    """The `Method.actions` of a method with actions of its own."""
+    return lambda _: load_library(library)
 
 
 def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[str, list[str]]:

@@ -95,11 +95,10 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
     return await answer_and_map(ready, example, session)
 
 
-def with_size(size: int) -> Method:
-    """PEARL with a library that was condensed to so many actions."""
-    name, about, setup = f"{_SIZED}{size}", f"PEARL with {size:,} actions.", f"@{size}"
+def with_setup(name: str, setup: str) -> Method:
+    """PEARL that plans with a setup."""
     lacks = partial(lacks_solver, setup)
-    return Method(name, about, partial(run_pearl, setup), setup, prose=True, lacks=lacks)
+    return Method(name, partial(run_pearl, setup), setup, prose=True, lacks=lacks)
 
 
 def size_of(name: str) -> int:
@@ -364,11 +363,6 @@ def retrieving(shared: EvaluationContext) -> Library:
     return load_library(baselines.RETRIEVAL_LIBRARY)
 
 
-def demanding(_: EvaluationContext) -> Library:
-    """The library that asks for a reply in a form."""
-    return load_library(baselines.LIBRARY)
-
-
 async def in_form(
     action: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
@@ -379,7 +373,9 @@ async def in_form(
     document = None if example.document == NO_DOCUMENT else example.document
     plan = baselines.asking_plan(action, example.question)
     handlers = baselines.asking(session.caller(), document)
-    finished = await _run(GivenPlan(plan), example, demanding(shared), session, handlers)
+    finished = await _run(
+        GivenPlan(plan), example, load_library(baselines.LIBRARY), session, handlers
+    )
     reply = baselines.fields_of(finished.values[baselines.OUTPUT])
     answer = reply["answer"]
     facts = reply.get("supporting_facts", [])
@@ -404,11 +400,7 @@ async def _run(
 # CommaQA: its agents, and the baselines that read the facts that they know (section 5).
 
 AGENTS = "commaqa"
-
-
-def asking_agents(_: EvaluationContext) -> Library:
-    """The library whose actions ask agents."""
-    return load_library(AGENTS)
+"""The library whose actions ask agents."""
 
 
 async def by_analogy(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -423,7 +415,7 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
     decompositions = shown_plans(shared.setups[LIBRARY].demonstrations)
     search = shared.search or HopSearch()
     caller = at_most(session.caller(), shared.limits.calls)
-    library, language = asking_agents(shared), example.data.language
+    library, language = load_library(AGENTS), example.data.language
     scorer = LanguageModelScorer(caller, library, decompositions, search.budget.width, language)
     return await _run_search(partial(search.by, scorer), example, shared, session)
 
@@ -513,7 +505,7 @@ async def _run_search(
 ) -> Outcome:
     agents = Agents(example.data)
     strategy = Tmn(agents, search, session.journal)
-    finished = await _run(strategy, example, asking_agents(shared), session, handlers(agents))
+    finished = await _run(strategy, example, load_library(AGENTS), session, handlers(agents))
     outcome = await conclude_text(finished, example, session)
     value = finished.values[finished.outputs[0]]
     return replace(outcome, answer=canonical_json(to_json(value)))
