@@ -17,11 +17,11 @@ import pytest
 from benchmarks.stub import Stub
 from pearl.commaqa.search import Budget
 from pearl.commaqa.world import World, read_world
-from pearl.evaluate.datasets import DATASETS, choose_examples, draw_sample, find_dataset
+from pearl.evaluate.datasets import DATASETS, draw_sample, find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
-from pearl.evaluate.job import REASONING, Sample, Trial, Trials, read_labels, trial_tasks
+from pearl.evaluate.job import REASONING, Trial, Trials, read_labels, trial_tasks
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import (
     EXECUTE,
@@ -37,7 +37,9 @@ from pearl.evaluate.methods.strategies import orders_of
 from pearl.evaluate.preparation import (
     Demonstrations,
     Preparation,
+    Sample,
     make_context,
+    read_sample,
     without_evaluated,
 )
 from pearl.evaluate.results import read_evaluation
@@ -159,7 +161,9 @@ def test_the_twenty_articles(shared: Path):
     found = list(QUALITY.read(str(shared / "quality" / "dev_20_articles.jsonl")))
     assert len(found) == 351
     assert len({one.document.digest for one in found}) == 20
-    long = choose_examples(QUALITY, str(shared / "quality" / "dev_20_articles.jsonl"), "long")
+    long = read_sample(
+        "quality", str(shared / "quality" / "dev_20_articles.jsonl"), "long"
+    ).examples
     assert len(long) == 58
     assert all(one.gold in "ABCD" for one in found)
 
@@ -785,7 +789,7 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     for method in METHODS:
         try:
             sample = Sample(dataset, "-", "all", [example])
-            ready = Preparation(sample, (method.name,), shared, Demonstrations(()), None)
+            ready = Preparation(sample, (method.name,), shared)
             ready.job(model, lambda _: UNLIMITED)
         except InputError as error:
             refused.add(str(error).partition(" ")[0])

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from pearl.evaluate.datasets import choose_examples, find_dataset
+from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose, golds
+from pearl.evaluate.preparation import read_sample
 from pearl.evaluate.supporting_facts import NOWHERE, facts_of
 from pearl.lang.errors import InputError
 from pearl.retrieval.retriever import DocumentRetriever
@@ -310,7 +311,7 @@ def test_questions_without_a_known_answer_are_not_evaluated(name: str, key: str)
 )  # fmt: skip
 def test_the_real_files(shared: Path, name: str, file: str, count: int):
     dataset = find_dataset(name)
-    found = choose_examples(dataset, str(shared / file), "all")
+    found = read_sample(name, str(shared / file)).examples
     assert len(found) == count
     for one in found:
         assert dataset.score(one, one.gold) == 1

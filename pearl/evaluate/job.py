@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.answer import Option, says_nothing
 from pearl.commaqa.world import World
 from pearl.evaluate.datasets import find_dataset
-from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import LIBRARY, EvaluationContext, Method, Outcome
 from pearl.evaluate.methods.strategies import search_measures
@@ -32,8 +32,8 @@ from pearl.jobs.workers import Task, failure_of
 from pearl.lang.errors import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
-from pearl.models.base import Model, Usage
-from pearl.models.routing import Models, planner_of, readers_of
+from pearl.models.base import Usage
+from pearl.models.routing import Models
 from pearl.models.tokens import Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
@@ -51,7 +51,6 @@ from pearl.session import Session, heading
 from pearl.store.database import is_there, open_database
 from pearl.store.history import RunFilter, RunRow, find_run, latest, list_runs
 from pearl.store.history import read_rows as stored_rows
-from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -264,61 +263,6 @@ def trial_tasks(
             key = digest([dataset, *parts, data_digest, digests[name]])
             yield Task(f"{name}/{example.id}", position, key, document, Trial(name, example))
             position += 1
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The questions of an evaluation.
-
-    Args:
-        dataset: the data set that they are of.
-        path: its file.
-        split: the splits that they are of, with commas, or ``all``.
-        examples: they.
-        notes: what a reader must know of how they were chosen, in whole sentences.
-    """
-
-    dataset: Dataset
-    path: str
-    split: str
-    examples: Sequence[Example]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """The data set, and which part of it."""
-        if self.split == "all":
-            return self.dataset.title
-        *most, last = self.split.split(",")
-        splits = f"{', '.join(most)} and {last} splits" if most else f"{last} split"
-        return f"{self.dataset.title}, {splits}"
-
-    @property
-    def counts(self) -> str:
-        """The numbers of questions and of documents, in words."""
-        documents = len({example.document.digest for example in self.examples})
-        return f"{counted(len(self.examples), 'question')}, {counted(documents, 'document')}"
-
-    def check(self, methods: Sequence[Method], shared: EvaluationContext, model: Model) -> None:
-        """Make sure that each method can answer each question.
-
-        Raises:
-            InputError: one lacks what it needs.
-        """
-        for method in methods:
-            told = [words for item in self.examples if (words := method.lacks(shared, item))]
-            lacking = told[0] if told else ""
-            # What the command's options lack is the same of all questions, and needs no count.
-            if 0 < len(told) < len(self.examples) or len({*told}) > 1:
-                of = counted(len(self.examples), "question")
-                lacking += f" It cannot answer {len(told):,} of {of}."
-            # An answer in sentences is brought to a short one by the reader.
-            models = [planner_of(model)] if method.needs_model else []
-            models += readers_of(model)[:1] if self.dataset.short and method.prose else ()
-            if any(item.name == OFFLINE for item in models):
-                lacking = NEEDS_MODEL
-            if lacking:
-                raise InputError(f"{method.name} {lacking}")
 
 
 def evaluation_of(

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from pearl.commaqa.model import read_model
 from pearl.commaqa.search import Budget, SearchMode
-from pearl.evaluate.datasets import choose_examples, find_dataset
-from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.job import REASON_LABELS, Sample, Trials, trial_tasks
+from pearl.evaluate.datasets import draw_sample, find_dataset
+from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.evaluate.job import REASON_LABELS, Trials, trial_tasks
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import (
     EXECUTE,
@@ -23,6 +23,7 @@ from pearl.evaluate.methods.base import (
     UNREFINED,
     EvaluationContext,
     HopSearch,
+    Method,
     PlanningSetup,
     describe,
     load_tool_file,
@@ -45,7 +46,7 @@ from pearl.mining import refine
 from pearl.mining.condense import condense
 from pearl.models.base import Model
 from pearl.models.embeddings import choose_embedding
-from pearl.models.routing import with_library
+from pearl.models.routing import planner_of, readers_of, with_library
 from pearl.retrieval.index import open_index
 from pearl.runtime.context import Context
 from pearl.strategies.pearl import (
@@ -54,9 +55,110 @@ from pearl.strategies.pearl import (
     seed_demonstrations,
     shipped_folder,
 )
-from pearl.strategies.registry import MOST, NONE_SHOWN, Limits, OwnStrategy
+from pearl.strategies.registry import MOST, NEEDS_MODEL, NONE_SHOWN, OFFLINE, Limits, OwnStrategy
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The questions of an evaluation.
+
+    Args:
+        dataset: the data set that they are of.
+        path: its file.
+        split: the splits that they are of, with commas, or ``all``.
+        examples: they.
+        notes: what a reader must know of how they were chosen, in whole sentences.
+    """
+
+    dataset: Dataset
+    path: str
+    split: str
+    examples: Sequence[Example]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The data set, and which part of it."""
+        if self.split == "all":
+            return self.dataset.title
+        *most, last = self.split.split(",")
+        splits = f"{', '.join(most)} and {last} splits" if most else f"{last} split"
+        return f"{self.dataset.title}, {splits}"
+
+    @property
+    def counts(self) -> str:
+        """The numbers of questions and of documents, in words."""
+        documents = len({example.document.digest for example in self.examples})
+        return f"{counted(len(self.examples), 'question')}, {counted(documents, 'document')}"
+
+    def check(self, methods: Sequence[Method], shared: EvaluationContext, model: Model) -> None:
+        """Make sure that each method can answer each question.
+
+        Raises:
+            InputError: one lacks what it needs.
+        """
+        for method in methods:
+            told = (words for item in self.examples if (words := method.lacks(shared, item)))
+            lacking = next(told, "")
+            # An answer in sentences is brought to a short one by the reader.
+            models = [planner_of(model)] if method.needs_model else []
+            models += readers_of(model)[:1] if self.dataset.short and method.prose else ()
+            if any(item.name == OFFLINE for item in models):
+                lacking = NEEDS_MODEL
+            if lacking:
+                raise InputError(f"{method.name} {lacking}")
+
+
+def read_sample(
+    name: str,
+    path: str,
+    split: str = "all",
+    limit: int = 0,
+    folder: str = "",
+    drawn: int = 0,
+    seed: int = 1,
+) -> Sample:
+    """The questions to be evaluated.
+
+    Args:
+        name: the data set's.
+        path: its file.
+        split: its splits, with commas; ``all`` for every one.
+        limit: how many at most, the first of the file; 0 for all.
+        folder: where documents are; empty for the file's own.
+        drawn: how many are drawn of those, as `draw_sample` draws; 0 for all.
+        seed: of the draw.
+
+    Raises:
+        InputError: there is no such data set, its file cannot be used, or has no such question, or
+            one whose right answer is not known.
+    """
+    dataset = find_dataset(name)
+    if not path:
+        raise InputError(f"{dataset.title}: name the file with --data ({dataset.where}).")
+    splits, known = split.split(","), (*dataset.splits, "all")
+    for unknown in (part for part in splits if part not in known):
+        raise InputError(f"{dataset.title} has no split {unknown}: use one of {', '.join(known)}.")
+    every = "all" in splits
+    examples = [item for item in dataset.read(path, folder) if every or item.split in splits]
+    if not examples:
+        raise InputError(f"{path} has no question in the split {split}: name another.")
+    examples = examples[:limit] if limit else examples
+    if drawn > len(examples):
+        there = counted(len(examples), "question")
+        raise InputError(f"{drawn:,} questions cannot be drawn of {there}: draw fewer.")
+    examples = draw_sample(examples, drawn, seed) if drawn else examples
+    for example in examples:
+        if not example.gold:
+            raise InputError(
+                f"{path}: the right answer of question {example.id} is not known, so it cannot be "
+                "scored: give a part of the data that has gold answers."
+            )
+    how = "drawn at random, of each split and category its share, with the seed"
+    notes = (f"The questions were {how} {seed}.",) if drawn else ()
+    return Sample(dataset, path, split, examples, notes)
 
 
 @dataclass(frozen=True)
@@ -155,17 +257,13 @@ class Preparation:
         sample: the questions.
         methods: names.
         shared: what methods share.
-        shown: the demonstrations, without those of evaluated questions.
-        stepwise: as `make_context` takes them.
-        sized: what `with_sizes` changed.
+        notes: what a reader must know of what they work with, in whole sentences.
     """
 
     sample: Sample
     methods: tuple[str, ...]
     shared: EvaluationContext
-    shown: Demonstrations
-    stepwise: Demonstrations | None
-    sized: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def job(
         self,
@@ -203,7 +301,7 @@ class Preparation:
             "about": [*set_shown, ["data", f"{path}, {sample.counts}"], *describe(chosen, shared)],
             "methods": list(methods),
             "asked": dict(Counter(example.split for example in examples)),
-            "notes": [*self._notes(model.notice), *self.sized, *sample.notes],
+            "notes": [*filter(None, [model.notice]), *self.notes, *sample.notes],
             "planned_with": planned_with(chosen, shared),
         }
         head = {
@@ -226,51 +324,6 @@ class Preparation:
         name = sample.dataset.name
         tasks = TaskList(tuple(trial_tasks(examples, every, shared, name)))
         return Job("eval", head, fingerprint, tasks, Trials(name, shared), context), model
-
-    def _notes(self, notice: str) -> Iterator[str]:
-        if notice:
-            yield notice
-        shared, methods = self.shared, self.methods
-        users = setups_in_use([find_method(name, shared.own) for name in methods], shared)
-        if users.keys() - {STEPWISE}:
-            yield from _left_out(self.shown, "")
-        if LIBRARY in users:
-            yield from _unused(self.shown, shared, LIBRARY, "")
-        if self.stepwise is not None and STEPWISE in users:
-            of = f" of {', '.join(users[STEPWISE])}"
-            yield from _left_out(self.stepwise, of)
-            yield from _unused(self.stepwise, shared, STEPWISE, of)
-        used = shared.setups[LIBRARY].demonstrations
-        if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
-            yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
-
-
-def read_sample(
-    name: str,
-    data: str,
-    split: str = "all",
-    limit: int = 0,
-    documents: str = "",
-    drawn: int = 0,
-    seed: int = 1,
-) -> Sample:
-    """The questions to be evaluated.
-
-    Args:
-        name: the data set's.
-        data: its file.
-        split, limit, documents, drawn, seed: as `choose_examples` takes them.
-
-    Raises:
-        InputError: there is no such data set, or its file cannot be used.
-    """
-    dataset = find_dataset(name)
-    if not data:
-        raise InputError(f"{dataset.title}: name the file with --data ({dataset.where}).")
-    examples = choose_examples(dataset, data, split, limit, documents, drawn, seed)
-    how = "drawn at random, of each split and category its share, with the seed"
-    notes = (f"The questions were {how} {seed}.",) if drawn else ()
-    return Sample(dataset, data, split, examples, notes)
 
 
 def prepare_methods(
@@ -309,7 +362,8 @@ def prepare_methods(
             given = load_demonstrations("", STEPWISE_LIBRARY)
         stepwise = without_evaluated(Demonstrations(given), examples)
     shared = equip(make_context(library, shown, sizes, stepwise=stepwise))
-    return Preparation(sample, methods, shared, shown, stepwise, sized)
+    notes = (*_notes(methods, shared, shown, stepwise), *sized)
+    return Preparation(sample, methods, shared, notes)
 
 
 def with_options(
@@ -371,6 +425,27 @@ def _demonstrations(folder: str, shipped: str, methods: Sequence[str]) -> Demons
         )
     unrefined = load_demonstrations(str(Path(folder) / refine.UNREFINED))
     return Demonstrations(refined, unrefined, seed=seed, execute=execute)
+
+
+def _notes(
+    methods: Sequence[str],
+    shared: EvaluationContext,
+    shown: Demonstrations,
+    stepwise: Demonstrations | None,
+) -> Iterator[str]:
+    """Which demonstrations methods are not shown, and why."""
+    users = setups_in_use([find_method(name, shared.own) for name in methods], shared)
+    if users.keys() - {STEPWISE}:
+        yield from _left_out(shown, "")
+    if LIBRARY in users:
+        yield from _unused(shown, shared, LIBRARY, "")
+    if stepwise is not None and STEPWISE in users:
+        of = f" of {', '.join(users[STEPWISE])}"
+        yield from _left_out(stepwise, of)
+        yield from _unused(stepwise, shared, STEPWISE, of)
+    used = shared.setups[LIBRARY].demonstrations
+    if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
+        yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
 
 
 def _left_out(sets: Demonstrations, of: str) -> Iterator[str]:

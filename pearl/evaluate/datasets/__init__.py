@@ -6,7 +6,7 @@ from random import Random
 from pearl.evaluate.datasets import decomp, multihop, reading
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.errors import InputError
-from pearl.lang.text import close_name, counted
+from pearl.lang.text import close_name
 
 DATASETS = (
     reading.QUALITY,
@@ -37,53 +37,6 @@ def find_dataset(name: str) -> Dataset:
     names = [dataset.name for dataset in DATASETS]
     close = close_name(name, names)
     raise InputError(f"There is no data set {name}{close}: use one of {', '.join(names)}.")
-
-
-def choose_examples(
-    dataset: Dataset,
-    path: str,
-    split: str,
-    limit: int = 0,
-    folder: str = "",
-    sample: int = 0,
-    seed: int = 1,
-) -> list[Example]:
-    """The questions to be evaluated.
-
-    Args:
-        dataset: the data set.
-        path: its file.
-        split: its splits, with commas; ``all`` for every one.
-        limit: how many at most, the first of the file; 0 for all.
-        folder: where documents are; empty for the file's own.
-        sample: how many are drawn of those, as `draw_sample` draws; 0 for all.
-        seed: of the draw.
-
-    Raises:
-        InputError: the file cannot be used, has no such question, or one
-            whose right answer is not known.
-    """
-    splits = split.split(",")
-    for name in splits:
-        if name not in (*dataset.splits, "all"):
-            names = ", ".join((*dataset.splits, "all"))
-            raise InputError(f"{dataset.title} has no split {name}: use one of {names}.")
-    every = "all" in splits
-    examples = [item for item in dataset.read(path, folder) if every or item.split in splits]
-    if not examples:
-        raise InputError(f"{path} has no question in the split {split}: name another.")
-    examples = examples[:limit] if limit else examples
-    if sample > len(examples):
-        there = counted(len(examples), "question")
-        raise InputError(f"{sample:,} questions cannot be drawn of {there}: draw fewer.")
-    examples = draw_sample(examples, sample, seed) if sample else examples
-    unknown = next((example for example in examples if not example.gold), None)
-    if unknown is not None:
-        raise InputError(
-            f"{path}: the right answer of question {unknown.id} is not known, so it cannot be "
-            "scored: give a part of the data that has gold answers."
-        )
-    return examples
 
 
 def draw_sample(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
