@@ -137,7 +137,7 @@ def test_every_call_of_an_agent_is_counted(shared: Path, monkeypatch: pytest.Mon
 
 def poisoned(world: World) -> World:
     """Gold that is wrong, so that whoever reads it learns something else."""
-    wrong = parse_hops('(select) [text] "Who is nobody?"').hops
+    wrong = parse_hops('(select) [text] "Who is nobody?"')
     questions = (
         replace(one, hops=wrong, answers=(["nobody"],), facts=("x",)) for one in world.questions
     )
@@ -254,7 +254,7 @@ def combined(world: World, name: str) -> Iterator[tuple[str, Value]]:
     for text, kind, told in COMBINED[name]:
         for entity, agent in itertools.product(sorted(world.entities[kind])[:3], ("text", "table")):
             named = told.replace("{}", entity).replace("WROTE", agent).replace("HONOURS", agent)
-            hops = parse_hops(named).hops
+            hops = parse_hops(named)
             answers = run_hops(hops, Agents(world))
             if len(answers) == len(hops) and [] not in answers:
                 yield text.replace("{}", entity), answers[-1]
@@ -530,7 +530,7 @@ class Straight:
 
 
 def hop(line: str) -> Hop:
-    return parse_hops(line).hops[0]
+    return parse_hops(line)[0]
 
 
 class Endless:

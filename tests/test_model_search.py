@@ -45,7 +45,7 @@ SECOND = 'a2_1 = ASK_TEXT("What did {each a1} win?")\na2_2 = VALUES(a2_1)\na2 = 
 SHOWN = to_plan(
     parse_hops(
         '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
-    ).hops,
+    ),
     "What did those born in 1911 win?",
 )
 
@@ -199,7 +199,7 @@ class Both:
     def choices(self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]) -> Any:
         told = parse_hops(
             '(select) [text] "Who was born in 1907?"\n(project_values) [text] "What did #1 win?"'
-        ).hops
+        )
         wrong = Candidate(-0.1, Hop("select", "text", "Why?"))
         return [wrong, Candidate(-0.2, told[len(hops)] if len(hops) < len(told) else None)]
 

@@ -127,7 +127,7 @@ def searching(caller: Caller) -> Started:
     agents = Agents(world("born(Ines, 1907); won(Ines, Cup)", ASKS))
     hops = parse_hops(
         '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
-    ).hops
+    )
     shown = to_plan(hops, "What did those born in 1911 win?")
     library = load_library("commaqa")
     search = partial(

@@ -45,13 +45,9 @@ REFERENCE = re.compile(r"#([1-9][0-9]{0,3})(?![0-9])")
 
 _OPERATORS = {mode: name for name, mode in MODES.items()}
 _OPERATOR = re.compile(r"([a-zA-Z]+)(?:\(#([1-9][0-9]{0,3})\))?((?:_[a-z]+)*)")
-_LINE = re.compile(
-    r"\s*(?:[0-9]+[.)]\s*)?\((?P<operator>[^\[\]]*)\)\s*\[(?P<agent>[^\[\]]*)\]\s*"
-    r'["“](?P<question>.*)["”]\s*',
-    re.DOTALL,
-)
-_ESCAPED = re.compile(r'\\([\\nr"])')
-_ESCAPES = {"\\": "\\", "n": "\n", "r": "\r", '"': '"'}
+_LINE = re.compile(r'\((?P<operator>.+?)\) \[(?P<agent>[^\[\]]+)\] "(?P<question>.*)"')
+_ESCAPED = re.compile(r"\\([\\nr])")
+_ESCAPES = {"\\": "\\", "n": "\n", "r": "\r"}
 
 
 class HopError(ValueError):
@@ -170,52 +166,28 @@ def references(question: str) -> list[int]:
 # The paper's text.
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A line that is no hop: its number from 1, its text, and what to write instead."""
+def parse_hops(text: str) -> tuple[Hop, ...]:
+    """Read a decomposition, one hop a line; empty lines count for nothing.
 
-    line: int
-    text: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedHops:
-    """What a text holds: the hops that can be read, and the lines that cannot."""
-
-    hops: tuple[Hop, ...]
-    problems: tuple[Problem, ...]
-
-
-def parse_hops(text: str) -> ParsedHops:
-    """Read a decomposition, one hop a line; a bad line costs no good one.
-
-    Args:
-        text: any text at all. Empty lines count for nothing, and a number before a line is left
-            out.
+    Raises:
+        HopError: a line is no hop; names the line and says what to write instead.
     """
     hops: list[Hop] = []
-    problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        match = _LINE.fullmatch(line)
-        operator, agent = (match[part].strip() if match else "" for part in ("operator", "agent"))
+        match = _LINE.fullmatch(line.strip())
         if match is None:
-            message = 'This is no hop: write (operator) [agent] "question".'
-        elif read_operation(operator) is None:
-            message = (
-                f"{operator or 'Nothing'} is no operator: use {', '.join(MODES)}, with "
-                f"{', '.join(f'_{change}' for change in CHANGES)} behind it."
+            raise HopError(f'Line {number} is no hop: write (operator) [agent] "question".')
+        if read_operation(match["operator"]) is None:
+            changes = ", ".join(f"_{change}" for change in CHANGES)
+            raise HopError(
+                f"Line {number}: {match['operator']} is no operator: use {', '.join(MODES)}, "
+                f"with {changes} behind it."
             )
-        elif not agent:
-            message = "The brackets name no agent: write its name in them."
-        else:
-            question = _ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], match["question"])
-            hops.append(Hop(operator, agent, question))
-            continue
-        problems.append(Problem(number, line, message))
-    return ParsedHops(tuple(hops), tuple(problems))
+        question = _ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], match["question"])
+        hops.append(Hop(match["operator"], match["agent"], question))
+    return tuple(hops)
 
 
 def print_hop(hop: Hop) -> str:
@@ -225,7 +197,7 @@ def print_hop(hop: Hop) -> str:
 
 
 def print_hops(hops: Iterable[Hop]) -> str:
-    """A decomposition's text; ``parse_hops(print_hops(x)).hops == x``."""
+    """A decomposition's text; ``parse_hops(print_hops(x)) == x``."""
     return "".join(f"{print_hop(hop)}\n" for hop in hops)
 
 
