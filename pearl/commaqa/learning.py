@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import says
 from pearl.commaqa.decomposition import REFERENCE
 from pearl.commaqa.explaining import (
@@ -124,7 +123,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         bare = world.without_gold()
         for form, agents in forms_of(bare.language).items():
             forms.setdefault(form, Counter()).update(agents)
-        asked.append(CachingAgents(Agents(bare)))
+        asked.append(CachingAgents(bare))
         valid = frozenset().union(*bare.entities.values())
         for question in bare.questions:
             pattern, entities = with_holes(question.text, known_entities(question.text, valid))
@@ -152,7 +151,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         model_of("answers", forms, examples),
         sum(map(len, cases.values())),
         len(examples),
-        sum(one.agents.calls for one in asked),
+        sum(one.calls for one in asked),
         tuple(kinds),
     )
 
@@ -261,7 +260,7 @@ def _foretold(
             if case.pattern in own:
                 is_right = partial(equal, answer=case.answer)
                 found = best_first(case.text, case.agents, scorer, _GUIDED, is_right)
-                language = case.agents.agents.world.language
+                language = case.agents.world.language
                 if moves := moves_of_hops(found.hops, case.entities, language):
                     yield case, moves
 

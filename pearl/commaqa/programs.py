@@ -12,26 +12,32 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Operation, run_operation, transform
 from pearl.commaqa.model import HOLE, Form, Move, fits, forms_of, hop_of, is_empty
+from pearl.commaqa.world import World
 from pearl.lang.ast import Mode
 from pearl.lang.builtins import BuiltinError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
 from pearl.runtime.binding import Item
 
 
-class CachingAgents:
-    """Agents that are asked each question once; theirs is the count of what was really asked."""
+class CachingAgents(Agents):
+    """Agents that are asked each question once; `calls` counts what was really asked."""
 
-    def __init__(self, agents: Agents) -> None:
-        self.agents = agents
-        self.forms = forms_of(agents.world.language)
-        # By agent and question, as `Agents.ask` takes them.
-        self.ask = cache(agents.ask)
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.forms = forms_of(world.language)
+        self._answers: dict[tuple[str, str], Value | None] = {}
+
+    def ask(self, agent: str, question: str) -> Value | None:
+        """The answer to one question, as `Agents.ask` gives it."""
+        key = agent, question
+        if key not in self._answers:
+            self._answers[key] = super().ask(agent, question)
+        return self._answers[key]
 
 
 # How far the search for programs goes.

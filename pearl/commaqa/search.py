@@ -61,14 +61,6 @@ class Candidate(NamedTuple):
     hop: Hop | None
 
 
-class Answering(Protocol):
-    """Agents, or who keeps what they said."""
-
-    @property
-    def ask(self) -> Callable[[str, str], Value | None]:
-        """What an agent says to a question; None where it does not answer."""
-
-
 class Scorer(Protocol):
     """Proposes what to ask next."""
 
@@ -120,7 +112,7 @@ SearchMode: TypeAlias = Literal["greedy", "best-first"]
 async def search(
     mode: SearchMode,
     question: str,
-    agents: Answering,
+    agents: Agents,
     scorer: Scorer,
     budget: Budget = Budget(),
     accepts: Callable[[Value], bool] = lambda _: True,
@@ -195,7 +187,7 @@ async def _best_first(walk: _Walk) -> SearchResult:
 def _at_once(
     mode: SearchMode,
     question: str,
-    agents: Answering,
+    agents: Agents,
     scorer: Scorer,
     budget: Budget = Budget(),
     accepts: Callable[[Value], bool] = lambda _: True,
@@ -224,7 +216,7 @@ class _Walk:
     """One question's search: who is asked, and what was spent."""
 
     question: str
-    agents: Answering
+    agents: Agents
     scorer: Scorer
     budget: Budget
     accepts: Callable[[Value], bool]
