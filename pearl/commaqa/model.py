@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from pearl.commaqa.decomposition import (
@@ -388,39 +388,30 @@ def write_model(model: Model) -> str:
     forms = sorted(model.forms, key=lambda form: (form.phrasings, form.orders))
     numbers = {form: number for number, form in enumerate(forms, 1)}
 
-    def pattern_text(pattern: Pattern) -> str:
-        """A pattern, one move a line."""
-        strategies = []
-        for strategy in pattern.strategies:
-            moves = ",\n  ".join(_json(_move_data(move, numbers)) for move in strategy.moves)
-            strategies.append(f'{{"seen": {strategy.count}, "moves": [\n  {moves}]}}')
-        joined = ",\n ".join(strategies)
-        return f'{{"question": {_json(pattern.question)}, "strategies": [\n {joined}]}}'
-
-    def classifier_text(classifier: HopClassifier) -> str:
-        weights = dict(classifier.weights)
-        tells = {"scope": classifier.scope, "bias": classifier.bias, "phrases": weights}
-        return _json(_move_data(classifier.move, numbers) | tells)
-
-    sections = {
+    data = {
+        "kind": _KIND,
+        "version": _VERSION,
+        "learned_from": model.source,
         "forms": [
-            f'{{"number": {numbers[form]}, "phrasings": {_json(_number_blanks(form))}, '
-            f'"agents": {_json(dict(sorted(model.forms[form].items())))}}}'
-            for form in forms
+            {"number": number, "phrasings": _number_blanks(form)}
+            | {"agents": dict(sorted(model.forms[form].items()))}
+            for form, number in numbers.items()
         ],
-        "patterns": map(pattern_text, model.patterns),
+        "patterns": [
+            {"question": pattern.question, "strategies": [
+                {"seen": each.count, "moves": [_move_data(move, numbers) for move in each.moves]}
+                for each in pattern.strategies
+            ]}
+            for pattern in model.patterns
+        ],
         # The name is of the format, which has kept it.
-        "telltales": map(classifier_text, model.classifiers),
-    }
-    head = {"kind": _KIND, "version": _VERSION, "learned_from": model.source}
-    lines = [f"{_json(key)}: {_json(value)}" for key, value in head.items()]
-    for name, items in sections.items():
-        joined = ",\n".join(items)
-        lines.append(f'"{name}": [\n{joined}\n]' if joined else f'"{name}": [\n]')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-_json = partial(json.dumps, ensure_ascii=False)
+        "telltales": [
+            _move_data(each.move, numbers)
+            | {"scope": each.scope, "bias": each.bias, "phrases": dict(each.weights)}
+            for each in model.classifiers
+        ],
+    }  # fmt: skip
+    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
 
 
 def _number_blanks(form: Form) -> list[str]:

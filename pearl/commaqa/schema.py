@@ -150,7 +150,6 @@ class Schema:
     Args:
         path: the file, for messages.
         name: what it is called.
-        about: one sentence.
         splits: by name.
         steps: the fewest and the most steps of a question.
         answers: the fewest and the most items of a list that is an answer.
@@ -159,7 +158,6 @@ class Schema:
 
     path: str
     name: str
-    about: str
     kinds: Mapping[str, Kind]
     relations: Mapping[str, Relation]
     asks: Mapping[str, Ask]

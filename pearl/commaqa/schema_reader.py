@@ -96,10 +96,10 @@ def read_schema(name: str) -> Schema:
     table = _Table(path, "", data)
     table.only("about", "limits", "kinds", "relations", "asks", "pieces", "splits")
     stem = Path(name).stem
+    table.get("about", "text", "")
     kinds = _kinds(table, stem)
     relations = {name: _relation(name, inner, kinds) for name, inner in table.tables("relations")}
     asks = _asks(table, relations)
-    about = table.get("about", "text", "")
     pieces = _pieces(table, kinds, asks)
     splits = _splits(table.table("splits"), asks)
     inner = table.table("limits")
@@ -107,7 +107,7 @@ def read_schema(name: str) -> Schema:
     steps, answers = inner.span("steps", [1, 4], 1), inner.span("answers", [1, 5], 1)
     inner.check(steps[1] <= _MOST_STEPS, f"{_MOST_STEPS} steps are the most.", "steps")
     limits = steps, answers, inner.get("questions", "number", 5)
-    return Schema(path, stem, about, kinds, relations, asks, pieces, splits, *limits)
+    return Schema(path, stem, kinds, relations, asks, pieces, splits, *limits)
 
 
 _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
