@@ -14,7 +14,6 @@ from pearl.lang.ast import Action, Literal, Param, Ref, Replaced, Template, refs
 from pearl.lang.definitions import params_of, phrase, read_action, split_definition, widen
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_arg, print_library
-from pearl.lang.similarity import group, likeness
 from pearl.mining.condense import GENERAL, Condensed, condense
 from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError
@@ -123,38 +122,7 @@ class TestMetadata:
         assert parsed.actions[0].doc == "Find what replaces: the old roof"
 
 
-class TestLikeness:
-    def test_synonyms_are_alike_and_others_are_not(self) -> None:
-        motive, justification, paintings, reason = actions(REASONS)
-        matrix = likeness([motive, justification, paintings, reason])
-        assert min(matrix[0, 1], matrix[0, 3], matrix[1, 3]) > 0.41
-        assert matrix[0, 2] < 0.1
-
-    @pytest.mark.parametrize(
-        ("one", "other"),
-        [
-            ("FIND_MENTIONED(CTX, X) : Find what is mentioned about X in CTX",
-             "FIND_NOT_MENTIONED(CTX, X) : Find what is not mentioned about X in CTX"),
-            ("FIND_LIKELY(CTX, X) : Find the likely end of X in CTX",
-             "FIND_LEAST_LIKELY(CTX, X) : Find the least likely end of X in CTX"),
-            ("FIND_LIKELY(CTX, X) : Find the likely end of X in CTX",
-             "FIND_MOST_LIKELY(CTX, X) : Find the most likely end of X in CTX"),
-            ("FIND_CORRECT(CTX, X) : Find the correct claim about X in CTX",
-             "FIND_INCORRECT(CTX, X) : Find the incorrect claim about X in CTX"),
-        ],
-    )  # fmt: skip
-    def test_opposites_stay_apart_at_every_target(self, one: str, other: str) -> None:
-        pair = actions(f"{one}\n{other}\n")
-        assert likeness(pair)[0, 1] == float("-inf")
-        assert group(pair, 1, floor=0.0) == [[0], [1]]
-
-    def test_an_objective_is_no_object(self) -> None:
-        pair = actions(
-            "FIND_OBJECT(CTX, X) : Find the object that X holds in CTX\n"
-            "FIND_OBJECTIVE(CTX, X) : Find the main objective of X in CTX\n"
-        )
-        assert likeness(pair)[0, 1] < 0.2
-
+class TestDefinitions:
     def test_what_a_definition_finds(self) -> None:
         (action,) = actions("FIND_AIM(CTX, X) # Find and list all the aims or goals of X in CTX.")
         assert read_action(action).heads == ("aims", "goals")
@@ -507,15 +475,6 @@ class TestRounds:
         assert gist
         assert len(gist.params) == 2
 
-    def test_calls_are_kept_and_made_once(self, tmp_path: Path) -> None:
-        model = Scripted(lambda _: f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON")
-        store = tmp_path / "s.db"
-        first = with_model(model, FOUR, 4, store=store)
-        again = with_model(model, FOUR, 4, store=store)
-        assert len(model.asked) == 1
-        assert first == again
-        assert [run.kind for run in runs(store)] == ["condense", "condense"]
-
     def test_what_was_asked_before_a_failure_is_not_asked_again(self, tmp_path: Path) -> None:
         first, last = (
             f"{WHY}\n  replaces: {those}"
@@ -528,6 +487,9 @@ class TestRounds:
         assert len(model.asked) == 3
         assert [one.after for one in made.rounds] == [4, 3]
         assert made.actions[0].name == "FIND_WHY"
+        assert with_model(model, FOUR, 3, store=store) == made
+        assert len(model.asked) == 3
+        assert [run.kind for run in runs(store)] == ["condense"] * 3
 
     def test_like_actions_go_together_and_fit_the_prompt(self, shared: Path) -> None:
         before = actions((shared / "pearl_gpt4" / "mined_actions_81.txt").read_text())

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pearl.lang.library import parse_library
-from pearl.lang.similarity import likeness
+from pearl.lang.similarity import group, likeness
 
 
 def alike(one: str, other: str) -> float:
@@ -37,6 +37,10 @@ QUARREL = "FIND_QUARREL(CTX, X, Y) : Find the quarrel of X and Y."
         (QUARREL, "IDENTIFY_QUARREL(CTX, X, Y) : Find no quarrel of X and Y.", -math.inf),
         ("FIND_QUARREL(CTX, X) : Find where X quarrels.",
          "IDENTIFY_QUARREL(CTX, X) : Find when X quarrels.", -math.inf),
+        ("FIND_LIKELY(CTX, X) : Find the likely end of X in CTX.",
+         "FIND_LEAST_LIKELY(CTX, X) : Find the least likely end of X in CTX.", -math.inf),
+        ("FIND_LIKELY(CTX, X) : Find the likely end of X in CTX.",
+         "FIND_MOST_LIKELY(CTX, X) : Find the most likely end of X in CTX.", -math.inf),
     ],
 )  # fmt: skip
 def test_what_speaks_against_two_actions_lowers_their_likeness(
@@ -49,6 +53,9 @@ def test_a_synonym_is_most_of_the_word_itself():
     one = "FIND_REASON(CTX, X) : Find the reason of X."
     assert 0.7 < alike(one, "FIND_CAUSE(CTX, X) : Find the cause of X.") < 0.75
     assert alike(one, "FIND_STONE(CTX, X) : Find the stone of X.") == 0
+    # A word that only begins alike is another.
+    held = "FIND_OBJECT(CTX, X) : Find the object that X holds in CTX"
+    assert alike(held, "FIND_OBJECTIVE(CTX, X) : Find the main objective of X in CTX") < 0.2
 
 
 @pytest.mark.parametrize(
@@ -56,6 +63,7 @@ def test_a_synonym_is_most_of_the_word_itself():
     """
     true false, fact false, positive negative, benefit drawback, similarity difference,
     common different, cause effect, purpose outcome, agree disagree, first last, beginning ending,
+    correct incorrect,
     before after, strength weakness, success failure, gain loss, problem solution, best worst,
     past future, protagonist antagonist, love hate, normal strange, question answer,
     expected surprise, reason consequence, advantage cost, happy unhappy, kind unkind
@@ -66,3 +74,5 @@ def test_opposites_never_stand_for_each_other(pair: str):
     form = "FIND_{}_MATTER(CTX, X) : Find the {} matter of X."
     one, other = (form.format(word.upper(), word) for word in pair.split())
     assert alike(one, other) == -math.inf
+    # At any target, either.
+    assert group(parse_library(f"{one}\n{other}\n").actions, 1, floor=0.0) == [[0], [1]]
