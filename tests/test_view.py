@@ -28,7 +28,6 @@ from pearl.store.database import HOME, open_database
 from pearl.store.history import count_rows, list_runs, tag_run
 from pearl.store.store import open_store
 from pearl.store.tables import runs
-from pearl.viewer import job
 from pearl.viewer.app import ServedStore, application
 from pearl.viewer.render import View
 from pearl.viewer.serve import HEADERS
@@ -191,28 +190,6 @@ class TestPages:
         assert "item=pearl%2Fq%2F0" not in evaluation.partition('id="rows"')[2]
         assert inside.get(f"/run/{known['2']}?q=Q/1").text.count('<tr id="r') == 1
         assert inside.get(f"/run/{known['0']}").text.count("<h1>Why does Mara leave?") == 1
-
-    def test_of_very_many_rows_only_those_shown_are_read(
-        self, inside: Browser, known: dict[str, str], monkeypatch: pytest.MonkeyPatch
-    ):
-        def told(query: str) -> list[str]:
-            """The cells of the tables, but for times, and what links say."""
-            text = inside.get(query).text
-            cells = re.findall(r"<t[dh].*?</t[dh]>", text, re.DOTALL)
-            shown = [re.sub(r"<[^>]+>", "", one) for one in cells]
-            return [one for one in shown if one not in ("median time", "–") and one[-2:] != " s"]
-
-        queries = [
-            f"/run/{known[run]}?{wanted}"
-            for run in "24"
-            for wanted in ("", "q=tom", "show=wrong", "show=right&q=mara", "method=mcq")
-        ]
-        alone = [told(query) for query in queries]
-        monkeypatch.setattr(job, "MOST", 1)
-        assert [told(query) for query in queries] == alone
-        page = inside.get(queries[0]).text
-        assert 'id="slowest"' not in page
-        assert 'id="time"' not in page
 
     def test_two_runs_side_by_side(self, inside: Browser, known: dict[str, str]):
         text = inside.get(f"/diff?a={known['2']}&b={known['3']}").text

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import and_, case, func, select, true
 
@@ -16,7 +16,6 @@ from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices
 from pearl.prompts.calls import letter
-from pearl.runtime.calls import Entry
 from pearl.store.database import reading
 from pearl.store.history import (
     RowCounts,
@@ -33,18 +32,13 @@ from pearl.store.history import (
     totals,
 )
 from pearl.store.tables import entries as entries_table
-from pearl.viewer.journal import Call, Stage
 from pearl.viewer.render import View, render
-from pearl.viewer.timeline import Timeline, timeline
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine, Select
 
 MOST = 5000
-"""Rows on a page, at most: a browser shows no more of them with ease."""
-
-SLOWEST = 10
-"""Items that are named as the slowest."""
+"""Rows in a file, at most: a browser shows no more of them with ease."""
 
 COMPARED = ("ask", "run", "batch", "eval")
 """Kinds of runs that can be held against another of their kind."""
@@ -67,13 +61,11 @@ class Item:
         row: as the store has it.
         counts: what its calls came to, over all the times that it was begun.
         seconds: from when it was begun last to its last call's end; None where that is not known.
-        begun: when it was, in seconds since 1970; None likewise.
     """
 
     row: Mapping[str, Any]
     counts: Totals = field(default_factory=Totals)
     seconds: float | None = None
-    begun: float | None = None
 
     def get(self, key: str) -> Any:  # noqa: ANN401 - any JSON
         """What the row says, or the result in it; an empty text for nothing."""
@@ -200,14 +192,10 @@ class Group:
     Args:
         rows: how many there are, and their scores.
         counts: what their calls came to.
-        seconds: the middle of their times; None where it is not known.
-        remarks: as `count_remarks` says them; empty too where the rows are not read.
     """
 
     rows: RowCounts
     counts: Totals
-    seconds: float | None = None
-    remarks: str = ""
 
 
 def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
@@ -219,14 +207,14 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
         prices: what models cost.
         view: where it is served; None for a file.
     """
-    total = totals(engine, run.name)
     size = count_rows(engine, [run.name]).get(run.name)
-    if view and size and size.rows > MOST:
-        summary = _page_of_many(engine, run, view, Group(size, total))
-    else:
-        counts = read_counts(engine, run.name)
-        rows = read_rows(engine, run.name)
-        summary = sum_up([Item(row, *counts.get(name, ())) for name, row in rows], view)
+    methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else [""]
+    groups: dict[str, Group] = {}
+    for method in methods:
+        if rows := count_rows(engine, [run.name], method).get(run.name):
+            groups[method] = Group(rows, totals(engine, run.name, method=method))
+    failed = (Item(row) for _, row in read_rows(engine, run.name, status="failed"))
+    items, found, links = _rows_shown(engine, run, view)
     return render(
         "job",
         view,
@@ -234,22 +222,32 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
         name=run.name,
         run=run,
         state=STATES[run.status],
-        total=total,
+        total=totals(engine, run.name),
         cost=partial(cost_of, prices, run.head),
         **tags_and_others(engine, run, view),
-        **summary,
+        items=items,
+        found=found,
+        links=links,
+        count=size.rows if size else 0,
+        groups=groups,
+        reasons=Counter(item.reason for item in failed).most_common(),
     )
 
 
-def _page_of_many(engine: Engine, run: RunRow, view: View, every: Group) -> dict[str, Any]:
-    """What `sum_up` gives, of a job with more rows than a page is made of at once: only those that
-    are shown are read with their calls, and their times are not laid side by side."""
-    methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else []
-    groups = {} if methods else {"": every}
-    for method in methods:
-        size = count_rows(engine, [run.name], method).get(run.name)
-        if size:
-            groups[method] = Group(size, totals(engine, run.name, method=method))
+def _rows_shown(
+    engine: Engine, run: RunRow, view: View | None
+) -> tuple[list[Item], int, dict[str, str]]:
+    """The rows on a page, how many are asked for, and links to the others of these.
+
+    Of a page that is served, those alone are read with their calls; in a file, where there are too
+    many, those that failed or are wrong stand first.
+    """
+    if view is None:
+        counts = read_counts(engine, run.name)
+        items = [Item(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
+        if len(items) > MOST:
+            items.sort(key=lambda item: item.answered and item.verdict != "wrong")
+        return items[:MOST], len(items), {}
     if _is_narrowed(view):
         rows = (Item(row) for _, row in read_rows(engine, run.name))
         names = [item.id for item in rows if item.is_asked_for(view)]
@@ -259,17 +257,7 @@ def _page_of_many(engine: Engine, run: RunRow, view: View, every: Group) -> dict
     shown, links = view.some(names)
     counts = read_counts(engine, run.name, shown)
     shown_rows = read_rows(engine, run.name, shown)
-    failed = (Item(row) for _, row in read_rows(engine, run.name, status="failed"))
-    return {
-        "items": [Item(row, *counts.get(name, ())) for name, row in shown_rows],
-        "found": len(names),
-        "links": links,
-        "count": every.rows.rows,
-        "groups": groups,
-        "reasons": Counter(item.reason for item in failed).most_common(),
-        "slowest": [],
-        "line": None,
-    }
+    return [Item(row, *counts.get(name, ())) for name, row in shown_rows], len(names), links
 
 
 def _is_narrowed(view: View) -> bool:
@@ -317,71 +305,9 @@ def cost_of(prices: Prices, head: Mapping[str, Any], spent: Mapping[str, Usage])
     return prices.cost({model or name: usage for model, usage in spent.items()} or {name: Usage()})
 
 
-def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
-    """What a job came to, for its template.
-
-    Args:
-        items: its rows, in order.
-        view: where it is served, and which rows are asked for; None for a file.
-
-    Returns:
-        ``items``, where there are too many those that failed or are wrong first; of a page that is
-        served those on it, ``links`` to the others, and how many are ``found``; the ``count`` of
-        all; ``groups`` by method; ``reasons`` why items failed, the commonest first; the
-        ``slowest``, each with its place in ``items``; the ``line`` of items in time, where that
-        is known.
-    """
-    listed = [item for item in items if item.is_asked_for(view)] if view else list(items)
-    matching = len(listed)
-    links: dict[str, str] = {}
-    if view:
-        listed, links = view.some(listed)
-    elif len(items) > MOST:
-        listed.sort(key=lambda item: item.answered and item.verdict != "wrong")
-    places = {id(item): at for at, item in enumerate(listed[:MOST])}
-    timed = [item for item in items if item.seconds is not None]
-    slowest = sorted(timed, key=lambda item: -(item.seconds or 0.0))[:SLOWEST]
-    groups: dict[str, list[Item]] = {}
-    for item in items:
-        groups.setdefault(item.method, []).append(item)
-    failures = Counter(item.reason for item in items if not item.answered)
-    return {
-        "items": listed[:MOST],
-        "found": matching,
-        "links": links,
-        "count": len(items),
-        "groups": {method: _group(own) for method, own in groups.items()},
-        "reasons": failures.most_common(),
-        "slowest": [(item, places.get(id(item))) for item in slowest],
-        "line": _in_time(items) if len(timed) == len(items) <= MOST else None,
-    }
-
-
-def _group(items: Sequence[Item]) -> Group:
-    rows = RowCounts.of([item.row for item in items])
-    times = sorted(item.seconds for item in items if item.seconds is not None)
-    middle = times[len(times) // 2] if times else None
-    remarks = count_remarks(item.row for item in items)
-    return Group(rows, sum((item.counts for item in items), Totals()), middle, remarks)
-
-
-def _in_time(items: Iterable[Item]) -> Timeline | None:
-    """The items in time, each as one bar."""
-    bars = []
-    for item in items:
-        status: Literal["done", "failed"] = "done" if item.answered else "failed"
-        cause = str((item.row.get("error") or {}).get("message", ""))
-        seconds = item.seconds or 0.0
-        entry = Entry(
-            "call", item.id, status=status, cause=cause, seconds=seconds, started=item.begun
-        )
-        bars.append(Call(item.id, entry))
-    return timeline([Stage("items", counted(len(bars), "item"), tuple(bars))])
-
-
 def read_counts(
     engine: Engine, run: str, only: Sequence[str] | None = None
-) -> dict[str, tuple[Totals, float | None, float | None]]:
+) -> dict[str, tuple[Totals, float | None]]:
     """Of each item of a job, or of some by their ids, what an `Item` has beside its row."""
     columns = entries_table.c
     call, done = columns.kind == "call", columns.status == "done"
@@ -418,7 +344,7 @@ def read_counts(
     for item, own in models.items():
         begun, ended = (max(stamps, default=None) for stamps in times[item])
         seconds = None if begun is None or ended is None else max(0.0, ended - begun)
-        counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds, begun)
+        counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""When each call ran: beside which, after what, and which of them the run was as long as.
+"""When each call ran: beside which others, and after what.
 
 Times are seconds since the run's first call. In the picture a place across is a share of its
 width in percent, so that it fits any page, and a place down is in pixels.
@@ -29,14 +29,12 @@ class Bar:
         end: when it ended.
         lane: the row within its stage, counted from 0; calls that ran side by side stand in
             rows of their own.
-        critical: whether the run would have been shorter without it.
     """
 
     call: Call
     start: float
     end: float
     lane: int
-    critical: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,6 @@ class Row:
         bars: its calls.
         lanes: how many rows they take.
         waited: the key of the stage that it started after; empty for none.
-        critical: whether the run would have been shorter without it.
         top: where its first lane begins.
     """
 
@@ -56,7 +53,6 @@ class Row:
     bars: tuple[Bar, ...]
     lanes: int
     waited: str = ""
-    critical: bool = False
     top: int = 0
 
     @property
@@ -88,14 +84,12 @@ class Timeline:
         seconds: from the first call's beginning to the last one's end.
         busy: the calls' times, added up.
         most: calls at the same time, at most.
-        chain: the stages on the critical path, in order, and the seconds that each added.
     """
 
     rows: tuple[Row, ...]
     seconds: float
     busy: float
     most: int
-    chain: tuple[tuple[Stage, float], ...]
 
     @property
     def height(self) -> int:
@@ -154,22 +148,17 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
             ends[stage.key] = stage.decided - zero
         else:
             ends[stage.key] = max((ends[name] for name in stage.after if name in ends), default=0.0)
-    waited = {key: _awaited_stage(row, stages, ends) for key, row in rows.items()}
-    chain = _chain(rows, waited)
-    path = dict(chain)
     bars = [bar for row in rows.values() for bar in row.bars]
     placed: list[Row] = []
     at = TOP + TITLE
-    for key, row in rows.items():
-        marked = _mark_critical(row) if key in path else row.bars
-        placed.append(replace(row, bars=marked, waited=waited[key], critical=key in path, top=at))
+    for row in rows.values():
+        placed.append(replace(row, waited=_awaited_stage(row, stages, ends), top=at))
         at += row.lanes * row.lane_height + GAP + TITLE
     return Timeline(
         tuple(placed),
         max(bar.end for bar in bars),
         sum(bar.end - bar.start for bar in bars),
         _most(bars),
-        tuple((rows[key].stage, seconds) for key, seconds in chain),
     )
 
 
@@ -200,30 +189,6 @@ def _awaited_stage(row: Row, stages: Sequence[Stage], ends: Mapping[str, float])
         else:
             queue += by_key[name].after
     return max(needed, key=lambda name: ends[name], default="")
-
-
-def _chain(rows: Mapping[str, Row], waited: Mapping[str, str]) -> list[tuple[str, float]]:
-    """From the stage that ended last, back through what each one waited for."""
-    key = max(rows, key=lambda name: rows[name].last.end)
-    chain: list[tuple[str, float]] = []
-    while key and key not in dict(chain):
-        row, before = rows[key], waited[key]
-        begun = rows[before].last.end if before else row.first.start
-        chain.append((key, max(0.0, row.last.end - begun)))
-        key = before
-    return chain[::-1]
-
-
-def _mark_critical(row: Row) -> tuple[Bar, ...]:
-    """A critical stage's bars: the last to end is critical, and what it began after, and so on."""
-    chain: set[int] = set()
-    last: Bar | None = row.last
-    while last is not None and id(last) not in chain:
-        chain.add(id(last))
-        start = last.start
-        before = [bar for bar in row.bars if bar.end <= start and id(bar) not in chain]
-        last = max(before, key=lambda bar: bar.end, default=None)
-    return tuple(replace(bar, critical=id(bar) in chain) for bar in row.bars)
 
 
 def _most(bars: Iterable[Bar]) -> int:
