@@ -18,6 +18,7 @@ from pearl.jobs.questions import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError
 from pearl.lang.source import START, Source, Span, read_row
+from pearl.lang.text import passage_line
 from pearl.lang.values import Value
 from pearl.retrieval.converters import LARGEST, SEVERAL, files_of, read_documents
 from pearl.runtime.evidence import Quote, evidence
@@ -186,7 +187,7 @@ class Passage:
 
     Args:
         number: counted from 1; the answer's own come first.
-        text: the passage, on one line; of a table, its rows.
+        text: the passage, on one line.
         span: where it stands; None where the document does not have it.
         place: its page or line, and which of several documents; empty likewise.
         steps: the steps whose outputs quote it.
@@ -257,7 +258,7 @@ def find_passages(
     return [
         Passage(
             number,
-            quote.text if "\t" in quote.text else " ".join(quote.text.split()),
+            passage_line(quote.text),
             quote.span,
             str(quote.place or ""),
             tuple(steps),

@@ -10,7 +10,7 @@ from typing import Any
 from pearl.lang.ast import Plan, Step
 from pearl.lang.graph import dependencies, outputs
 from pearl.lang.parser import parse
-from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
+from pearl.lang.values import DecodeError, Pairs, Value, as_text, from_json
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import evidence_key
@@ -178,16 +178,6 @@ class StepRecord:
         if isinstance(self.value, list | Pairs):
             return "nothing: an empty list"
         return as_text(self.value) or "an empty text"
-
-    def reply_of(self, call: Call) -> str:
-        """What the model wrote; empty where the step's output, or the item in it, says as much."""
-        value: Value | None = self.value
-        if isinstance(value, Pairs) and call.item is not None:
-            value = dict(enumerate(pair[1] for pair in value)).get(call.item)
-        if value is None:
-            return call.reply
-        same = call.reply.strip() in (as_text(value).strip(), canonical_json(to_json(value)))
-        return "" if same else call.reply
 
 
 @dataclass(frozen=True, slots=True)

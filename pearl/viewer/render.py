@@ -35,7 +35,7 @@ from pearl.report.document import NONE, number, percent
 from pearl.retrieval.terms import lacking
 from pearl.runtime.evidence import NEAREST, SHARING, only_quotes, without_quotes
 from pearl.store.history import RunRow
-from pearl.viewer.documents import Passage, is_evidenced
+from pearl.viewer.documents import is_evidenced
 
 _T = TypeVar("_T")
 
@@ -163,10 +163,9 @@ def _environment() -> Environment:
         # Of millionths of a dollar; a dash where no price is known.
         money=lambda millionths: NONE if millionths is None else dollars(millionths),
         plain=lambda value: value if isinstance(value, str) else canonical_json(value),
-        own_words=_own_words,
+        own_words=without_quotes,
         only_quotes=only_quotes,
         lacks=lambda question, passages: lacking(question, (one.text for one in passages)),
-        blocks=_blocks,
         call=print_call,
         read_plan=lambda text: parse(text, "plan").plan,
         picture=image,
@@ -175,21 +174,6 @@ def _environment() -> Environment:
     )
     environment.globals.update(nearest=NEAREST, sharing=SHARING)
     return environment
-
-
-def _own_words(answer: str, passages: Iterable[Passage]) -> str:
-    """An answer's own words; a line that is a passage of a table has its rows as they stand
-    there."""
-    tables = {" ".join(one.text.split()): one.text for one in passages if "\t" in one.text}
-    lines = without_quotes(answer).splitlines()
-    return "\n".join(tables.get(" ".join(line.split()), line) for line in lines)
-
-
-def _blocks(text: str) -> Iterator[tuple[list[list[str]], str]]:
-    """A text as tables, which are rows of cells parted by tabs, and what stands between them."""
-    for tabular, group in groupby(text.splitlines(), lambda line: "\t" in line):
-        lines = [*group]
-        yield ([line.split("\t") for line in lines], "") if tabular else ([], "\n".join(lines))
 
 
 def _harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
