@@ -1,4 +1,4 @@
-"""What a review comes to: how plans were judged, and how far people agree beyond chance.
+"""What a review comes to: every verdict, how plans were judged, how far people agree beyond chance.
 
 And how far a model that graded answers by a rubric agrees with people: its grades are worth what
 that agreement is, and no more than people's own. The coefficients are nltk's: Cohen's kappa,
@@ -7,12 +7,17 @@ Fleiss' kappa and Krippendorff's alpha.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import combinations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
 
 from pearl.evaluate.errors import evenly
 from pearl.evaluate.results import Evaluation
@@ -20,11 +25,23 @@ from pearl.jobs.scoring import GRADES, option_words
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import read_rows
 from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
-from pearl.review.people import Person
-from pearl.review.verdicts import CATEGORIES, MappedAnswer, RecordedVerdict, Verdict, last, unswayed
+from pearl.review.people import Person, everybody
+from pearl.review.verdicts import (
+    CATEGORIES,
+    MappedAnswer,
+    RecordedVerdict,
+    Verdict,
+    last,
+    read_verdicts,
+    read_versions,
+    unswayed,
+)
+from pearl.store.database import reading
+from pearl.store.tables import review_plans
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
+    from sqlalchemy import Engine
 
 Labels = Mapping[str, Mapping[int, str]]
 """What each person says of each plan, by plan and person."""
@@ -386,3 +403,54 @@ def _check_graded(evaluation: Evaluation) -> None:
         raise InputError(
             "No model graded these answers: evaluate them with --rubric FILE, or by a pearl.Graded."
         )
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
+
+
+def verdict_rows(engine: Engine) -> list[dict[str, Any]]:
+    """Each person's last verdict on each plan, as JSON data."""
+    people = everybody(engine)
+    with reading(engine) as connection:
+        plans = {row.id: row for row in connection.execute(select(review_plans))}
+    edits: dict[tuple[str, int], list[str]] = {}
+    for edit in read_versions(engine):
+        edits.setdefault((edit.plan, edit.person), []).append(edit.file or f"version {edit.number}")
+    verdicts = last(read_verdicts(engine)).values()
+    return [
+        {
+            "plan": plans[row.plan].name,
+            "plan_id": row.plan,
+            "question": plans[row.plan].question,
+            "annotator": people[row.person].name,
+            "correct": row.verdict.correct,
+            "confidence": row.verdict.confidence,
+            "categories": list(row.verdict.categories),
+            "words": row.verdict.words,
+            "after_others": row.seen,
+            "versions": edits.get((row.plan, row.person), []),
+            "given": datetime.fromtimestamp(row.time, UTC).isoformat(timespec="seconds"),
+        }
+        for row in sorted(verdicts, key=lambda row: (plans[row.plan].added, row.plan, row.person))
+    ]
+
+
+def verdict_table(rows: list[dict[str, Any]]) -> str:
+    """The same as CSV, with a column for each category."""
+    names = [category.name for category in CATEGORIES]
+    heads = ["plan", "plan_id", "question", "annotator", "correct", "confidence", *names,
+             "words", "after_others", "versions", "given"]  # fmt: skip
+    text = io.StringIO()
+    writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        flat = row | {name: int(name in row["categories"]) for name in names}
+        flat |= {"after_others": int(row["after_others"]), "versions": "; ".join(row["versions"])}
+        writer.writerow(
+            {
+                head: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+                for head, cell in flat.items()
+            }
+        )
+    return text.getvalue()
