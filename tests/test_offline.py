@@ -628,7 +628,6 @@ COUNTED = ('LIST(CTX, "Ada Bo")', "COUNT(a)")
         ((*COUNTED, 'ANSWER_FROM(b, "How many?")'), True),
         (('LIST(CTX, "Ada Bo")', "UNIQUE(a)", "ANSWER_FROM(b)", 'CONCAT("{c}", a)'), False),
         (('HOW_MANY(CTX, "Ada Bo")', 'CONCAT("So", a)'), True),
-        ((*COUNTED, 'FIND_EVENT(CTX, "the {b} boats")'), False),
         (('LIST(CTX, "Ada Bo")', "CONCAT(a)"), False),
         (("PARTS(CTX, 2)", "COUNT(a)", 'FIND_EVENT(CTX, "Ada")', "CONCAT(b, c)"), False),
     ],
