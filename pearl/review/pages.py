@@ -26,7 +26,7 @@ from pearl.review.queue import LONGEST, Item, read_journal, read_run
 from pearl.review.verdicts import Verdict, Version
 from pearl.store.history import find_run
 from pearl.viewer.journal import head_of
-from pearl.viewer.render import Line, plain, plan_lines
+from pearl.viewer.render import Line, plan_lines
 from pearl.viewer.serve import RefusedError, set_cookie, with_guard
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
     parsed = parse(source)
     findings = check_for_person(parsed, library)
     drawn = image(parsed.plan) if len(parsed.plan.steps) <= DRAWN else ""
-    lines = plan_lines(source, findings, plain)
+    lines = plan_lines(source, findings)
     called = dict.fromkeys(step.action for step in parsed.plan.steps)
     actions = tuple(action for name in called if (action := library.get(name)))
     return CheckedPlan(source, lines, findings, drawn, tuple(_uses(parsed.plan)), actions)

@@ -144,7 +144,7 @@ class PlanCheck:
     """A plan's text with what the checker says of it today.
 
     Args:
-        lines: coloured, each with the findings on it; none where there is no plan.
+        lines: each with the findings on it; none where there is no plan.
         findings: how many there are.
         remark: what to know of them; empty for nothing.
     """
