@@ -835,8 +835,10 @@ def test_the_environment_names_the_endpoint(tmp_path: Path, monkeypatch: pytest.
             open_batches("m", tmp_path)
         monkeypatch.delenv("PEARL_TEMPERATURE")
         assert texts(ask(open_batches("m", tmp_path, Options(0.02, 0.01)), ["w"])) == said("w")
-    for name in ("", "offline", "recorded:x"):
-        with pytest.raises(InputError, match="needs a model of an endpoint"):
+    none = "needs a model of an endpoint"
+    mistakes = {"": none, "offline": none, "recorded:x": none, "responses:m": "over chat"}
+    for name, told in mistakes.items():
+        with pytest.raises(InputError, match=told):
             open_batches(name, tmp_path)
 
 

@@ -148,14 +148,6 @@ def test_what_the_responses_api_is_sent(serve: Serve):
     }
 
 
-def test_a_reasoning_model_that_takes_no_temperature(serve: Serve):
-    no = "Unsupported parameter: 'temperature' is not supported with this model."
-    server = serve([failing(400, no), "fine"])
-    replies = answered(short(), short(), model=OpenAIModel(client(server.url), "m", "responses"))
-    assert [reply.text for reply in replies] == ["fine", "fine"]
-    assert [one.body.get("temperature") for one in server.asked] == [0, None, None]
-
-
 RESPONSES = {
     "failed": ({"status": "failed", "error": {"code": "server_error", "message": "oh"}}, "oh"),
     "nothing": ({"output": []}, "empty answer"),
@@ -223,9 +215,3 @@ def test_batches_go_through_azure(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         [(purpose, _, data)] = provider.uploads
     assert (purpose, provider.created[0]["endpoint"]) == ("batch", "/chat/completions")
     assert {json.loads(line)["url"] for line in data.splitlines()} == {"/chat/completions"}
-
-
-def test_batches_are_asked_over_chat_completions(tmp_path: Path, serve: Serve):
-    serve([])
-    with pytest.raises(InputError, match="chat completions"):
-        open_batches("responses:m", tmp_path)

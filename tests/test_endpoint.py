@@ -130,6 +130,9 @@ def test_what_is_sent_is_what_was_rendered(serve: Serve):
 
 
 def test_headers_say_who_asks(serve: Serve):
+    server = serve(["fine"], OPENAI_API_KEY="")
+    answered(short())
+    assert not {"Authorization", "OpenAI-Organization"} & set(server.asked[0].headers)
     server = serve(["fine"], OPENAI_ORG_ID="org-1", OPENAI_PROJECT_ID="proj-2\n")
     answered(short())
     headers = server.asked[0].headers
@@ -137,12 +140,6 @@ def test_headers_say_who_asks(serve: Serve):
     assert headers["Content-Type"] == "application/json"
     assert headers["User-Agent"].startswith("pearl/")
     assert (headers["OpenAI-Organization"], headers["OpenAI-Project"]) == ("org-1", "proj-2")
-
-
-def test_no_key_means_no_authorization(serve: Serve):
-    server = serve(["fine"], OPENAI_API_KEY="")
-    answered(short())
-    assert not {"Authorization", "OpenAI-Organization"} & set(server.asked[0].headers)
 
 
 @pytest.mark.parametrize("ending", ["", "/", "?api-version=1", "/?api-version=1"])
@@ -273,16 +270,6 @@ def test_anthropics_words_mark_the_document(serve: Serve):
     assert without["messages"] == list(short().messages)
 
 
-def test_by_default_a_document_is_an_ordinary_string(serve: Serve):
-    server = serve(["fine"], PEARL_MODEL="gpt-5.6")
-    answered(step())
-    assert server.asked[0].body == {
-        "model": "gpt-5.6",
-        "temperature": 0,
-        "messages": list(step().messages),
-    }
-
-
 REFUSALS = {
     "openai": lambda field: failing(400, f"Unknown parameter: '{field}'."),
     "a validator": lambda field: answering(
@@ -370,23 +357,6 @@ def test_it_is_given_up_once(serve: Serve):
         serve([], OPENAI_BASE_URL=server.url, PEARL_PROMPT_CACHE=caching)
         assert failed(step()).reason == "request"
     assert len(server.asked) == 3
-
-
-def test_calls_side_by_side_give_it_up_together(serve: Serve):
-    def script(body: dict[str, Any]) -> Any:
-        return "fine" if isinstance(body["messages"][1]["content"], str) else no
-
-    no = failing(400, "cache_control is not supported")
-    server = serve(script, PEARL_PROMPT_CACHE="anthropic")
-    model = pearl.choose_model()
-
-    async def several() -> list[Reply]:
-        replies = await asyncio.gather(*(model.answer(step()) for _ in range(5)))
-        await model.close()
-        return list(replies)
-
-    assert {reply.text for reply in asyncio.run(several())} == {"fine"}
-    assert len(server.asked) <= 10
 
 
 def test_the_token_limit_goes_by_the_name_the_endpoint_knows(serve: Serve):
@@ -496,7 +466,6 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "402": (failing(402, "Insufficient credits"), "quota", "quota is used up"),
     "400": (failing(400, "bad"), "request", "refused the request: bad\\."),
     "400 with the key": (failing(400, f"bad {KEY}"), "request", r"bad \*\*\*"),
-    "400 with the key in capitals": (failing(400, f"bad {KEY.upper()}"), "request", r"bad \*\*\*"),
     "400 with the key late": (failing(400, "x" * 190 + KEY), "request", "xxx"),
     "400 in lines": (failing(400, "a\nb\r\n\tc"), "request", "a b c\\."),
     "400 of words": (answering(400, "Just no!", "text/plain"), "request", "Just no!$"),
@@ -511,9 +480,7 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "409": (failing(409, "locked"), "server", "locked"),
     "422": (failing(422, "no such role"), "request", "no such role"),
     "429": (failing(429, "slow down"), "rate", r"slow down\. Try again later"),
-    "429, a page": (answering(429, "<html>"), "rate", "says 429 and no more"),
     "quota": (failing(429, "You…", code="insufficient_quota"), "quota", "quota is used up"),
-    "quota in words": (answering(429, "insufficient_quota"), "quota", "quota is used up"),
     "no account": (failing(429, code="billing_not_active"), "quota", "quota is used up"),
     "a call too large": (
         failing(429, "Request too large for gpt-4o: Limit 30000, Requested 42069"),
@@ -533,34 +500,23 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     ),
     "413": (answering(413, "<html>nginx</html>"), "context", "says 413 and no more"),
     "500": (failing(500, "<html>oh</html>"), "server", "it says 500 and no more\\."),
-    "502": (answering(502, "<html>bad gateway</html>"), "server", "it says 502"),
     "503": (failing(503, "busy"), "server", "failed \\(503\\): busy\\."),
-    "504": (answering(504), "server", "it says 504"),
-    "529": (failing(529, "overloaded"), "server", "failed \\(529\\): overloaded\\."),
     "a redirect": (
         answering(301, Location="https://login.example.org/v1?key=1"), "request",
         r"elsewhere to login\.example\.org: check OPENAI_BASE_URL\.",
     ),
-    "a redirect on this host": (
-        answering(308, Location="/v2"), "request", "sends calls elsewhere: check OPENAI_BASE_URL",
-    ),
     "reset": (resetting, "connection", "broke the connection off"),
     "broken off": (breaking_off, "connection", "in the middle"),
     "a page": (sending("<html>hi</html>", "text/html"), "reply", "a page.*OPENAI_BASE_URL"),
-    "a page as JSON": (sending("\n <!doctype html>"), "reply", "a page"),
     "truncated JSON": (sending('{"choices": [{"mess'), "reply", "damaged"),
     "no bytes": (sending(""), "reply", "something else"),
-    "204": (answering(204), "reply", "something else"),
     "not UTF-8": (sending(b'{"a": "\xff"}'), "reply", "damaged"),
     "a deep answer": (sending("[" * 100_000), "reply", "damaged"),
     "a long number": (sending("1" * 10_000), "reply", "something else"),
     "a stream": (sending('data: {"choices": []}\n\n'), "reply", "streams its answer"),
     "an event": (sending('\nevent: x\ndata: {"choices": []}\n\n'), "reply", "streams its answer"),
     "a list": (sending("[]"), "reply", "instead of a completion"),
-    "an object": (sending("{}"), "reply", "instead of a completion"),
-    "null": (sending("null"), "reply", "instead of a completion"),
     "no choices": (sending('{"choices": []}'), "reply", "instead of a completion"),
-    "choices an object": (sending('{"choices": {"0": 1}}'), "reply", "instead of a completion"),
     "choices of another kind": (sending('{"choices": ["x"]}'), "reply", "instead of"),
     "message a list": (sending('{"choices": [{"message": []}]}'), "empty", "empty answer"),
     "an error with 200": (sending('{"error": {"message": "oops"}}'), "server", "oops"),
@@ -572,8 +528,6 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
         sending('{"choices": [{"error": {"message": "gone", "code": 502}}]}'), "server", "gone",
     ),
     "empty": (completion(""), "empty", "empty answer"),
-    "white": (completion(" \n"), "empty", "empty answer"),
-    "null content": (completion(None), "empty", "empty answer"),
     "a tool": (completion(None, tool_calls=[{}]), "empty", "called a tool|empty"),
     "thought, cut": (completion("<think>So", finish="length"), "length", "PEARL_MAX_TOKENS"),
     "thought alone": (completion("<think>So</think>\n"), "empty", "empty answer"),
@@ -718,17 +672,15 @@ NOW = formatdate(1_900_000_000, usegmt=True)
 def test_how_long_to_wait_is_read(headers: dict[str, str], seconds: float | None):
     for status in (429, 503):
         assert failure(status, headers, Complaint()).retry_after == seconds
+    # Our clock counts where the endpoint tells no other.
+    late = {"Retry-After": "Wed, 01 Jan 2998 00:00:00 GMT", "Date": "?"}
+    assert (failure(429, late, Complaint()).retry_after or 0) > 1e9
 
 
 @pytest.mark.parametrize("way", TRANSPORTS)
 def test_how_long_to_wait_is_passed_on(serve: Serve, way: str):
     serve([failing(503, "wait", headers={"retry-after-ms": "250", "Retry-After": "7"})])
     assert failed(model=WAYS[way]()).retry_after == 0.25
-
-
-def test_a_date_counts_from_our_clock_where_the_endpoint_tells_no_other():
-    headers = {"Retry-After": "Wed, 01 Jan 2998 00:00:00 GMT", "Date": "?"}
-    assert (failure(429, headers, Complaint()).retry_after or 0) > 1e9
 
 
 @pytest.mark.parametrize("way", TRANSPORTS)
@@ -751,6 +703,8 @@ def test_an_error_whose_words_stall_is_told_by_its_status(serve: Serve):
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
+        # Where nobody listens.
+        ("http://127.0.0.1:9/v1", "connection"),
         ("http://nowhere.invalid/v1", "connection"),
         ("http://a..b/v1", "request"),
         (f"http://{'a' * 70}.invalid/v1", "request"),
@@ -762,15 +716,6 @@ def test_an_address_without_a_machine(serve: Serve, way: str, url: str, reason: 
     # The SDK asks the resolver, and not whether there can be such a name.
     reason = "connection" if "SDK" in way else reason
     assert (error.reason, _here("OPENAI_BASE_URL", way) in str(error)) == (reason, True)
-
-
-@pytest.mark.parametrize("way", TRANSPORTS)
-def test_an_address_where_nobody_listens(serve: Serve, way: str):
-    with Server(["x"]) as server:
-        pass
-    serve([], OPENAI_BASE_URL=server.url)
-    error = failed(model=WAYS[way]())
-    assert (error.reason, "cannot be reached" in str(error)) == ("connection", True)
 
 
 @pytest.mark.parametrize("way", TRANSPORTS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 import pearl
 from pearl.lang.source import Source
@@ -222,31 +220,6 @@ def test_a_passing_failure_is_passed_over(serve: Serve, trouble: Any):
     server = serve([trouble, resetting, "It is well."])
     assert pearl.run_sync(ALL, TOWN).text == "It is well."
     assert len(server.asked) == 3
-
-
-def test_nothing_is_sent_after_a_final_error(serve: Serve):
-    plan = """
-    a = FIND_EVENT(CTX, "x") : find
-    b = FIND_EVENT(CTX, "y") : find
-    c = FIND_CAUSE(CTX, b) : find
-    """
-
-    refused, no = asyncio.Event(), failing(401)
-
-    async def refuse(request: web.Request) -> web.StreamResponse:
-        refused.set()
-        return await no(request)
-
-    async def later(_: web.Request) -> web.StreamResponse:
-        await refused.wait()
-        await asyncio.sleep(0.3)
-        return web.json_response(completion("fine"))
-
-    server = serve(where('"y"', later, refuse))
-    with pytest.raises(pearl.RunError, match="Step a has no output"):
-        pearl.run_sync(plan, TOWN)
-    # The first two were under way together; c has its input, and is not sent.
-    assert len(server.asked) == 2
 
 
 def test_keys_are_nowhere_in_a_run(serve: Serve, tmp_path: Path):
