@@ -201,6 +201,11 @@ def refused(path: str, addresses: tuple[str, ...] = ("127.0.0.1",), **values: st
     return str(error.value)
 
 
+def test_the_sdk_is_an_extra(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pearl.tools.mcp", None)
+    assert refused(declare(PROGRAM, "read")) == "notes: It needs pip install 'pearl[mcp]'."
+
+
 def test_a_server_may_not_be_in_a_private_network():
     private = "notes: Its host is on this machine or in a private network: say private = true"
     assert refused(declare('url = "http://notes.example/mcp"', "read")).startswith(private)

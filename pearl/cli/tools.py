@@ -147,8 +147,7 @@ def _show(declared: Declaration) -> None:
 
 def _place(declared: Declaration) -> str:
     from pearl.tools.declared import Entry, Search
-    from pearl.tools.endpoint import Http
-    from pearl.tools.mcp import Server
+    from pearl.tools.endpoint import Http, Server
 
     match declared.how:
         case Http() as http:

@@ -20,15 +20,23 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Literal
 from pearl.lang.builtins import Given
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, install_command
 from pearl.lang.extensions import extension
 from pearl.lang.functions import OwnAction
 from pearl.lang.source import read_source
 from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
 from pearl.models.secrets import redaction
 from pearl.runtime.binding import StepError, carry_out
-from pearl.tools.endpoint import VARIABLE, Http, Resolve, Table, look_up, read_http
-from pearl.tools.mcp import Connection, Server, read_server
+from pearl.tools.endpoint import (
+    VARIABLE,
+    Http,
+    Resolve,
+    Server,
+    Table,
+    look_up,
+    read_http,
+    read_server,
+)
 from pearl.tools.toolbox import (
     PARAMETER_NAME,
     TOOL_NAME,
@@ -42,7 +50,9 @@ from pearl.tools.toolbox import (
 )
 
 if TYPE_CHECKING:
+    from pearl.models.answers import Redact
     from pearl.retrieval.retriever import Retriever
+    from pearl.tools.mcp import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +310,7 @@ def load_tools(
                 case Entry(action=action):
                     served = [(tool, function_tool(action)[1])]
                 case server:
-                    connection = Connection(server, tool, values, redact, resolve)
+                    connection = _connect(server, tool, values, redact, resolve)
                     begun.callback(connection.end)
                     closing.append(connection.close)
                     served = connection.offered()
@@ -310,6 +320,17 @@ def load_tools(
                 tools[tool.name], services[tool.name] = tool, service
         begun.pop_all()
     return Toolbox(MappingProxyType(tools), MappingProxyType(services), redact, closing)
+
+
+def _connect(
+    server: Server, common: Tool, values: Mapping[str, str], redact: Redact, resolve: Resolve
+) -> Connection:
+    """A connection to a server; an `InputError` where the SDK is not installed."""
+    try:
+        from pearl.tools.mcp import Connection
+    except ImportError:
+        raise InputError(f"{server.place}: It needs {install_command('mcp')}.") from None
+    return Connection(server, common, values, redact, resolve)
 
 
 async def _search(retriever: Retriever, most: int, arguments: Mapping[str, Any]) -> str:
@@ -351,12 +372,12 @@ def expand_server(
     """A tool by itself, or the tools of a server, which is asked for them.
 
     Raises:
-        InputError: as `Connection.offered`.
+        InputError: as `Connection.offered`, or the SDK is not installed.
     """
     if not isinstance(declared.how, Server):
         return [declared]
     redact = redaction(environment[name].strip() for name in declared.variables)
-    connection = Connection(declared.how, declared.tool, environment, redact, look_up)
+    connection = _connect(declared.how, declared.tool, environment, redact, look_up)
     try:
         return [replace(declared, tool=tool) for tool, _ in connection.offered()]
     finally:

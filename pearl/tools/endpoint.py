@@ -152,6 +152,32 @@ class Http:
     ca: str
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, as a file declares it.
+
+    Args:
+        place: the table's name, which its tools' names begin with.
+        tools: the names of those that may be called.
+        command: the words that start it, run in ``folder``; empty for one that is called.
+        environment: what the program finds there beside PATH, HOME and the like.
+        folder: the file's.
+        url, origin: where it is called; empty for a program.
+        headers: of each call; these texts and those of ``environment`` may have variables.
+        ca: a file of certificates to trust in place of the system's; empty for those.
+    """
+
+    place: str
+    tools: tuple[str, ...]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+    url: str
+    origin: str
+    headers: Mapping[str, str]
+    ca: str
+
+
 def origin_of(scheme: str, host: str, port: int) -> str:
     """An origin in its one form: a usual port is left out."""
     name = f"[{host}]" if ":" in host else host
@@ -188,6 +214,31 @@ def read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) -> 
         wrong("braces stand around a parameter's name, in the path only.")
     host = one_form(parts.hostname or "")
     return Http(method, host, origin, path, query, static.data, headers, ca)
+
+
+def read_server(table: Table, folder: Path) -> Server | None:
+    """What a table says of a server; None where it cannot be used."""
+    table.nearly("url", 0.6)
+    over_http = "url" in table.data
+    own = ("url", "headers", "ca") if over_http else ("command", "environment")
+    table.only("kind", "limits", "tools", *own)
+
+    def texts(value: list[object]) -> bool:
+        return all(isinstance(text, str) and text for text in value)
+
+    named = 'give the names of those that may be called, as ["read"]'
+    tools: list[str] = table.value("tools", [], named, texts)
+    if not over_http:
+        words = 'give the words that start it, as ["uvx", "x"], or a url'
+        command = table.value("command", [], words, lambda value: value and texts(value))
+        environment = read_headers(table, "environment")
+        return Server(table.place, (*tools,), (*command,), environment, folder, "", "", {}, "")
+    headers, ca = read_headers(table), read_authorities(table, folder)
+    if not (address := read_address(table, "url")):
+        return None
+    parts, origin = address
+    url = f"{origin}{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    return Server(table.place, (*tools,), (), {}, folder, url, origin, headers, ca)
 
 
 def read_address(table: Table, key: str) -> tuple[SplitResult, str] | None:

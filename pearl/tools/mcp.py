@@ -1,7 +1,8 @@
 """Tools of servers that speak the Model Context Protocol (MCP), by the official SDK's client.
 
 A server is a program that is started here, or one that is called over HTTP, with the fences of
-`pearl.tools.web`. What it says of its tools is read with no trust.
+`pearl.tools.web`. What it says of its tools is read with no trust. The SDK is an extra, so this is
+imported only where a server is declared.
 """
 
 from __future__ import annotations
@@ -13,31 +14,33 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from shutil import which
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pearl.lang.errors import InputError, install_command
-from pearl.tools.endpoint import (
-    Resolve,
-    Table,
-    read_address,
-    read_authorities,
-    read_headers,
-    with_variables,
-)
+import aiohttp
+import httpx2
+import mcp
+import regex
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from jsonschema import Draft202012Validator, SchemaError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+from pydantic import ValidationError
+from yarl import URL
+
+from pearl.lang.errors import InputError
+from pearl.tools.endpoint import Resolve, Server, origin_of, with_variables
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
+from pearl.tools.web import open_session, oversized, refusal, unreached
 
 if TYPE_CHECKING:
-    import mcp
-    from anyio.from_thread import BlockingPortal
-
     from pearl.models.answers import Redact
 
 STARTING = 30.0
@@ -89,57 +92,6 @@ _KEYWORDS = (
     *("multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "required"),
 )
 """Of JSON Schema, what holds no schema. Others are left to the server, which checks too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server, as a file declares it.
-
-    Args:
-        place: the table's name, which its tools' names begin with.
-        tools: the names of those that may be called.
-        command: the words that start it, run in ``folder``; empty for one that is called.
-        environment: what the program finds there beside PATH, HOME and the like.
-        folder: the file's.
-        url, origin: where it is called; empty for a program.
-        headers: of each call; these texts and those of ``environment`` may have variables.
-        ca: a file of certificates to trust in place of the system's; empty for those.
-    """
-
-    place: str
-    tools: tuple[str, ...]
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    folder: Path
-    url: str
-    origin: str
-    headers: Mapping[str, str]
-    ca: str
-
-
-def read_server(table: Table, folder: Path) -> Server | None:
-    """What a table says of a server; None where it cannot be used."""
-    table.nearly("url", 0.6)
-    over_http = "url" in table.data
-    own = ("url", "headers", "ca") if over_http else ("command", "environment")
-    table.only("kind", "limits", "tools", *own)
-
-    def texts(value: list[object]) -> bool:
-        return all(isinstance(text, str) and text for text in value)
-
-    named = 'give the names of those that may be called, as ["read"]'
-    tools: list[str] = table.value("tools", [], named, texts)
-    if not over_http:
-        words = 'give the words that start it, as ["uvx", "x"], or a url'
-        command = table.value("command", [], words, lambda value: value and texts(value))
-        environment = read_headers(table, "environment")
-        return Server(table.place, (*tools,), (*command,), environment, folder, "", "", {}, "")
-    headers, ca = read_headers(table), read_authorities(table, folder)
-    if not (address := read_address(table, "url")):
-        return None
-    parts, origin = address
-    url = f"{origin}{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-    return Server(table.place, (*tools,), (), {}, folder, url, origin, headers, ca)
 
 
 class Connection:
@@ -262,10 +214,6 @@ class Connection:
             return fault
         while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
-        import mcp
-        from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
-        from pydantic import ValidationError
-
         match error:
             case mcp.MCPError() if error.code == REQUEST_TIMEOUT:
                 return ToolError("time", "It gave no answer in time.")
@@ -284,11 +232,6 @@ class Connection:
         """The session, begun where there is none."""
         with self._lock:
             if self._open is None:
-                try:
-                    import mcp
-                    from anyio.from_thread import start_blocking_portal
-                except ImportError:
-                    raise ToolError("network", f"It needs {install_command('mcp')}.") from None
                 # It logs what a server says, which may hold a key.
                 logging.getLogger("mcp").addHandler(logging.NullHandler())
                 logging.getLogger("mcp").propagate = False
@@ -312,9 +255,6 @@ class Connection:
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Any]:
         """The streams of a program, or of calls over HTTP."""
-        from mcp.client.stdio import StdioServerParameters, stdio_client
-        from mcp.client.streamable_http import streamable_http_client
-
         server, limits = self._server, self._common.limits
         most = max(limits.bytes, LISTING)
         if server.command:
@@ -335,11 +275,6 @@ class Connection:
                     errors.seek(0)
                     self._ended = errors.read(20_000)
             return
-        import httpx2
-
-        from pearl.tools.mcp_transport import OneOriginTransport
-        from pearl.tools.web import open_session
-
         host = urlsplit(server.origin).hostname or ""
         async with open_session(host, server.ca, limits, self._resolve) as session:
             note = partial(setattr, self, "_wrong")
@@ -371,8 +306,6 @@ async def _list_tools(client: mcp.Client) -> dict[str, mcp.Tool]:
 
 async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str:
     """The text of a call's reply."""
-    import mcp
-
     # Not `call_tool`: it would check the reply by a schema of the server's, without an end.
     params = mcp.types.CallToolRequestParams(name=name, arguments=arguments)
     request = mcp.types.CallToolRequest(params=params)
@@ -404,9 +337,6 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: it is no schema that can be shown: it refers to itself or to another place, is
             too large, or has a pattern that is none.
     """
-    import regex
-    from jsonschema import Draft202012Validator, SchemaError
-
     budget = LARGEST_SCHEMA
 
     def plain(node: object, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a schema
@@ -453,3 +383,81 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
     except (SchemaError, TypeError, AttributeError, RecursionError):
         raise ValueError("a parameter's schema is none") from None
     return result
+
+
+# --- requests over a session of `pearl.tools.web` ---
+
+
+@dataclass
+class OneOriginTransport(httpx2.AsyncBaseTransport):
+    """Carries requests to one origin and to no other.
+
+    Args:
+        session: as `open_session` opens it.
+        origin: all that is ever connected to.
+        most: bytes of an answer.
+        note: told of what goes wrong.
+    """
+
+    session: aiohttp.ClientSession
+    origin: str
+    most: int
+    note: Callable[[ToolError], object]
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The service's answer to a request; 502 where there is none."""
+        url = URL(str(request.url), encoded=True)
+        elsewhere = ToolError("host", f"It is sent on elsewhere: only {self.origin} is declared.")
+        try:
+            if origin_of(url.scheme, url.raw_host or "", url.port or 0) != self.origin:
+                raise elsewhere
+            response = await self.session.request(
+                request.method,
+                url,
+                data=await request.aread(),
+                headers=request.headers.multi_items(),
+                allow_redirects=False,
+            )
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                response.close()
+                raise ToolError("reply", "Its answer is packed, which it was not asked for.")
+        except (ToolError, aiohttp.ClientError, OSError, ValueError) as error:
+            self.note(unreached(error))
+            return httpx2.Response(502, request=request)
+        if response.status >= 400:
+            # By GET it would tell of itself, which few servers do, and none has to.
+            if request.method == "POST":
+                self.note(refusal(response.status))
+        elif response.status >= 300:
+            # It is followed where it stays with this host, port and scheme.
+            self.note(elsewhere)
+        return httpx2.Response(
+            response.status,
+            headers=[*response.headers.items()],
+            stream=_Body(response, self.most, self.note),
+            request=request,
+        )
+
+
+@dataclass
+class _Body(httpx2.AsyncByteStream):
+    """What a response says, as far as it may go."""
+
+    response: aiohttp.ClientResponse
+    most: int
+    note: Callable[[ToolError], object]
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        came = 0
+        try:
+            async for piece in self.response.content.iter_any():
+                came += len(piece)
+                if came > self.most:
+                    raise oversized(self.most)
+                yield piece
+        except (ToolError, aiohttp.ClientError, OSError) as error:
+            self.note(unreached(error))
+            raise httpx2.StreamError("cut off") from None
+
+    async def aclose(self) -> None:
+        self.response.close()

@@ -49,6 +49,7 @@ from pearl.strategies.registry import (
     prepare,
 )
 from pearl.tools.declared import NO_TOOLS, Entry, Search, load_tools, read_tools
+from pearl.tools.endpoint import Server
 from pearl.tools.toolbox import Toolbox, Tools
 
 LIBRARY = "library"
@@ -141,8 +142,6 @@ def load_tool_file(path: str) -> ToolFile | None:
     Raises:
         InputError: the file cannot be used.
     """
-    from pearl.tools.mcp import Server
-
     if not path:
         return None
     toolbox = load_tools(path)
