@@ -27,11 +27,13 @@ PARTED = Pairs((("CTX 1/9 to CTX 4/9", "one"), ("CTX 5/9 to CTX 8/9", "two")))
         ("count", (AGES,), 3),
         ("flat", ([["a", ["b"]], "c", []],), ["a", ["b"], "c"]),
         ("unique", ([1, True, 1, "1", 1.0],), [1, True, "1", 1.0]),
+        ("concat", ("x", 2, True, ["p", "q"]), '"x"\n2\nyes\np\nq'),
         ("rest", ([1, 2, 3],), [2, 3]),
         ("rest", ([],), []),
         ("groups", (AGES, 2), Pairs((("Ro to Mara", Pairs(AGES.items[:2])),
                                      ("Al", Pairs(AGES.items[2:]))))),
         ("groups", (Pairs(()), 2), Pairs(())),
+        ("groups", (Pairs(AGES.items[:1]), 3), Pairs((("Ro", Pairs(AGES.items[:1])),))),
         ("groups", (Pairs((("so " * 20, 1), ("on " * 20, 2))), 1),
          Pairs((("items 1 to 2", Pairs((("so " * 20, 1), ("on " * 20, 2)))),))),
         ("groups", (COUNTED, 1), Pairs((("items 1 to 4", COUNTED),))),
@@ -69,7 +71,8 @@ def test_what_a_builtin_gives(name: str, values: tuple[Value, ...], result: Valu
         ("flat", (AGES,), "FLAT needs a list, and was given pairs."),
         ("by_item", ([1], [1, 2]), "BY_ITEM needs as many items of each."),
         ("keep_items", ([1], []), "KEEP_ITEMS needs as many answers as items."),
-        ("parts", (10_000,), "PARTS needs a whole number from 1 to 9999."),
+        *(("parts", (wrong,), "PARTS needs a whole number from 1 to 9999.")
+          for wrong in (10_000, 0, -1, 2.5, True, "3")),
         ("item", (["a"], 2), "ITEM was asked for number 2 of 1."),
         ("item", (3, 1), "ITEM needs a list or a text, and was given number."),
         ("item", (["a"], 0), "ITEM needs a whole number from 1 to 9999."),
@@ -77,7 +80,7 @@ def test_what_a_builtin_gives(name: str, values: tuple[Value, ...], result: Valu
         ("sign", ("nothing of it",), "SIGN knows no character called 'nothing of it'."),
         ("sign", ("x" * 50,), f"SIGN knows no character called '{'x' * 40}'."),
     ],
-)
+)  # fmt: skip
 def test_a_builtin_that_cannot_work_says_so(name: str, values: tuple[Value, ...], words: str):
     with pytest.raises(BuiltinError) as caught:
         call(name, *values)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import pearl
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
-from pearl.lang.builtins import MOST, BuiltinError, Given, groups, parts
+from pearl.lang.builtins import MOST
 from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
@@ -872,22 +872,6 @@ def test_equal_parts_are_cut_once():
     assert "".join(part(document, f"CTX {at}/7").text for at in range(1, 8)) == document.text
     with pytest.raises(LabelError):
         part(document, "CTX 8/7")
-
-
-def test_builtins_cut_and_group():
-    three = Given(Literal(3), 3)
-    assert parts([three]) == ["CTX 1/3", "CTX 2/3", "CTX 3/3"]
-    for wrong in (0, -1, 2.5, True, "3", MOST + 1):
-        with pytest.raises(BuiltinError, match="PARTS needs a whole number"):
-            parts([Given(Literal(3), wrong)])
-    items = tuple((f"k{at}", at) for at in range(5))
-    grouped = groups([Given(Ref("x"), Pairs(items)), Given(Literal(2), 2)])
-    assert isinstance(grouped, Pairs)
-    assert [key for key, _ in grouped] == ["k0 to k1", "k2 to k4"]
-    assert [len(group) for _, group in grouped] == [2, 3]
-    single = groups([Given(Ref("x"), Pairs(items[:1])), three])
-    assert single == Pairs((("k0", Pairs(items[:1])),))
-    assert groups([Given(Ref("x"), Pairs(())), three]) == Pairs(())
 
 
 # --- retrieve ---

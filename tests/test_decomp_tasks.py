@@ -20,7 +20,7 @@ from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
 from pearl.evaluate.datasets.decomp import score as exact
-from pearl.lang.ast import Literal, Plan, Prompt, Step
+from pearl.lang.ast import Literal, Plan, Prompt
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, conclusion
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, builtins, load_library, parse_library
@@ -30,7 +30,6 @@ from pearl.lang.rewriting import format_library
 from pearl.lang.source import Source
 from pearl.lang.values import Value, to_json
 from pearl.lint.checker import check
-from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, NextStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
@@ -72,17 +71,6 @@ def demonstrations(name: str, library: Library) -> tuple[Decomposition, ...]:
     plans = [parse(source).plan for source in load_demonstrations("", name)]
     known = [one for one in plans if all(library.get(step.action) for step in one.steps)]
     return tuple(map(as_decomposition, known))
-
-
-def test_an_example_s_text_is_shown_to_the_model():
-    text = (
-        'HOME(CTX, X) -> text : Say where X lives.\n  example: ("Jo lives in Ulm.", "Jo") = "Ulm"\n'
-    )
-    action = own(text).actions["HOME"]
-    call = ExecuteStep(
-        Source("d", "x"), action, Step("a", "HOME", (Literal("Mo"),)), (("X", "Mo"),)
-    )
-    assert 'For ("Jo lives in Ulm.", "Jo") the answer was' in render(call)[-1]["content"]
 
 
 # --- Data sets ---
@@ -525,17 +513,6 @@ def test_a_question_s_calls_are_counted_over_all_frames():
         asyncio.run(run_strategy(strategy, "Fork 1", frame))
     done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
     assert len(done) == 30
-
-
-def test_corrections_count_as_calls():
-    model = Scripted(lambda _: "a = NOTHING(x)")
-    caller = at_most(Caller(model.answer, "scripted", Journal()), 3)
-    library = load_library("lists")
-    frame = Frame(Source("d", "-"), library, caller)
-    with pytest.raises(ModelError, match="has taken its 3 calls") as raised:
-        asyncio.run(run_strategy(Decomp(library, caller), "q", frame))
-    assert raised.value.reason == "calls"
-    assert len(model.asked) == 3
 
 
 @pytest.mark.parametrize("mode", ["each", "where"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,14 +304,6 @@ def test_react_gives_its_evidence_with_the_answer():
     assert plan.plan.steps[-1].action == "FINISH"
 
 
-def test_one_reply_leaves_a_trace():
-    library = load_library("asking")
-    for action in (one for one in library.actions.values() if not one.is_builtin):
-        model = Scripted([json.dumps(REPLIES["cot-evidence"] | REPLIES["sp-cot"])])
-        finished, *_ = asked(model, asking_plan(action.name, QUESTION), DOCUMENT)
-        assert finished.text
-
-
 def test_a_document_that_does_not_fit_is_cut_or_refused_in_one_reply():
     hills = "".join(f"# Hill {at}\n\n{'Grass grows on it. ' * 20}\n\n" for at in range(40))
     long = Source("long.md", hills + DOCUMENT.text)
@@ -336,15 +327,6 @@ def test_a_document_that_does_not_fit_is_cut_or_refused_in_one_reply():
 def test_a_reply_without_its_form_is_no_answer():
     with pytest.raises(RunError, match="answer_question does not fit after 3 tries"):
         answered("normal", EXAMPLE, "no", "no way", "never")
-
-
-def test_react_is_a_method():
-    outcome, _, journal = answered(
-        "react", EXAMPLE, act("Search", "Anna Berg"), act("Finish", "Lund")
-    )
-    assert outcome.answer == "Lund"
-    assert 'answer = FINISH("Lund")' in plan_come_to(journal.entries)[0]
-    assert any(one.path == "value/search_1" for one in journal.entries)
 
 
 # Short answers
@@ -426,16 +408,3 @@ def test_the_report_has_every_figure():
     ]
     plain = evaluation_of([tried("questions", "zero-shot", "Lund")[0]], head, NO_PRICES, "")
     assert evidence_table(plain) is None
-
-
-def test_the_first_real_question_is_searched(shared: Path):
-    from pearl.evaluate.datasets import find_dataset
-
-    example = next(find_dataset("hotpotqa").read(str(shared / "multihop/hotpotqa_dev.jsonl"), ""))
-    outcome, _, journal = answered(
-        "react", example, act("Search", "Lorenzo Monaco"), act("Lookup", "influenced"),
-        act("Finish", "Giotto"),
-    )  # fmt: skip
-    assert outcome.answer == "Giotto"
-    values = {one.path: one.value for one in journal.entries}
-    assert "Giotto" in values["value/lookup_2"]

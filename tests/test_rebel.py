@@ -30,7 +30,7 @@ from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.runtime.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store
-from pearl.strategies.rebel import NOTHING, Fact, Rebel, RebelLimits, rebel
+from pearl.strategies.rebel import NOTHING, Rebel, RebelLimits, rebel
 from pearl.strategies.rebel_calls import sift, written_input
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import (
@@ -388,14 +388,6 @@ def test_an_answer_that_several_questions_have_stands_in_the_facts_once():
     finished, _, _ = ask(model, tools())
     assert model.given("rebel_answer")[-1]["facts"] == [f"{WHO} {WHERE}: Cincinnati"]
     assert calls(finished)[-1].endswith(f'["{WHO} {WHERE}: {{sub_2}}"])')
-
-
-@pytest.mark.parametrize("order", ["121", "122", "112"])
-def test_a_question_that_was_asked_again_stands_in_a_fact_once(order: str):
-    strategy = Rebel.__new__(Rebel)
-    strategy.findings = [Fact(f"Q{one}", "blue", "s", strategy) for one in order]
-    strategy._start = 0
-    assert [fact.line for fact in strategy._learned] == ["Q1 Q2: blue"]
 
 
 def test_a_reply_is_read_for_the_whole_question_too():

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import pytest
 
 import pearl
-from pearl.answer import Option, map_answer, read_option
+from pearl.answer import map_answer, read_option
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
@@ -128,21 +128,6 @@ def test_each_gives_pairs_and_where_keeps_items():
         call = asked[f"step/{path}"]
         assert isinstance(call, ExecuteStep)
         assert call.arguments == (("X", argument),)
-
-
-@pytest.mark.parametrize(
-    ("plan", "value"),
-    [
-        ('a = FLAT([["x", "y"], ["y"]])', ["x", "y", "y"]),
-        ('a = UNIQUE(["x", "y", "x", 1, true, 1])', ["x", "y", 1, True]),
-        ("a = COUNT([1, 2, 3])", 3),
-        ('a = CONCAT("x", 2, true, ["p", "q"])', '"x"\n2\nyes\np\nq'),
-    ],
-)
-def test_builtins_run_without_a_model(plan: str, value: object):
-    finished, model, _ = run(plan, {})
-    assert finished.values["a"] == value
-    assert model.asked == []
 
 
 def test_an_item_that_fails_does_not_cut_its_siblings_off():
@@ -498,17 +483,6 @@ def test_what_is_quoted_may_be_what_is_said(steps: str, reply: str):
 ENDS = """
 a = FIND_CHARACTER(CTX, "Ada") : Find who Ada is
 b = FIND_CHARACTER(CTX, "Bo") : Find who Bo is"""
-
-
-def test_none_is_the_option_that_says_so():
-    model = Scripted({"map": "None.", "step/a": "It does not say."})
-    answer = pearl.run_sync(
-        f"question: Who?\n{ENDS.splitlines()[1]}",
-        DOCUMENT,
-        options=["Ada", "Bo", "none of these"],
-        model=model,
-    )
-    assert answer.option == Option("C", "none of these")
 
 
 @pytest.mark.parametrize("end", ["", "\nc = CONCAT(a, b) : both"])

@@ -224,25 +224,6 @@ class TestClaims:
         assert [one.returncode for one in working] == [0, 0, 0]
         assert sorted(key for keys in made for key in keys) == sorted(map(str, range(KEYS)))
 
-    def test_threads_that_want_the_same_calls_make_each_once(self, place: str):
-        made: list[str] = []
-
-        def work(store: Store) -> None:
-            made.extend(asyncio.run(want_all(store)))
-
-        async def want_all(store: Store) -> list[str]:
-            keys = [str(at) for at in range(KEYS)]
-            found = await asyncio.gather(*(store.claim("", key) for key in keys))
-            return [key for key, mine in zip(keys, found, strict=True) if mine is True]
-
-        with opened(place, 3) as stores:
-            threads = [threading.Thread(target=work, args=(one,)) for one in stores]
-            for one in threads:
-                one.start()
-            for one in threads:
-                one.join()
-            assert sorted(made) == sorted(map(str, range(KEYS)))
-
 
 WANT_ALL = """
 import asyncio, random, sys
