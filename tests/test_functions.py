@@ -307,90 +307,40 @@ def test_what_was_typed_at_a_prompt_is_told_apart(texts: tuple[str, str]):
     assert typed(texts[0]) == typed(texts[0]) != typed(texts[1])
 
 
-def undocumented(x: str) -> str:
-    return x
-
-
-def keyword(x: str, *, y: str) -> str:
-    """Take a keyword."""
-    return x + y
-
-
-def default(x: str, y: str = "") -> str:
-    """Take a default."""
-    return x + y
-
-
-def bytes_in(x: bytes) -> str:
-    """Take bytes."""
-    return x.decode()
-
-
-def bytes_out(x: str) -> bytes:
-    """Give bytes."""
-    return x.encode()
-
-
-def nothing_out(x: str) -> None:
-    """Give nothing."""
-
-
-def nothing_in() -> str:
-    """Take nothing."""
-    return ""
-
-
-def listed(document: list[str]) -> str:
-    """Take lines."""
-    return document[0]
-
-
-def concat(x: str) -> str:
-    """Be called as a builtin."""
-    return x
-
-
-def unknown(x: Missing) -> str:  # type: ignore[name-defined]  # noqa: F821
-    """Have a type that is not there."""
-    return ""
-
-
-def fine(x: str, y: int | float, z: Mapping[str, int]) -> str:
-    """Be fine."""
-    return x
-
-
-class Reader:
-    def method(self, x: str) -> str:
-        """Read it."""
-        return x
-
-
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("text", "said"),
     [
-        (Reader.method, "a method of a class"),
-        (undocumented, "no docstring"),
-        (keyword, "y has a default or a keyword"),
-        (default, "y has a default or a keyword"),
-        (bytes_in, "x is no text"),
-        (bytes_out, "gives no value"),
-        (nothing_out, "gives no value"),
-        (nothing_in, "takes nothing"),
-        (listed, "the document is given as a text"),
-        (concat, "CONCAT is no name that is free"),
-        (unknown, "its types cannot be read .*Missing"),
-        (lambda x: x, "no function with a name"),
-        (str, "no function with a name"),
+        (
+            "class made:\n def __call__(self, x: str) -> str:\n  'Read it.'",
+            "no function with a name",
+        ),
+        ("made = lambda x: x", "no function with a name"),
+        ("def made(self, x: str) -> str: 'Read it.'", "a method of a class"),
+        ("def made(x: str) -> str: return x", "no docstring"),
+        ("def made(x: str, *, y: str) -> str: 'Take a keyword.'", "y has a default or a keyword"),
+        ("def made(x: str, y: str = '') -> str: 'Take both.'", "y has a default or a keyword"),
+        ("def made(x: bytes) -> str: 'Take bytes.'", "x is no text"),
+        ("def made(x: str) -> bytes: 'Give bytes.'", "gives no value"),
+        ("def made(x: str) -> None: 'Give nothing.'", "gives no value"),
+        ("def made() -> str: 'Take nothing.'", "takes nothing"),
+        ("def made(document: list[str]) -> str: 'Take lines.'", "the document is given as a text"),
+        ("def concat(x: str) -> str: 'Join.'\nmade = concat", "CONCAT is no name that is free"),
+        ("def made(x: 'Missing') -> str: 'Miss.'", "its types cannot be read .*Missing"),
     ],
 )
-def test_a_function_that_can_be_no_action_says_why(function: Any, said: str):
+def test_a_function_that_can_be_no_action_says_why(text: str, said: str):
+    given: dict[str, Any] = {}
+    exec(text, given)
     with pytest.raises(pearl.InputError, match=said) as told:
-        pearl.action(function)
+        pearl.action(given["made"])
     assert "can be no action" in str(told.value)
 
 
 def test_names_and_traits_are_checked_too():
+    def fine(x: str, y: int | float, z: Mapping[str, int]) -> str:
+        """Be fine."""
+        return x
+
     assert print_action(pearl.action(fine).action) == (
         "FINE(X: text, Y: number, Z: pairs) : Be fine."
     )

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.rewriting import format_library, format_plan
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source
 from pearl.lint.checker import check
 from tests.conftest import ROOT
 from tests.editor import (
@@ -136,16 +134,6 @@ class TestBadMessages:
         with pytest.raises(RefusedError) as error:
             one.ask("textDocument/dance", {})
         assert error.value.code == -32601
-
-    def test_what_is_no_message_is_passed_over(self, one: Editor):
-        for body in (b"{", b"[]", b"5", b"null", b"\xff\xfe", b"{}", b'{"jsonrpc":"1.0","id":1}'):
-            one.send_bytes(body)
-        one.send({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {}})
-        one.send({"jsonrpc": "2.0", "method": "textDocument/unheard", "params": {}})
-        one.send({"jsonrpc": "2.0", "id": 12345, "result": None})
-        one.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 99999}})
-        assert one.open("after.plan", PLAN) == []
-        assert not [said for said in one.published if said["uri"] == one.uri("after.plan")]
 
     def test_documents_it_does_not_know(self, one: Editor):
         document = {"uri": one.uri("never-opened.plan"), "version": 3}
@@ -302,26 +290,6 @@ class TestPlaces:
 def _places(text: str) -> list[int]:
     """Where an editor can put its cursor: not inside a line ending."""
     return [at for at in range(len(text) + 1) if text[at - 1 : at + 1] != "\r\n"]
-
-
-@settings(max_examples=100, derandomize=True)
-@given(
-    st.text("a\r\n", max_size=12),
-    st.lists(
-        st.tuples(st.integers(0, 9), st.integers(0, 9), st.text("b\r\n", max_size=4)), max_size=5
-    ),
-)
-def test_an_edit_leaves_every_line_where_it_is(text: str, edits: list[tuple[int, int, str]]):
-    from pearl.lsp.workspace import Lines
-
-    lines = Lines(text)
-    for one, other, new in edits:
-        start, end = sorted(min(at, len(lines.text)) for at in (one, other))
-        lines = lines.edited(Span(start, end), new)
-    anew = Lines(lines.text)
-    for at in range(len(anew.text) + 1):
-        assert (lines.position(at), lines.line_span(at)) == (anew.position(at), anew.line_span(at))
-        assert lines.offset(anew.position(at)) == anew.offset(anew.position(at))
 
 
 class TestFixes:

@@ -438,42 +438,6 @@ def test_calls_are_the_same_whatever_plans_call_them():
     assert (again.saved, again.saved_noted, again.saved_prompted) == (2, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ('a = FIND_ALL(CTX, "x")', 'a = FIND_ALL(CTX, "y")'),
-        ('a = FIND_ALL(CTX, "1")', "a = FIND_ALL(CTX, 1)"),
-        ("a = FIND_ALL(CTX, 1.0)", "a = FIND_ALL(CTX, 1)"),
-        ('a = FIND_RELATION(CTX, "x", "y")', 'a = FIND_RELATION(CTX, "y", "x")'),
-        (
-            "New actions:\n- F(CTX) : Find the end in CTX\n\na = F(CTX)",
-            "New actions:\n- F(CTX) : Find the start in CTX\n\na = F(CTX)",
-        ),
-        ("a = FIND_ALL(CTX, b)", "a = FIND_ALL(CTX, c)"),
-        # What a step refers to counts, and not its name.
-        (
-            'a = FIND_ALL(CTX, "x")\nb = FIND_CHARACTER(CTX, each a)',
-            'a = FIND_ALL(CTX, "y")\nb = FIND_CHARACTER(CTX, each a)',
-        ),
-    ],
-)
-def test_what_is_not_the_same_call(one: str, other: str):
-    assert shared_calls([parse(one).plan, parse(other).plan], LIBRARY).saved == 0
-
-
-def test_aliases_are_the_same_action():
-    two = [f'a = {name}(CTX, "x", "y") : Look' for name in ("FIND_RELATION", "FIND_RELATIONSHIP")]
-    found = shared_calls([plan_of(text) for text in two], LIBRARY)
-    assert (found.saved, found.saved_noted, found.saved_prompted) == (1, 1, 0)
-
-
-def test_a_long_chain_of_steps_is_hashed_in_linear_time():
-    steps = ["a0 = FIND_ALL(CTX, 1)", *(f"a{n} = FIND_RELATION(CTX, a{n - 1}, a{n - 1})"
-                                        for n in range(1, 200))]  # fmt: skip
-    plan = parse("\n".join(steps)).plan
-    assert shared_calls([plan, plan], LIBRARY).saved == 200
-
-
 def test_questions_planned_twice_share_calls(recorded: tuple[list[Trace], Library]):
     records, known = recorded
     path = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"
