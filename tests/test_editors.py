@@ -52,7 +52,7 @@ def grammars() -> Grammars:
 def coloured(grammars: Grammars, scope: str, text: str) -> list[list[tuple[str, str]]]:
     """Each line's pieces that have a colour, with the first two words of its name."""
     return [
-        [(one.text, ".".join(one.scope.split(".")[:2])) for one in line if one.scope]
+        [(piece, ".".join(name.split(".")[:2])) for piece, name in line if name]
         for line in grammars.colour(scope, text)
     ]
 
