@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pearl.lang.diagnostics import Diagnostic, Fix, Label, Renderer, Report, Severity
+from pearl.lang.diagnostics import Diagnostic, Fix, Label, Renderer, Report
 from pearl.lang.source import Source, Span
 from pearl.lang.text import json_text, printable
 from pearl.lint.rules import RULES
@@ -47,7 +47,7 @@ def as_object(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
     return {
         "code": diagnostic.code,
         "name": diagnostic.name,
-        "severity": str(diagnostic.severity),
+        "severity": diagnostic.severity,
         "message": diagnostic.message,
         "help": diagnostic.help,
         "file": source.name,
@@ -98,7 +98,7 @@ def _around(used: Collection[str]) -> str:
                                 "shortDescription": {"text": rule.doc.splitlines()[0]},
                                 "fullDescription": {"text": rule.section("Why") or rule.name},
                                 "help": {"text": rule.doc.strip()},
-                                "defaultConfiguration": {"level": _level(rule.severity)},
+                                "defaultConfiguration": {"level": rule.severity},
                             }
                             for rule in RULES
                             if rule.code in used
@@ -115,7 +115,7 @@ def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
     text = f"{diagnostic.message} {diagnostic.help}".strip()
     result: dict[str, Any] = {
         "ruleId": diagnostic.code,
-        "level": _level(diagnostic.severity),
+        "level": diagnostic.severity,
         "message": {"text": text},
         "locations": [{"physicalLocation": _location(diagnostic.span, source)}],
     }
@@ -175,10 +175,6 @@ def _uri(name: str) -> str:
         return path.as_uri()
     # The colon too: before the first slash it would make the rest a scheme.
     return quote(path.as_posix().encode("utf-8", "surrogateescape"), safe="/")
-
-
-def _level(severity: Severity) -> str:
-    return "error" if severity is Severity.ERROR else "warning"
 
 
 def _commands(report: Report) -> str:
