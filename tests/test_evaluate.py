@@ -605,26 +605,17 @@ def test_an_index_that_was_made_anew_is_another_tool(tmp_path: Path):
     assert found[0] == found[1] != found[2]
 
 
-CLAIMS = "".join(
-    json.dumps({"id": at, "label": "SUPPORTS", "claim": f"Claim {at}."}) + "\n" for at in range(4)
-)
-
-
-def claims(folder: Path, server: Server, *options: str) -> Result:
-    (folder / "claims.jsonl").write_text(CLAIMS, encoding="utf-8")
-    return asked_of(
-        folder, server.url, "eval", "fever", "--data", "claims.jsonl", "--methods", "normal",
-        "-o", "results.jsonl", *options,
-    )  # fmt: skip
-
-
 def test_failed_questions_count_in_the_form_and_the_seconds_of_a_run_are_its_own(tmp_path: Path):
     def script(body: dict[str, Any]) -> str:
         asked = str(body["messages"])
         return "I refuse" if "Claim 1." in asked else json.dumps({"answer": "SUPPORTS"})
 
+    rows = ({"id": at, "label": "SUPPORTS", "claim": f"Claim {at}."} for at in range(4))
+    (tmp_path / "claims.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    words = ("eval", "fever", "--data", "claims.jsonl", "--methods", "normal", "-o")
     with Server(script) as server:
-        told = claims(tmp_path, server, "--json", "--concurrency", "1").json
+        told = asked_of(tmp_path, server.url, *words, "results.jsonl", "--json", "--concurrency",
+                        "1").json  # fmt: skip
     found = {one.id: one.measures for one in results(tmp_path)["normal"]}
     assert {name: one["format"] for name, one in found.items()} == {"0": 1, "1": 0, "2": 1, "3": 1}
     assert "exact_match" not in found["1"]

@@ -228,6 +228,7 @@ def test_triples_count_where_the_data_set_has_them():
     assert (found["joint_em"], found["joint_f1"]) == (0, 1 / 2)
     found = support_measures(asked, "Lund", told, [])
     assert (found["triples_f1"], found["joint_f1"]) == (0, 0)
+    assert not support_measures(Example("1", "?", DOCUMENT), "x", ["y"], [])
 
 
 def call(path: str, status: Any = "done") -> Entry:
@@ -239,24 +240,18 @@ def fitted(path: str, attempt: Any) -> Entry:
 
 
 def test_form_is_the_share_of_demands_whose_first_reply_fits():
-    entries = [
-        call("react/1/1"), fitted("react/1", 1), call("react/2/1"), call("react/2/2"),
-        fitted("react/2", 2), call("short/1", "failed"), call("short/1"), fitted("short", 1),
-        call("react/3/1"), fitted("react/3", 0),
-    ]  # fmt: skip
-    shares = {"format": 2 / 4, "format_final": 3 / 4}
-    assert form(entries) == shares
-    assert not support_measures(Example("1", "?", DOCUMENT), "x", ["y"], [])
-
-
-def test_calls_that_demand_no_form_are_no_part_of_it():
-    """Plans and steps are asked for in tries too, and the checker rejects some of them."""
+    """Plans and steps are asked for in tries too, and demand none."""
     plain = [
         call("plan/1"), Entry("decision", "plan/1/rejected", ["PRL103"]), call("plan/2"),
         call("next/1/1"), call("step/answer"), fitted("step", 1),
     ]  # fmt: skip
+    demands = [
+        call("react/1/1"), fitted("react/1", 1), call("react/2/1"), call("react/2/2"),
+        fitted("react/2", 2), call("short/1", "failed"), call("short/1"), fitted("short", 1),
+        call("react/3/1"), fitted("react/3", 0),
+    ]  # fmt: skip
+    assert form([*plain, *demands]) == {"format": 2 / 4, "format_final": 3 / 4}
     assert form(plain) == {}
-    assert form([*plain, call("short/1"), fitted("short", 1)])["format"] == 1
 
 
 def result(method: str, answer: str | None, **measures: float) -> Result:
