@@ -401,9 +401,7 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         for at in range(max(map(len, tops.values())))
     ]
     fields = counts(rank="rank")
-    fields += method_fields(
-        evaluation, tops, lambda action: f"{action['action']} {action['steps']:,}", "left"
-    )
+    fields += method_fields(tops, lambda action: f"{action['action']} {action['steps']:,}", "left")
     yield build("Most used actions, with the steps that call them", fields, ranks)
     # Of the method with most plans; of several such, the first.
     method = max(rows, key=lambda row: row["plans"])["method"]
