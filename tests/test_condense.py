@@ -375,7 +375,7 @@ class TestRounds:
         assert "FIND_REASON is replaced by FIND_WHY and FIND_MORE: the first counts." in told
         assert "FIND_NOTHING replaces nothing" in told
         assert "FIND_BOTH(CTX, X, Y) has other parameters" in told
-        assert "FIND_PAINTINGS is covered by no action of the reply: it stays." in told
+        assert "No action of the reply covers FIND_JUSTIFICATION, FIND_PAINTINGS: what" in told
         (report,) = made.reports
         (finding,) = report.diagnostics
         assert (finding.code, report.source.at(finding.span)) == ("PRL118", "Y")

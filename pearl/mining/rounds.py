@@ -217,7 +217,12 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
         elif not names:
             note("unknown", new.name, "replaces nothing that was asked about: it is left out.")
     uncovered = [action for action in shard if action.name not in then]
-    notes += _uncovered(uncovered, notes, some=bool(then))
+    # Notes have said already why some were not replaced.
+    explained = {name for each in notes if each.kind == "refused" for name in each.actions}
+    silent = tuple(action.name for action in uncovered if action.name not in explained)
+    if silent:
+        text = f"No action of the reply covers {', '.join(silent)}: what is not covered stays."
+        notes.append(Note("uncovered", text, silent))
     # A new one that has the name of one which stays gets another.
     others: dict[str, str] = {}
     for action in uncovered:
@@ -228,20 +233,6 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
     covering = {merge.old.name: merge for merge in merges}
     mapping = (covering.get(name) or itself(old) for name, old in asked_of.items())
     return Condensed((*actions, *uncovered), tuple(mapping), tuple(notes))
-
-
-def _uncovered(uncovered: Sequence[Action], notes: Sequence[Note], *, some: bool) -> list[Note]:
-    """What is said of actions that stay: one line each where a reply covers some, else one of all.
-
-    Notes of the reply have said already why some were not replaced.
-    """
-    if not some and not notes:
-        text = f"A reply covers none of the {len(uncovered)} actions it was asked about: they stay."
-        return [Note("uncovered", text, tuple(action.name for action in uncovered))]
-    named = {name for note in notes if note.kind == "refused" for name in note.actions}
-    names = [action.name for action in uncovered if some and action.name not in named]
-    text = "is covered by no action of the reply: it stays."
-    return [Note("uncovered", f"{name} {text}", (name,)) for name in names]
 
 
 def _fitting(
