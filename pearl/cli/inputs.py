@@ -41,6 +41,9 @@ _HEAD = pattern(r"\s*(?:question|new actions)\s*:", re.IGNORECASE)
 _STEP_LINE = pattern(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
 
 
+_RUN = pattern(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """A text to check; ``row`` where it is one row of a file."""
@@ -321,6 +324,11 @@ def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
 
     own = find_strategy(strategy).libraries
     return load_sound(libraries) if libraries or not own else None
+
+
+def names_run(name: str) -> bool:
+    """Whether a name is a run's, or that of a question of one, where no file has it."""
+    return _RUN.fullmatch(name) is not None and not Path(name).exists()
 
 
 @contextmanager

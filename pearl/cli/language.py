@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -21,6 +20,7 @@ from pearl.cli.inputs import (
     each_input,
     folder_of,
     load,
+    names_run,
     open_run,
     own_libraries,
     warn_of_library,
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from pearl.lang.ast import Action, Plan
     from pearl.lang.rewriting import Migration
     from pearl.lint.rules.base import Rule
-
-_RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
-"""What names a run, and perhaps a question of it, where no file has that name."""
 
 _FORMS = {
     ".mmd": "mermaid", ".mermaid": "mermaid", ".md": "mermaid", ".txt": "mermaid", ".svg": "svg",
@@ -407,9 +404,9 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
         if machine := picture.MACHINES.get(plan):
             _draw(picture, machine, partial(picture.as_object, machine), form, options)
             return
-        if _RUN.fullmatch(plan):
-            _draw_plan(_run_plan(plan, options), form, options)
-            return
+    if names_run(plan):
+        _draw_plan(_run_plan(plan, options), form, options)
+        return
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import warn
-from pearl.cli.inputs import folder_of, load, open_existing, open_run, own_libraries
+from pearl.cli.inputs import folder_of, load, names_run, open_existing, open_run, own_libraries
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_kind, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from pearl.runtime.trace import Trace
     from pearl.store.history import RunRow, Totals
-
-_RUN = re.compile(r"(?:last|20\d{6}-\d{6}-[0-9a-f]{6})(?:/.+)?")
-"""The name of a run, or of a question of one."""
 
 
 @click.group("runs", invoke_without_command=True, epilog="Example:  pearl runs show last")
@@ -475,7 +472,7 @@ def replay_command(recorded: str, options: Options) -> None:
     differs, or a row cannot be read: it is named, and the others are run."""
     from pearl.runtime.trace import is_trace, read_records, replay
 
-    if ran := bool(_RUN.fullmatch(recorded)) and not Path(recorded).exists():
+    if ran := names_run(recorded):
         source = Source(*_trace(recorded, options.store))
     else:
         source = read_source(recorded, "recording", rows=True)
