@@ -23,11 +23,9 @@ from pearl.review.people import (
     by_token,
     deal,
     enter,
-    everybody,
     hash_of,
     leave,
     read_wanted,
-    rename,
     who_is,
 )
 from pearl.review.queue import (
@@ -44,7 +42,6 @@ from pearl.review.queue import (
 from pearl.review.verdicts import (
     RecordedVerdict,
     Verdict,
-    accept_edit,
     add_version,
     create,
     demo_name,
@@ -272,21 +269,9 @@ class TestPeople:
         assert by_token(engine, one.token) is None
         assert by_token(engine, anew.token) == one.person
 
-    def test_a_name_is_one_s_own(self, engine: Engine):
-        with engine.begin() as connection:
-            one, _ = admit(connection, ("Anna", "Ben"), new_links=False)
-            assert rename(connection, one.person, "  Ann ") == Person(1, "Ann")
-            for name in ("ben", " ", "x" * 61, "a\u202eb"):
-                with pytest.raises(InputError):
-                    rename(connection, one.person, name)
-        assert everybody(engine) == {1: Person(1, "Ann"), 2: Person(2, "Ben")}
-
     def test_who_is_wanted(self):
         assert read_wanted("3") == 3
         assert read_wanted("Anna, Ben") == ("Anna", "Ben")
-        for given in ("0", "101", "a,A", "a,,b"):
-            with pytest.raises(InputError):
-                read_wanted(given)
 
 
 class TestQueue:
@@ -486,14 +471,6 @@ class TestVersions:
     def test_names_of_demonstrations(self, name: str, file: str):
         assert demo_name(name) == file
 
-    def test_what_is_accepted(self):
-        library = load_library()
-        text = GOOD.format(who="Tom")
-        assert accept_edit(text.replace("\n", "\r\n").rstrip(), item(), library) == text
-        for text, says in ((item().text, "as it was"), (BAD, "errors"), ("", "errors")):
-            with pytest.raises(InputError, match=says):
-                accept_edit(text, item(), library)
-
 
 class TestRuns:
     @pytest.fixture
@@ -626,13 +603,6 @@ class TestCheckedPlan:
         shown = check_plan("bad.plan", text, load_library())
         assert [(one.code, one.fix) for one in shown.findings] == [("PRL116", None)]
 
-    def test_the_lines_are_the_text_and_the_marks_where_findings_are(self):
-        shown = check_plan("bad.plan", BAD, load_library())
-        lines = ["".join(text for _, text in line.parts) for line in shown.lines]
-        assert lines == BAD.rstrip("\n").split("\n")
-        marked = [text for line in shown.lines for severity, text in line.parts if severity]
-        assert marked[:2] == ["FIND_RELATIONSHIPS", "mother"]
-
     def test_a_text_with_thousands_of_findings_is_still_a_page(self):
         text = '1. a = FIND_REASON(CTX, "' + "{b} " * 5_000 + '") : c\n'
         shown = check_plan("a", text, load_library())
@@ -677,6 +647,9 @@ class TestCommands:
         [
             (("--no-tokens", "--host", "0.0.0.0"), "a link with a token"),
             (("--annotators", "0"), "from 1 to"),
+            (("--annotators", "101"), "from 1 to"),
+            (("--annotators", "a,A"), "names one twice"),
+            (("--annotators", "a,,b"), "A name has"),
             (("--demos", "nowhere"), "--demos"),
             (("--documents", "nowhere"), "--documents"),
             (("--host", "203.0.113.7"), "cannot be listened on"),
