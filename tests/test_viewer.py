@@ -29,7 +29,7 @@ from pearl.runtime.context import Context
 from pearl.store.store import open_store
 from pearl.viewer import job
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
-from pearl.viewer.journal import Call, Stage, read_calls, read_frames
+from pearl.viewer.journal import Call, Stage, read_calls, read_frames, read_stages
 from pearl.viewer.render import plan_lines
 from pearl.viewer.timeline import timeline
 from tests.mind import Scripted
@@ -238,20 +238,22 @@ def made(path: str, start: float | None, seconds: float, **more: Any) -> Call:
 
 
 def test_each_stage_stands_behind_what_it_waited_for():
-    stages = [
-        Stage("plan", "Plan", (made("plan/1", 100.0, 1.0),)),
-        Stage("a", "a", (made("step/a", 101.0, 1.0),), ("plan",)),
-        Stage("b", "b", (made("step/b", 101.0, 3.0),), ("plan",)),
-        Stage("join", "join", (), ("a", "b")),
-        Stage("c", "c", (made("step/c[0]", 104.0, 2.0), made("step/c[1]", 104.5, 1.0)), ("join",)),
-        Stage("d", "d", (made("step/d", 102.0, 0.5, kept=True),), ("a",)),
-    ]
-    found = timeline(stages)
+    plan = (
+        'a = F(CTX, "x") : n\nb = F(CTX, "y") : n\njoin = CONCAT(a, b)\nc = F(CTX, join) : n\n'
+        'd = F(a, "z") : n\nreturn c, d\n'
+    )
+    every = [
+        made("plan/1", 100.0, 1.0), made("step/a", 101.0, 1.0), made("step/b", 101.0, 3.0),
+        made("step/c[0]", 104.0, 2.0), made("step/c[1]", 104.5, 1.0),
+        made("step/d", 102.0, 0.5, kept=True), made("map", 106.0, 0.5),
+    ]  # fmt: skip
+    journal = [Entry("decision", "plan", plan), *(call.entry for call in every)]
+    found = timeline(read_stages(read_frames(journal)))
     assert found is not None
-    assert (found.seconds, found.busy, found.most) == (6.0, 8.5, 2)
+    assert (found.seconds, found.busy, found.most) == (6.5, 9.0, 2)
     rows = {row.stage.key: row for row in found.rows}
     assert {key: row.waited for key, row in rows.items()} == {
-        "plan": "", "a": "plan", "b": "plan", "c": "b", "d": "a",
+        "planning": "", "a": "planning", "b": "planning", "c": "b", "d": "a", "option": "c",
     }  # fmt: skip
     # What runs side by side stands in lanes of its own, what follows in one.
     assert [bar.lane for bar in rows["c"].bars] == [0, 1]

@@ -188,15 +188,13 @@ class Stage:
         key: unique in the run.
         title: as a reader sees it.
         calls: in any order.
-        after: the keys of the stages whose results it needs.
-        decided: when its value was there, in seconds since 1970; None where that is not known.
+        after: the keys of the stages whose results it waited for.
     """
 
     key: str
     title: str
     calls: tuple[Call, ...]
     after: tuple[str, ...] = ()
-    decided: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,6 @@ class Frame:
         steps: what the steps of the plan came to.
         values: what steps came to, by name; also such as the plan no longer has; and what they
             quote, under `evidence_key`.
-        decided: when they had come to it, where that is known.
         passages: for a step's call, what it was given of the document.
         decisions: the other decisions of the loop, by path: ``answer``, ``option``,
             ``failed``, ``context``, ``plan/passes`` and so on.
@@ -225,7 +222,6 @@ class Frame:
     drafts: tuple[Draft, ...]
     steps: tuple[StepRecord, ...]
     values: Mapping[str, Value]
-    decided: Mapping[str, float]
     passages: Mapping[str, Mapping[str, Any]]
     decisions: Mapping[str, Any]
 
@@ -330,7 +326,6 @@ def read_calls(entries: Iterable[Entry]) -> list[Call]:
 
 def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
     values: dict[str, Value] = {}
-    decided: dict[str, float] = {}
     skipped: dict[str, str] = {}
     passages: dict[str, Mapping[str, Any]] = {}
     decisions: dict[str, Any] = {}
@@ -350,8 +345,6 @@ def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
             except DecodeError:
                 # A later Pearl may know values that this one does not.
                 values[key] = str(entry.value)
-            if head == "value" and entry.started is not None:
-                decided[rest] = entry.started
         elif head == "context" and rest and isinstance(entry.value, dict):
             passages[rest] = entry.value
         else:
@@ -377,9 +370,7 @@ def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
         under = (f"step/{step.name}/", f"step/{step.name}[")
         within = tuple(entry for entry in inner if entry.path.startswith(under))
         steps.append(StepRecord(number, step, state, cause, values.get(step.name), own, within))
-    return Frame(
-        name, text, plan, calls, drafts, tuple(steps), values, decided, passages, decisions
-    )
+    return Frame(name, text, plan, calls, drafts, tuple(steps), values, passages, decisions)
 
 
 def _drafts(calls: Iterable[Call], decisions: dict[str, Any]) -> list[Draft]:
@@ -400,7 +391,7 @@ def _drafts(calls: Iterable[Call], decisions: dict[str, Any]) -> list[Draft]:
 
 
 def read_stages(frames: Iterable[Frame]) -> list[Stage]:
-    """Every frame's stages, in the order in which they may run.
+    """Every frame's stages that made calls, in the order in which they may run.
 
     A try begins after all of the one before.
     """
@@ -420,17 +411,24 @@ def _stages(frame: Frame, start: tuple[str, ...]) -> Iterator[Stage]:
         calls.setdefault(call.stage, []).append(call)
 
     def stage(name: str, title: str, after: tuple[str, ...]) -> Stage:
-        own = tuple(calls.pop(name, ()))
         title = f"{frame.title}: {title}" if head else title
-        return Stage(head + name, title, own, after, frame.decided.get(name))
+        return Stage(head + name, title, tuple(calls.pop(name)), after)
 
     if PLANNING in calls:
         yield stage(PLANNING, _TITLES[PLANNING], start)
         start = (head + PLANNING,)
     needs = dependencies(frame.plan.steps)
+    # The stages that a step's result came from: of a step that made no call, those it waited for.
+    behind: dict[str, tuple[str, ...]] = {}
+
+    def stages_behind(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(key for name in names for key in behind.get(name, ()))) or start
+
     for number, step in enumerate(frame.plan.steps, 1):
-        after = tuple(head + name for name in needs[step.name])
-        yield stage(step.name, f"{number}. {step.name}", after or start)
-    last = tuple(head + name for name in outputs(frame.plan))
+        after = behind[step.name] = stages_behind(needs[step.name])
+        if step.name in calls:
+            yield stage(step.name, f"{number}. {step.name}", after)
+            behind[step.name] = (head + step.name,)
+    last = stages_behind(outputs(frame.plan))
     for name in list(calls):
-        yield stage(name, _TITLES.get(name, name), last or start)
+        yield stage(name, _TITLES.get(name, name), last)

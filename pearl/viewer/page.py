@@ -116,7 +116,7 @@ def run_page(
         total=totals(engine, run.name, item),
         cost=partial(cost_of, prices, head),
         frames=[pair for pair in zip(frames, quotes, strict=True) if not pair[0].empty],
-        stages=[(stage.title, count_calls(stage.calls)) for stage in stages if stage.calls],
+        stages=[(stage.title, count_calls(stage.calls)) for stage in stages],
         sum=count_calls(call for _, call, _ in calls),
         line=line,
         calls=line.calls if line else calls,

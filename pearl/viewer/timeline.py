@@ -6,7 +6,7 @@ width in percent, so that it fits any page, and a place down is in pixels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -45,7 +45,7 @@ class Row:
         stage: the stage.
         bars: its calls.
         lanes: how many rows they take.
-        waited: the key of the stage that it started after; empty for none.
+        waited: the key of the stage that it started after, the last to end; empty for none.
         top: where its first lane begins.
     """
 
@@ -128,7 +128,7 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     """Put calls on a time axis.
 
     Args:
-        stages: in the order to show them; the first ones may be needed by later ones.
+        stages: in the order to show them; earlier ones may be needed by later ones.
 
     Returns:
         The axis, or None where a call's beginning is not known, or none was made.
@@ -138,21 +138,14 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     if not times or len(times) < len(starts):
         return None
     zero = min(times)
-    rows = {stage.key: Row(stage, *_bars(stage.calls, zero)) for stage in stages if stage.calls}
-    ends: dict[str, float] = {}
-    for stage in stages:
-        # A step without calls has its result once its inputs are there.
-        if stage.key in rows:
-            ends[stage.key] = rows[stage.key].last.end
-        elif stage.decided is not None:
-            ends[stage.key] = stage.decided - zero
-        else:
-            ends[stage.key] = max((ends[name] for name in stage.after if name in ends), default=0.0)
+    rows = {stage.key: Row(stage, *_bars(stage.calls, zero)) for stage in stages}
+    ends = {key: row.last.end for key, row in rows.items()}
     bars = [bar for row in rows.values() for bar in row.bars]
     placed: list[Row] = []
     at = TOP + TITLE
     for row in rows.values():
-        placed.append(replace(row, waited=_awaited_stage(row, stages, ends), top=at))
+        waited = max(row.stage.after, key=ends.__getitem__, default="")
+        placed.append(replace(row, waited=waited, top=at))
         at += row.lanes * row.lane_height + GAP + TITLE
     return Timeline(
         tuple(placed),
@@ -173,22 +166,6 @@ def _bars(calls: Iterable[Call], zero: float) -> tuple[tuple[Bar, ...], int]:
         free[lane : lane + 1] = [end]
         bars.append(Bar(call, start, end, lane))
     return tuple(bars), len(free)
-
-
-def _awaited_stage(row: Row, stages: Sequence[Stage], ends: Mapping[str, float]) -> str:
-    """The stage with calls that a stage started after: the last to end of those it needs."""
-    by_key = {stage.key: stage for stage in stages}
-    queue, visited, needed = list(row.stage.after), set[str](), list[str]()
-    while queue:
-        name = queue.pop()
-        if name in visited or name not in by_key:
-            continue
-        visited.add(name)
-        if by_key[name].calls:
-            needed.append(name)
-        else:
-            queue += by_key[name].after
-    return max(needed, key=lambda name: ends[name], default="")
 
 
 def _most(bars: Iterable[Bar]) -> int:
