@@ -206,7 +206,7 @@ class TestVerdicts:
             ("a", 1, odd), ("b", 2, YES),
         ]  # fmt: skip
         assert of_person(engine, 1) == {"a": odd}
-        assert read_verdicts(engine, ["b"]) == found[1:]
+        assert read_verdicts(engine, "b") == found[1:]
 
     def test_who_changes_a_verdict_after_the_others_were_shown_is_known(self, engine: Engine):
         said = [(1, "yes"), (1, "no"), (2, "yes"), (2, "no"), (1, "unclear")]

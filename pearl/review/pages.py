@@ -285,10 +285,11 @@ def send_version(visit: Visit) -> Response:
 
 def agreement_page(visit: Visit) -> Response:
     """The tables, of those plans only that whoever asks has judged."""
-    ours = [item.id for item in visit.session.items if item.id in visit.own]
+    ours = {item.id for item in visit.session.items if item.id in visit.own}
     engine = visit.session.engine
     mapped = [mapping for mapping in verdicts.read_mappings(engine) if mapping.plan in ours]
-    report = review_report(verdicts.read_verdicts(engine, ours), visit.people, mapped=mapped)
+    given = [verdict for verdict in verdicts.read_verdicts(engine) if verdict.plan in ours]
+    report = review_report(given, visit.people, mapped=mapped)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 
@@ -330,7 +331,7 @@ def _kept(
 def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     """What the form for a verdict needs; others' verdicts for those only who have given theirs."""
     engine = visit.session.engine
-    latest = verdicts.last(verdicts.read_verdicts(engine, (item.id,)))
+    latest = verdicts.last(verdicts.read_verdicts(engine, item.id))
     own = latest.pop((item.id, visit.who.id), None)
     others = [(visit.people[row.person].name, row) for row in latest.values()] if own else []
     items = visit.session.share(visit.who.id)

@@ -133,7 +133,7 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
 
     The same once more, as a second click sends it, adds nothing.
     """
-    recorded = list(_read(connection, (plan,)))
+    recorded = _read(connection, plan)
     own = [earlier for earlier in recorded if earlier.person == person]
     if own and own[-1].verdict == verdict:
         return
@@ -143,15 +143,15 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
     connection.execute(insert(review_verdicts), row)
 
 
-def read_verdicts(engine: Engine, plans: Iterable[str] | None = None) -> list[RecordedVerdict]:
+def read_verdicts(engine: Engine, plan: str = "") -> list[RecordedVerdict]:
     """Verdicts in the order in which they were given.
 
     Args:
         engine: the store.
-        plans: of which plans; None for all.
+        plan: of which plan; empty for all.
     """
     with reading(engine) as connection:
-        return list(_read(connection, None if plans is None else tuple(plans)))
+        return _read(connection, plan)
 
 
 def of_person(engine: Engine, person: int) -> dict[str, Verdict]:
@@ -219,18 +219,12 @@ def read_mappings(engine: Engine) -> list[MappedAnswer]:
     return list({(answer.plan, answer.person): answer for answer in answers}.values())
 
 
-_AT_ONCE = 400
 _GIVEN = select(review_verdicts).order_by(review_verdicts.c.id)
 
 
-def _read(connection: Connection, plans: tuple[str, ...] | None) -> Iterable[RecordedVerdict]:
-    if plans is None:
-        yield from map(_recorded, connection.execute(_GIVEN))
-        return
-    # Databases limit the parameters of a statement.
-    for at in range(0, len(plans), _AT_ONCE):
-        some = review_verdicts.c.plan.in_(plans[at : at + _AT_ONCE])
-        yield from map(_recorded, connection.execute(_GIVEN.where(some)))
+def _read(connection: Connection, plan: str) -> list[RecordedVerdict]:
+    query = _GIVEN.where(review_verdicts.c.plan == plan) if plan else _GIVEN
+    return list(map(_recorded, connection.execute(query)))
 
 
 def _recorded(row: Row[Any]) -> RecordedVerdict:
