@@ -322,18 +322,13 @@ def find_lacks(
     question: str, text: str, quotes: Sequence[Quote], model: Model, document: Source
 ) -> tuple[str, ...]:
     """What `Answer.lacks` is for an answer's text and what it quotes."""
-    if says_nothing(text, model):
-        passages = [document.text]
-    elif quotes and reads_by_words(model) and only_quotes(text, quotes):
-        passages = [quote.text for quote in quotes]
-    elif reads_by_words(model):
-        # A count, say, of what was found: of what the document has no word of, it is none.
-        passages = [document.text]
-    else:
+    if not reads_by_words(model):
         return ()
     from pearl.retrieval.terms import lacking
 
-    return lacking(question, passages)
+    # A count, say, or nothing at all is of what the document has no word of.
+    quoted = quotes and only_quotes(text, quotes) and not says_nothing(text, model)
+    return lacking(question, [quote.text for quote in quotes] if quoted else [document.text])
 
 
 def says_nothing(text: str, model: Model) -> bool:
