@@ -90,16 +90,6 @@ def test_rows_without_a_text_are_no_answers(tmp_path: Path):
     assert load_recording(path).answers == {"step/a": "yes", "k": "yes"}
 
 
-def test_answers_of_two_models_are_not_mixed(tmp_path: Path):
-    path = write(
-        tmp_path / "r.jsonl",
-        {"key": "k", "text": "yes", "identity": "one"},
-        {"key": "j", "text": "no", "identity": "two"},
-    )
-    with pytest.raises(pearl.InputError, match="answers of 2 models: export one run"):
-        load_recording(path)
-
-
 def test_two_recordings_do_not_count_as_one_model():
     one, two = Recorded({"step/a": "yes"}), Recorded({"step/a": "no"})
     assert one.identity != two.identity
@@ -108,9 +98,17 @@ def test_two_recordings_do_not_count_as_one_model():
     assert answers == ["yes", "no"]
 
 
+OF_TWO = (
+    '{"key": "k", "text": "yes", "identity": "one"}\n'
+    '{"key": "j", "text": "no", "identity": "two"}\n'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (None, "does not exist"),
+        (OF_TWO, "answers of 2 models: export one run"),
         ("{}\n", "holds no recorded answers"),
         ("not json\n", r"r.jsonl:1 is not JSON"),
         ('{"path": "a", "text": "b"}\n{"pa', r"r.jsonl:2 is not JSON"),
@@ -118,14 +116,10 @@ def test_two_recordings_do_not_count_as_one_model():
         ("", "is empty"),
     ],
 )
-def test_a_file_that_is_no_recording_is_one_line(tmp_path: Path, text: str, words: str):
+def test_a_file_that_is_no_recording_is_one_line(tmp_path: Path, text: str | None, words: str):
     path = tmp_path / "r.jsonl"
-    path.write_text(text, encoding="utf-8")
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
     with pytest.raises(pearl.InputError, match=words) as caught:
         pearl.choose_model(f"recorded:{path}")
     assert len(str(caught.value).splitlines()) == 1
-
-
-def test_a_missing_file_is_one_line():
-    with pytest.raises(pearl.InputError, match="does not exist"):
-        pearl.choose_model("recorded:nowhere.jsonl")

@@ -193,12 +193,12 @@ PLACE = '[it.parameters.place]\nabout = "a town"\n'
 KEYED = f"{PLACE}[it.static]\nkey = '${{KEY}}'\n"
 
 
-def asked(tools: Toolbox, *calls: dict[str, Any], name: str = "it") -> ToolReply:
+def asked(tools: Toolbox, *calls: dict[str, Any]) -> ToolReply:
     """The last reply to calls made one after another; the box is closed afterwards."""
 
     async def each() -> ToolReply:
         try:
-            return [await tools.call(name, one) for one in calls or ({},)][-1]
+            return [await tools.call("it", one) for one in calls or ({},)][-1]
         finally:
             await tools.close()
 
@@ -335,12 +335,6 @@ def test_calls_are_counted_for_a_question(here: Services):
         asked(tools, ulm)
     assert caught.value.reason == "budget"
     assert asked(tools.afresh(), ulm).text == "fine"
-
-
-def test_an_unknown_tool(here: Services):
-    with pytest.raises(ToolError, match="There is no tool that: use it") as caught:
-        asked(load_tools(service(here.url)), name="that")
-    assert caught.value.reason == "input"
 
 
 # --- what goes wrong ---
@@ -669,13 +663,6 @@ def test_a_secret_in_the_file_is_a_mistake(text: str, place: str):
     assert "feed" not in f"{caught.value}{result.out}{result.err}"
 
 
-def test_a_secret_in_the_address_is_a_mistake():
-    text = f"[it]\n{GOOD}".replace("/x", "/x?api_key=feedfeed&max_tokens=9")
-    [told] = read_tools(declare(text)).mistakes
-    assert told.startswith("it.endpoint: api_key looks like a secret: give it in static")
-    assert "feed" not in told
-
-
 def test_what_is_no_secret_may_stand_in_the_file():
     static = "keywords = 'news'\nmax_tokens = 9\nkey = 'a ${KEY}'\ntoken = ''\nuse_key = true\n"
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
@@ -749,6 +736,7 @@ def test_mistakes_of_a_file(text: str, told: str):
         ("https://a.example/{q}", "{q} is no parameter"),
         ("https://a.example/{q", "braces stand around"),
         ("https://a.example/?q={q}", "braces stand around"),
+        ("https://a.example/?api_key=x&max_tokens=9", "api_key looks like a secret: give it in st"),
     ],
 )
 def test_mistakes_of_an_endpoint(endpoint: str, told: str):

@@ -366,9 +366,7 @@ def faults_of(declared: Declaration, environment: Mapping[str, str] = os.environ
     return wrong
 
 
-def expand_server(
-    declared: Declaration, environment: Mapping[str, str] = os.environ
-) -> list[Declaration]:
+def expand_server(declared: Declaration) -> list[Declaration]:
     """A tool by itself, or the tools of a server, which is asked for them.
 
     Raises:
@@ -376,8 +374,8 @@ def expand_server(
     """
     if not isinstance(declared.how, Server):
         return [declared]
-    redact = redaction(environment[name].strip() for name in declared.variables)
-    connection = _connect(declared.how, declared.tool, environment, redact, look_up)
+    redact = redaction(os.environ[name].strip() for name in declared.variables)
+    connection = _connect(declared.how, declared.tool, os.environ, redact, look_up)
     try:
         return [replace(declared, tool=tool) for tool, _ in connection.offered()]
     finally:

@@ -302,8 +302,8 @@ class CachedTools:
     replies: ReplyCache
     run: str
     question: str
-    _made: Counter[str] = field(default_factory=Counter)
-    _used: Counter[str] = field(default_factory=Counter)
+    _made: Counter[str] = field(default_factory=Counter, init=False)
+    _used: Counter[str] = field(default_factory=Counter, init=False)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
