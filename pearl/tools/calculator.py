@@ -51,16 +51,11 @@ def calculate(expression: str) -> str:
     Raises:
         ToolError: it is no such expression, it has no value, or one too large.
     """
-    return decimal_text(evaluate(expression))
-
-
-def evaluate(expression: str) -> Fraction:
-    """The value of an expression; takes and raises what `calculate` does."""
     text = expression.translate(_AS_ASCII).strip()
     if len(text) > LONGEST_EXPRESSION:
         _fail(f"An expression has at most {LONGEST_EXPRESSION:,} characters.")
     try:
-        return _value(ast.parse(text, mode="eval").body, text)
+        return _decimal_text(_value(ast.parse(text, mode="eval").body, text))
     except (SyntaxError, ValueError):
         _fail(_NO_EXPRESSION)
     except (RecursionError, MemoryError):
@@ -69,8 +64,7 @@ def evaluate(expression: str) -> Fraction:
         _fail("The expression divides by zero.")
 
 
-def decimal_text(value: Fraction) -> str:
-    """A number in decimal digits, as `calculate` gives it."""
+def _decimal_text(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     with localcontext(Context(prec=EXACT)) as context:
