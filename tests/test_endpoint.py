@@ -351,14 +351,6 @@ def test_what_nobody_set_is_no_part_of_a_models_identity():
     )
 
 
-def test_it_is_given_up_once(serve: Serve):
-    server = serve([failing(400, "Unknown parameter: 'cache_control'.")])
-    for caching in ("anthropic", "off"):
-        serve([], OPENAI_BASE_URL=server.url, PEARL_PROMPT_CACHE=caching)
-        assert failed(step()).reason == "request"
-    assert len(server.asked) == 3
-
-
 def test_the_token_limit_goes_by_the_name_the_endpoint_knows(serve: Serve):
     told = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens'."
     server = serve([failing(400, told), "fine"], PEARL_MAX_TOKENS="700")
@@ -375,6 +367,7 @@ def test_the_token_limit_goes_by_the_name_the_endpoint_knows(serve: Serve):
         # It knows neither name: each is tried once.
         ("Unsupported: max_tokens, max_completion_tokens", {"PEARL_MAX_TOKENS": "7"}, 2),
         ("Unsupported: max_tokens, cache_control", {"PEARL_PROMPT_CACHE": "anthropic"}, 2),
+        ("Unknown parameter: 'cache_control'.", {"PEARL_PROMPT_CACHE": "off"}, 1),
     ],
 )
 def test_a_refusal_is_not_met_for_ever(

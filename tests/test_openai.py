@@ -112,17 +112,6 @@ def test_settings_are_sent_and_decoding_is_greedy(serve: Serve, monkeypatch: pyt
     assert server.asked[-1].body["max_tokens"] == 700
 
 
-def test_a_step_is_told_all_it_needs(serve: Serve):
-    server = serve(where("FIND_EVENT", "She was tired of it.", "x"))
-    pearl.run_sync(PLAN, TOWN)
-    (why,) = [one.text for one in server.asked if "Action: FIND_REASON" in one.text]
-    assert pearl.load_library().actions["FIND_REASON"].doc in why
-    assert "Find what drives it" in why
-    assert "<X>\nShe was tired of it.\n</X>" in why
-    (mara,) = [one.text for one in server.asked if "Action: FIND_CHARACTER" in one.text]
-    assert "<X>\nMara Stroud\n</X>" in mara
-
-
 # --- data stays data ---
 
 ATTACK = (

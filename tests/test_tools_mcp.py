@@ -170,16 +170,6 @@ def test_limits_hold(over_http: bool, url: str):
     assert again == "budget: notes_read: All 1 calls of a question are made."
 
 
-def test_a_server_over_http(url: str):
-    tools = load_tools(declare(url, "read", "fails"), {})
-    calls = ("read", {"name": "Mara"}), ("fails", {}), ("read", {"name": "Tom", "days": 2})
-    assert said(tools, *calls) == [
-        ToolReply(MARA),
-        "status: notes_fails: It answered that the call failed.",
-        ToolReply("There is none. (2)"),
-    ]
-
-
 def test_a_server_that_is_gone_is_told_in_a_line():
     Path("served.py").write_text(SERVER.read_text("utf-8"), encoding="utf-8")
     path = declare(f'command = ["{sys.executable}", "served.py"]', "ends", "read")
