@@ -34,7 +34,7 @@ def main() -> None:
         # Demonstrations of the example story: none of their questions is evaluated.
         ("refine", "examples/lighthouse.questions.jsonl", "-o", "demos", *LIBRARY),
         ("eval", "quality", "--data", str(chosen.quality.resolve()), "--methods", METHODS,
-         *LIBRARY, "--library-sizes", chosen.sizes, "--demos", "demos", "--reasoning",
+         *LIBRARY, "--library-sizes", chosen.sizes, "--demos", "demos",
          "-o", "results.jsonl"),
         ("report", "results.jsonl", "--format", "html", "-o", "report.html"),
     )  # fmt: skip

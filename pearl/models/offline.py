@@ -1,17 +1,14 @@
 """The embedded backend: no network, no weights, no language model, and it says so.
 
-It is deterministic, and does what can be done honestly without a model: it
-writes plans by matching a question's form and words to the library's actions,
-answers steps with the document's own sentences, to the letter, and maps an
-answer to the option that shares its words. A sentence's score is BM25's for
-the words of the step's arguments, its note and its action's name. Actions are
-proposed and condensed, and questions labelled, by the words alone: there is no
-model to see that two words mean one thing, but for how similar actions' names
-and definitions are. The English patterns are forms of questions; none is fitted
-to rows of a data set (docs/offline.md lists each family).
+It is deterministic, and does what can be done honestly without a model: it writes plans by matching
+a question's form and words to the library's actions, answers steps with the document's own
+sentences, to the letter, and maps an answer to the option that shares its words. A sentence's score
+is BM25's for the words of the step's arguments, its note and its action's name. Actions are
+proposed and condensed by the words alone: there is no model to see that two words mean one thing,
+but for how similar actions' names and definitions are. The English patterns are forms of questions;
+none is fitted to rows of a data set (docs/offline.md lists each family).
 
-From top to bottom: steps carried out; options chosen; actions proposed and
-condensed; questions labelled.
+From top to bottom: steps carried out; options chosen; actions proposed and condensed.
 """
 
 from __future__ import annotations
@@ -47,7 +44,6 @@ from pearl.prompts.calls import (
     CondenseActions,
     CorrectPlan,
     ExecuteStep,
-    LabelQuestion,
     MapAnswer,
     MineActions,
     RefinePlan,
@@ -113,8 +109,6 @@ class Offline:
                 return Reply(propose(call))
             case CondenseActions() as call:
                 return Reply(condense(call))
-            case LabelQuestion() as call:
-                return Reply(label(call))
             case _:
                 raise ModelError("request", NEEDED)
 
@@ -299,7 +293,7 @@ def choose(call: MapAnswer) -> str:
     return letter(chosen) if nearest else NO_OPTION
 
 
-# --- actions proposed and condensed, and questions labelled ---
+# --- actions proposed and condensed ---
 
 _OF = (
     r"(?: (?P<link>of|for|behind|between|about|regarding)\b"
@@ -412,31 +406,3 @@ def condense(call: CondenseActions) -> str:
         others = [member for member in members if member.name not in gone]
         actions += [replace(action, comments=()) for action in (main, *others)]
     return print_library(actions)
-
-
-_SIGNS = (
-    (r"\bnot\b.*\?|\bexcept\b|\bleast\b", "not/except"),
-    (r"\bif\b.*\bwould|\bwould\b.*\bif\b", "what if"),
-    (r"^why\b|\breasons?\b|\bbecause\b|\bmotiv", "why/reason"),
-    (r"\bhow (?:many|much|often)\b", "numeric"),
-    (r"\bhow long\b|\bhow much time\b", "duration"),
-    (r"\bsymbol|\bmean|\bmetaphor|\bironi|\bmoral\b|\btheme", "symbolism/interpretation"),
-    (r"\brelation(?:ship)?|\bin common\b|\bcompar|\bdiffer", "relation"),
-    (r"\bdescrib|\btraits?\b|\bpersonalit|\btone\b|\bfeel|\bwhat (?:is|was) .* like\b",
-     "description"),
-    (r"^who(?:m|se)?\b", "person"),
-    (r"^where\b|\bplace\b|\blocation\b", "location"),
-    (r"^how\b", "how/method"),
-    (r"\bhappen|\bevent|\bafter\b|\bbefore\b", "event"),
-    (r"(?:\.\.\.|…|_+|\b(?:that|because|to|of|the|is|was))\W*$", "finish the phrase"),
-    (r"^what (?:is|was|are|were) (?:an? |the )?[\w-]+\??$", "entity"),
-)  # fmt: skip
-"""Signs of a kind of reasoning, and its name."""
-
-
-def label(call: LabelQuestion) -> str:
-    """The kinds whose signs the question bears, at most two; else the last one there is."""
-    labels = [name for name, _ in call.labels]
-    question = " ".join(call.question.split())
-    borne = [name for sign, name in _SIGNS if re.search(sign, question, re.IGNORECASE)]
-    return ", ".join([name for name in borne if name in labels][:2] or labels[-1:])

@@ -109,8 +109,8 @@ class ToolsFile:
 
 
 NO_TOOLS = "none"
-"""In place of a file: there are no tools. No tool has this name, as REBEL's choice of a tool says it
-where it takes none."""
+"""In place of a file: there are no tools. No tool has this name, as REBEL's choice of a tool says
+it where it takes none."""
 
 _KEYWORDS = (
     *("enum", "minimum", "maximum", "minLength", "maxLength", "pattern"),
