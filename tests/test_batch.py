@@ -96,14 +96,6 @@ def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_i
     assert gc.get_freeze_count() > 0
 
 
-def test_a_plan_is_written_where_a_row_has_none(serve: Any):
-    server = serve(lambda body: PLAN.format(about="x") if "reading plans" in str(body) else "Yes.")
-    write({"id": 1, "question": "Why?", "document": "story.txt"})
-    assert batch().code == 0
-    assert server.kinds[0] == "plan"
-    assert answers()["1"]["plan"].startswith("question: Why?")
-
-
 def test_a_document_may_stand_in_its_row(serve: Any):
     server = serve(saying("Yes."))
     write(question("a", document="One line.\nAnother."), question("b", document={"text": "Short."}))

@@ -1048,15 +1048,6 @@ def test_a_step_called_cut_is_no_cut_reply(tmp_path: Path):
     assert not answer.notice
 
 
-def test_what_cannot_fit_ends_a_state_machine_before_it_asks():
-    reader = Scripted([])
-    long = Source("s", "Mara kept the lighthouse. " * 2000)
-    window = Context("full", 2000)
-    with pytest.raises(RunError, match="that asks for answer, evidence, title is to hold"):
-        pearl.ask_sync(long, "Why?", model=reader, strategy="fsm1", context=window)
-    assert not reader.asked
-
-
 def test_items_that_are_kept_part_by_part_are_a_list_for_later_steps():
     plan = """\
 1. people = FIND_ALL(CTX, "keeps") : who

@@ -167,12 +167,6 @@ def test_frames_stand_within_frames():
     assert names[-2:] == ["sub_1", "answer"]
 
 
-def test_a_depth_of_none_splits_nothing():
-    finished, journal, _ = ask(mind(), tools(search="Cincinnati"), depth=0)
-    assert finished.text == "Cincinnati"
-    assert decided(journal, "split") == [{"sub_questions": [], "ended": "depth"}]
-
-
 # --- sub-questions that are dropped ---
 
 

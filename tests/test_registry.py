@@ -190,13 +190,6 @@ def _row(*more: str, **given: Any) -> tuple[Result, dict[str, Any]]:
     return found, json.loads(Path("out.jsonl").read_text(encoding="utf-8"))
 
 
-def test_a_file_of_questions_is_answered_by_a_strategy():
-    found, row = _row("--strategy", "decomp", "--model", f"recorded:{REPLIES}")
-    assert found.code == 0, found.err
-    assert row["answer"] == "Quistholm"
-    assert "RETRIEVE" in row["plan"]
-
-
 PLANS = {
     "open_domain": '1. f = RETRIEVE("Jonas Pell", 1) : Look\n2. b = READ(f, "Born where?") : Read',
     "": '1. a = FIND_REASON(CTX, "Jonas Pell") : Find',

@@ -191,13 +191,6 @@ def test_a_value_of_the_wrong_type_that_only_running_shows_names_its_step(
         run(plan, replies, library=library)
 
 
-def test_a_plan_with_errors_runs_no_step():
-    model = Scripted({})
-    with pytest.raises(RunError, match="nobody is not defined"):
-        run("a = FIND_CHARACTER(CTX, nobody)", model)
-    assert model.asked == []
-
-
 def test_the_journal_has_each_reply_before_it_is_used(tmp_path: Path):
     """When a second call starts, or a person's function, the first reply is on the disk already."""
     place = tmp_path / "s.db"
@@ -228,17 +221,6 @@ def test_the_journal_has_each_reply_before_it_is_used(tmp_path: Path):
     assert ["step/a" in paths for paths in seen] == [False, True, True]
     assert ["step/b" in paths for paths in seen] == [False, False, True]
     store.close()
-
-
-def test_equal_calls_have_equal_keys_and_others_do_not():
-    def keys(plan: str) -> list[str]:
-        _, _, journal = run(plan, {"step/a": "x", "step/b": "y"})
-        return [entry.call_key for entry in journal.entries if entry.kind == "call"]
-
-    same = keys('a = FIND_CHARACTER(CTX, "Ada") : who')
-    assert same == keys('a = FIND_CHARACTER(CTX, "Ada") : who')
-    assert same != keys('a = FIND_CHARACTER(CTX, "Ada") : who else')
-    assert same != keys('a = FIND_CHARACTER(CTX, "Adam") : who')
 
 
 @pytest.mark.parametrize(

@@ -113,13 +113,6 @@ NAMED = pytest.mark.parametrize("one", STRATEGIES, ids=[one.name for one in STRA
 
 
 @NAMED
-def test_its_frames_stand_no_deeper_than_is_said(one: StrategySpec):
-    prepared = prepare(one.name, "endless", settings=Settings(limits=Limits(depth=2, width=7)))
-    _, frame = prepared.start(RunInputs(Caller(Endless().answer, "endless", Journal()), DOCUMENT))
-    assert (frame.handlers.depth, frame.handlers.width) == (2, 7)
-
-
-@NAMED
 def test_a_model_that_never_ends_is_ended(
     one: StrategySpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -154,17 +147,6 @@ REPLIES = {
     '"title": "Ines Falk"}',
     "step/summary/1": '{"answer": "Lund"}',
 }
-
-
-@pytest.mark.parametrize("name", ["pearl", "fsm1", "fsm2"])
-def test_a_document_that_does_not_fit_is_the_same_error_for_plans_and_machines(name: str):
-    model = Recorded({**REPLIES, "plan/1": '1. a = FIND_REASON(CTX, "x") : Find'})
-    context = Context("full", 4000, 1024, lambda text: len(text) // 4)
-    with pytest.raises(RunError, match="is to .* Use --context chunk, --context retrieve"):
-        pearl.ask_sync(
-            Source("long.md", LONG + FALK), "Where was Ines Falk born?", strategy=name,
-            model=model, context=context,
-        )  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", ["auto", "chunk", "retrieve"])
