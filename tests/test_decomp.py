@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain, repeat
-from types import MappingProxyType
 
 import pytest
 
-from pearl.lang.library import Library, builtins, load_library, parse_library
+from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.models.base import ModelError
 from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
@@ -18,6 +17,7 @@ from pearl.runtime.calls import Journal
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Finished, RunError
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
+from tests.conftest import library_of
 from tests.mind import Scripted, carry_out
 
 LISTS = load_library("lists")
@@ -141,8 +141,7 @@ def test_a_decomposer_that_never_learns_or_returns_is_given_up(
 )
 def test_recursion_that_never_ends_is_cut(action: str, step: str, words: str):
     """Every frame asks the same again, or more each time."""
-    own = {one.name: one for one in parse_library(LOOPING).actions}
-    library = Library(("loop",), MappingProxyType({**builtins(), **own}))
+    library = library_of(LOOPING, builtins())
     more = " more" if action == "DEEPER" else ""
     model = Scripted(lambda call: step.format(f'"{call.question}{more}"'))
     handlers = Handlers(decompose=decompose, depth=4)

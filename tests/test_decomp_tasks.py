@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from pearl.evaluate.datasets.decomp import score as exact
 from pearl.lang.ast import Literal, Plan, Prompt
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, conclusion
 from pearl.lang.errors import InputError
-from pearl.lang.library import Library, builtins, load_library, parse_library
+from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.numbers import last_number
 from pearl.lang.parser import parse
 from pearl.lang.rewriting import format_library
@@ -48,7 +47,7 @@ from pearl.strategies.baselines import (
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 from pearl.strategies.pearl import GivenPlan, direct_plan, load_demonstrations
 from pearl.strategies.registry import with_retriever
-from tests.conftest import ROOT
+from tests.conftest import ROOT, library_of
 from tests.mind import Reader, Scripted, next_step, record, run
 from tests.shell import call
 
@@ -63,8 +62,7 @@ PASSAGE = (
 
 
 def own(text: str) -> Library:
-    actions = {action.name: action for action in parse_library(text).actions}
-    return Library(("own",), MappingProxyType({**builtins(), **actions}))
+    return library_of(text, builtins())
 
 
 def demonstrations(name: str, library: Library) -> tuple[Decomposition, ...]:

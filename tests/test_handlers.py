@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.loop import RunError
 from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
+from tests.conftest import library_of
 from tests.mind import Scripted, carry_out
 from tests.server import Serve
 from tests.shell import Result, call, one_line
@@ -58,8 +58,7 @@ async def shout(path: str, given: Sequence[Given]) -> Value:
 
 
 def library(text: str = ACTIONS) -> Library:
-    own = {action.name: action for action in parse_library(text).actions}
-    return Library(("test",), MappingProxyType({**builtins(), **own}))
+    return library_of(text, builtins())
 
 
 def told(call: ExecuteStep) -> str:

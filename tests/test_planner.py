@@ -14,7 +14,7 @@ from pearl.answer import read_option
 from pearl.evaluate.job import read_labels
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, LinesError
-from pearl.lang.library import Library, builtins, load_library, parse_library
+from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import decode
@@ -29,7 +29,7 @@ from pearl.runtime.evidence import evidence
 from pearl.runtime.planner_prompt import likely_actions, narrowed
 from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
 from pearl.strategies.registry import prepare
-from tests.conftest import ROOT
+from tests.conftest import ROOT, library_of
 from tests.mind import Scripted
 from tests.runs import entries
 from tests.server import Server
@@ -330,9 +330,7 @@ def test_every_demonstration_that_cannot_be_read_is_named(tmp_path: Path):
 
 
 def test_demonstrations_are_migrated_to_the_actions_that_replace_theirs():
-    library = Library(("own",), {**builtins(), **{
-        action.name: action for action in parse_library(OLD_NAMES).actions
-    }})  # fmt: skip
+    library = library_of(OLD_NAMES, builtins())
     [why] = choose_demonstrations(load_demonstrations(), library)
     assert why.question == "Why does the gardener lie to the police about the key?"
     assert 'lie = FIND_OUT(CTX, "the event the gardener tells the police' in why.plan
@@ -368,11 +366,11 @@ def test_the_likeliest_actions_share_words_with_the_question_or_were_often_used(
 
 
 def test_provenance_and_demonstrations_say_how_often_an_action_was_used():
-    actions = parse_library(
+    library = library_of(
         "FIND_A(CTX, X) : Find X in CTX.\nFIND_B(CTX, X) : Find X in CTX.\n  provenance: q1, q2\n"
-        "FIND_C(CTX, X) : Find X in CTX.\n"
-    ).actions
-    library = Library(("own",), {**builtins(), **{one.name: one for one in actions}})
+        "FIND_C(CTX, X) : Find X in CTX.\n",
+        builtins(),
+    )
     write = WritePlan("zzz", library)
     assert narrowed(write, 0) == write
     assert narrowed(write, 1).listed == {"FIND_B", *builtins()}

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
 import pearl
 from pearl.answer import map_answer, read_option
 from pearl.lang.graph import outputs
-from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
@@ -29,6 +28,7 @@ from pearl.runtime.loop import Return, Run, RunError, Steps, Strategy, run_strat
 from pearl.runtime.trace import export_trace, read_records, read_trace, replay
 from pearl.store.store import open_store
 from pearl.strategies.pearl import GivenPlan, with_one_answer
+from tests.conftest import library_of
 from tests.mind import Scripted
 from tests.runs import entries, runs
 
@@ -327,6 +327,8 @@ def test_an_option_is_read_only_where_one_is_named(
         ("[]", "list", []),
         (" as it is \n", "text", " as it is \n"),
         ('{"pairs": [["a", 1]]}', "pairs", Pairs((("a", 1),))),
+        # The document's own words are no value of a kind.
+        ("> Ada\n>\n> Bo", "list", []),
     ],
 )
 def test_replies_are_read_as_the_type_an_action_returns(reply: str, kind: Type, value: object):
@@ -335,11 +337,18 @@ def test_replies_are_read_as_the_type_an_action_returns(reply: str, kind: Type, 
 
 @pytest.mark.parametrize(
     ("reply", "kind"),
-    [("unknown", "number"), ("3 or 4", "number"), ("maybe", "bool"), ("a: b", "pairs")],
-)
+    [
+        ("unknown", "number"), ("3 or 4", "number"), ("maybe", "bool"), ("a: b", "pairs"),
+        *(("> yes, in 1901", kind) for kind in ("bool", "number", "pairs")),
+    ],
+)  # fmt: skip
 def test_a_reply_of_another_type_is_an_error(reply: str, kind: Type):
     with pytest.raises(DecodeError):
         decode(reply, kind)
+
+
+def test_what_is_quoted_stands_apart_from_what_is_said():
+    assert split_evidence("Ulm\n> a\n>\n> b") == ("Ulm", ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -563,19 +572,9 @@ def test_words_in_quotation_marks_do_not_stand_for_evidence():
     assert {quote.text for quote in quotes} == {HOME, "I have lived in this town for ever"}
 
 
-@pytest.mark.parametrize("kind", ["bool", "number", "pairs"])
-def test_the_documents_own_words_are_no_value_of_a_kind(kind: Type):
-    with pytest.raises(DecodeError):
-        decode("> yes, in 1901", kind)
-    assert decode("> Ada\n>\n> Bo", "list") == []
-    assert split_evidence("Ulm\n> a\n>\n> b") == ("Ulm", ["a", "b"])
-
-
 def test_a_trace_of_a_step_with_steps_of_its_own_replays_its_evidence(tmp_path: Path):
     text = "LOOK(CTX, X) : Look X up.\n  plan:\n    1. one = FIND_CHARACTER(CTX, X)\n"
-    own = {action.name: action for action in parse_library(text).actions}
-    known = load_library()
-    library = Library(known.names, MappingProxyType({**known.actions, **own}))
+    library = library_of(text, load_library().actions)
     plan = 'k = LOOK(CTX, "Ada") : who\nsaid = CONCAT(evidence k) : the passage'
     finished, _, journal = run(plan, {"step/one": f"Here.\n> {HOME}"}, library=library)
     assert finished.text == HOME
