@@ -32,7 +32,7 @@ from pearl.strategies.registry import prepare
 from tests.conftest import ROOT, library_of
 from tests.mind import Scripted
 from tests.runs import entries
-from tests.server import Server
+from tests.server import Serve
 from tests.shell import STORY, call
 
 GOOD = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
@@ -337,10 +337,7 @@ def test_demonstrations_are_migrated_to_the_actions_that_replace_theirs():
     assert 'reason = FIND_OUT(CTX, "the reason for {lie}") : Find why' in why.plan
 
 
-def test_it_is_said_where_no_demonstration_can_be_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_it_is_said_where_no_demonstration_can_be_shown(tmp_path: Path):
     (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
     (tmp_path / "a.plan").write_text("question: Q?\n\n1. a = FIND_FOO(CTX, 1) : Find it\n")
     result = call("plan", "Why?", "--model", "offline", "--demos", str(tmp_path))
@@ -383,16 +380,12 @@ def test_provenance_and_demonstrations_say_how_often_an_action_was_used():
     assert "- FIND_A" not in prompt
 
 
-def test_a_planner_is_shown_few_actions_and_may_call_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
-    with Server([GOOD]) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        asked = ("Is there irony in it?", "--model", "m", "--json")
-        few, every = (call("plan", *asked, *more).json for more in (("--shown", "3"), ()))
-        one = call("ask", "story.txt", *asked, "--shown", "3")
+def test_a_planner_is_shown_few_actions_and_may_call_the_others(serve: Serve):
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    server = serve([GOOD])
+    asked = ("Is there irony in it?", "--model", "m", "--json")
+    few, every = (call("plan", *asked, *more).json for more in (("--shown", "3"), ()))
+    one = call("ask", "story.txt", *asked, "--shown", "3")
     assert few["plan"] == every["plan"]
     assert "FIND_REASON" in few["plan"]
     assert one.code == 0, one.err
