@@ -146,7 +146,9 @@ async def write_plan(
         if not reply.complete:
             # It may lack steps even where it parses; to write its last one to its end is no help.
             others = (one for one in findings if one.code != truncated_line.RULE.code)
-            findings = (*others, _cut(len(reply.text)))
+            end = len(reply.text)
+            place, shorter = Span(max(0, end - 1), end), "Write a shorter plan."
+            findings = (*others, truncated_line.RULE(place, _AT_LIMIT, help=shorter))
         if stopped:
             findings = (no_steps.RULE(Span(0, 0), f"There is no step. {stopped}"),)
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
@@ -172,12 +174,6 @@ async def write_plan(
 
 
 _AT_LIMIT = "The reply was cut at its token limit."
-
-
-def _cut(end: int) -> Diagnostic:
-    """That a reply of so many characters was cut."""
-    place, help = Span(max(0, end - 1), end), "Write a shorter plan."
-    return truncated_line.RULE(place, _AT_LIMIT, help=help)
 
 
 _CALL = pattern(r"[^\W\d]\w*\(")

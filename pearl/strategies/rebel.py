@@ -10,7 +10,7 @@ stands in `pearl.strategies.rebel_calls`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -227,7 +227,11 @@ class Rebel:
         """
         self._question = self._run.question
         self.spent.deepest = max(self.spent.deepest, len(self.above))
-        for call in () if self.above else self._smallest():
+        smallest = (
+            split_of(self._question, self.tools.tools, ()),
+            filled_from("rebel_memory", question=self._question),
+        )
+        for call in () if self.above else smallest:
             # Before the first is asked: what does not fit with nothing found yet never does.
             fit_fill(call, self.caller.window(call))
         for turn in (self._ask_parts, self._recall, self._use_tools):
@@ -239,11 +243,6 @@ class Rebel:
         made = f" It made {self.spent.calls} of its {self.limits.calls} calls, and what is next"
         short = f"{made} takes more: allow more." if self._short else ""
         raise RunError(f"There is no answer to “{self._question[:120]}”: {why}{short}")
-
-    def _smallest(self) -> Iterator[FillSchema]:
-        """What is asked of every question, with nothing found yet."""
-        yield split_of(self._question, self.tools.tools, ())
-        yield filled_from("rebel_memory", question=self._question)
 
     # --- the turns ---
 
