@@ -64,44 +64,38 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
         LinesError: there is no such file, and no plan or library in such a folder.
     """
     told: list[InputError] = []
-    earlier: set[str] = set()
+
+    def refuse_one(error: InputError) -> None:
+        told.append(error)
+        refused(error)
+
+    files: dict[str, None] = {}
     for path in paths:
-        files: set[str] = set()
-        for item in _inputs(path):
-            if isinstance(item, InputError):
-                told.append(item)
-                refused(item)
-                continue
-            name = item.source.name
-            # Of a file with rows its own name is enough.
-            file = name.rpartition(":")[0] if item.row else name
-            if file in earlier:
-                continue
-            files.add(file)
-            yield item
-        earlier |= files
-    if told and not any(path == "-" or Path(path).is_file() or _files(path) for path in paths):
+        within = _files(path)
+        files |= dict.fromkeys(within)
+        if not within:
+            message = f"{path} holds no .plan and no .actions file: name one."
+            refuse_one(InputError(message))
+    for file in files:
+        yield from _read(file, refuse_one)
+    if told and not any(
+        file == "-" or Path(file).is_file() or Path(file).is_symlink() for file in files
+    ):
         refuse(told)
 
 
-def _files(folder: str) -> list[Path]:
-    """The plans and libraries in a folder, links that lead nowhere among them, in order."""
-    return sorted(
-        file for ending in ("plan", "actions") for file in Path(folder).rglob(f"*.{ending}")
-        if file.is_file() or (file.is_symlink() and not file.exists())
-    )  # fmt: skip
+def _files(path: str) -> list[str]:
+    """The plans and libraries in a folder, links that lead nowhere among them, in order; or a file
+    itself."""
+    if path == "-" or not Path(path).is_dir():
+        return [path]
+    files = (file for ending in ("plan", "actions") for file in Path(path).rglob(f"*.{ending}"))
+    return [str(file) for file in sorted(files) if file.is_file() or not file.exists()]
 
 
-def _inputs(path: str) -> Iterator[Input | InputError]:
+def _read(path: str, refused: Callable[[InputError], object]) -> Iterator[Input]:
     from pearl.lang.library import library_actions, parse_library
 
-    if path != "-" and Path(path).is_dir():
-        files = _files(path)
-        if not files:
-            yield InputError(f"{path} holds no .plan and no .actions file: name one.")
-        for file in files:
-            yield from _inputs(str(file))
-        return
     try:
         if path.endswith(".jsonl"):
             for name, line in read_lines(path, "plan"):
@@ -109,18 +103,17 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
                     text = plan_row(decode(name, line, "row").text, name)["plan"]
                     yield Input(Source(name, text), TextKind.PLAN, row=True)
                 except InputError as error:
-                    yield error
-        else:
-            source = read_source(path, "plan")
-            if path.endswith(".plan") and _is_library(source.text):
-                yield InputError(f"{path} is an action library: save it as {path[:-4]}actions.")
-            else:
-                item = Input(source, kind_of(source))
-                if item.kind is TextKind.LIBRARY and not parse_library(source).broken:
-                    library_actions(source)  # A text of comments alone is refused as it is loaded.
-                yield item
+                    refused(error)
+            return
+        source = read_source(path, "plan")
+        if path.endswith(".plan") and _is_library(source.text):
+            raise InputError(f"{path} is an action library: save it as {path[:-4]}actions.")
+        item = Input(source, kind_of(source))
+        if item.kind is TextKind.LIBRARY and not parse_library(source).broken:
+            library_actions(source)  # A text of comments alone is refused as it is loaded.
+        yield item
     except InputError as error:
-        yield error
+        refused(error)
 
 
 def kind_of(source: Source) -> TextKind:
