@@ -52,6 +52,12 @@ class Input:
     kind: TextKind
     row: bool = False
 
+    @property
+    def file(self) -> str:
+        """The file that it is in."""
+        name = self.source.name
+        return name.rpartition(":")[0] if self.row else name
+
 
 def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) -> Iterator[Input]:
     """Every plan and library below some paths, in order, each once, while they are read.

@@ -86,10 +86,7 @@ def fmt_command(
     for item in list(each_input(paths, unreadable.append)):
         name, text = item.source.name, item.source.text
         if item.row:
-            file = name.rpartition(":")[0]
-            if file not in rows:
-                unreadable.append(InputError(f"{file}: rows of a .jsonl file are not formatted."))
-            rows.add(file)
+            rows.add(item.file)
             continue
         try:
             form = format_library if item.kind is TextKind.LIBRARY else format_plan
@@ -108,6 +105,8 @@ def fmt_command(
             write(name, formatted)
             if not options.as_json:
                 click.echo(f"formatted {printable(name)}", err=True)
+    told = (f"{file}: rows of a .jsonl file are not formatted." for file in sorted(rows))
+    unreadable += map(InputError, told)
     if options.as_json:
         emit_json(
             {
@@ -151,15 +150,13 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     unreadable: list[InputError] = []
     given = each_input(paths, unreadable.append)
     plans = [item for item in given if item.kind is TextKind.PLAN]
-    files = list(dict.fromkeys(map(_file_of, plans)))
+    files = list(dict.fromkeys(plan.file for plan in plans))
     if not files and not unreadable:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")
     if options.output and in_place:
         raise InputError("-o and --write exclude each other: give one of them.")
-    if len(files) > 1 and not in_place and not options.as_json:
+    if len(files) > 1 and not in_place and (options.output or not options.as_json):
         raise InputError(f"{len(files)} files: add --write to write each of them back.")
-    if len(files) > 1 and options.output:
-        raise InputError(f"{len(files)} files do not go into one: add --write in place of -o.")
     # What is found in a library is told once.
     library_of = cache(load)
     done: list[_PlanMigration] = []
@@ -172,10 +169,10 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
         done.append(_PlanMigration(plan, migrated, errors))
     # The plans of a file come one after another.
-    by_file = groupby(done, lambda result: _file_of(result.plan))
+    by_file = groupby(done, lambda result: result.plan.file)
     texts = {file: _migrated(file, [*results]) for file, results in by_file}
     if in_place:
-        rewritten = {_file_of(result.plan) for result in done if result.migrated.changes}
+        rewritten = {result.plan.file for result in done if result.migrated.changes}
         for file, text in texts.items():
             if file == "-":
                 emit(text)
@@ -235,10 +232,6 @@ class _PlanMigration:
             "problems": list(self.migrated.problems),
             "findings": list(self.errors),
         }
-
-
-def _file_of(item: Input) -> str:
-    return item.source.name.rpartition(":")[0] if item.row else item.source.name
 
 
 def _migrated(file: str, results: Sequence[_PlanMigration]) -> str | bytes:

@@ -102,7 +102,7 @@ def lint_command(
     if safe or unsafe or only_diff:
         selection = partial(selection_for, select, ignore)
         items = list(inputs)
-        files = dict.fromkeys(item.source.name.rpartition(":")[0] for item in items if item.row)
+        files = dict.fromkeys(item.file for item in items if item.row)
         problems += [InputError(f"{file}: rows are checked, and not fixed.") for file in files]
         fixed = _fix_all(items, options.libraries, selection, unsafe=unsafe)
         if statistics or form != "terminal":
