@@ -30,8 +30,8 @@ from pearl.store.store import open_store
 from pearl.viewer import job
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
 from pearl.viewer.journal import Call, Stage, read_calls, read_frames, read_stages
+from pearl.viewer.page import timeline
 from pearl.viewer.render import plan_lines
-from pearl.viewer.timeline import timeline
 from tests.mind import Scripted
 from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries
