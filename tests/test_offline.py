@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -23,10 +24,18 @@ from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs, decode
 from pearl.models import offline as reading
 from pearl.models import offline_planning as planning
-from pearl.models.base import ModelError
+from pearl.models.base import ModelError, Request
 from pearl.models.offline import NOTHING, Offline, carry_out
 from pearl.models.offline_planning import names, read_question
-from pearl.prompts.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
+from pearl.prompts.calls import (
+    Call,
+    CorrectPlan,
+    ExecuteStep,
+    LabelQuestion,
+    MapAnswer,
+    NextStep,
+    WritePlan,
+)
 from pearl.retrieval.converters import read_document
 from pearl.retrieval.terms import sentences
 from tests.conftest import ROOT
@@ -652,6 +661,15 @@ def run_calls(calls: Sequence[str]) -> pearl.Answer:
     lines = [f"{name} = {one}\n" for name, one in zip("abcd", calls, strict=False)]
     written = f"{''.join(lines)}return {'abcd'[len(calls) - 1]}\n"
     return pearl.run_sync(written, APART, library=["core", "own.actions"], model=Offline())
+
+
+@pytest.mark.parametrize(
+    "call", [NextStep("Why?", load_library()), LabelQuestion("Why?", (("why", "a reason"),))]
+)
+def test_what_takes_a_model_is_refused_in_a_line(call: Call):
+    request = Request(call, ({"role": "user", "content": "?"},), "x", "k")
+    with pytest.raises(ModelError, match="This needs a language model: set OPENAI_API_KEY"):
+        asyncio.run(Offline().answer(request))
 
 
 # --- options ---
