@@ -505,26 +505,23 @@ class Fsm:
     def _paragraphs(self, searches: Value) -> Source:
         """The paragraphs that searches found, which a review reads (FSM2's second round).
 
-        Those they named, and those that their evidence stands in; where the document has none of
-        either, all of it.
+        Those that their evidence stands in, or else those they named; where the document has none
+        of either, all of it.
         """
         retriever = DocumentRetriever(self._document)
-        blocks, found = retriever.paragraphs, set[int]()
+        blocks, found = retriever.paragraphs, set[Paragraph]()
         for record in searches if isinstance(searches, list) else []:
-            title = _plain(_field(record, "title"))
             quoted = self._located(sentences(field_of(record, "evidence")))
             spans = [quote.span for quote in quoted if quote.span]
-            named = {at for at, block in enumerate(blocks) if title and title in _titles(block)}
             held = {
-                at
-                for at, block in enumerate(blocks)
-                if any(
-                    block.span.start < span.end and span.start < block.span.end for span in spans
-                )
+                block
+                for block in blocks
+                for span in spans
+                if block.span.start < span.end and span.start < block.span.end
             }
-            # Of several paragraphs of one title, it is the one that the quote stands in.
-            found |= held | (set() if named & held else named)
-        texts = [retriever.shown(blocks[at]) for at in sorted(found)]
+            title = _plain(_field(record, "title"))
+            found |= held or {block for block in blocks if title in _titles(block)}
+        texts = [retriever.shown(block) for block in blocks if block in found]
         return Source(f"{self._document.name} (found)", "".join(texts)) if texts else self._document
 
     def _unquoted(self, reply: dict[str, Any], field: str) -> list[str]:
