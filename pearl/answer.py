@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Ref, step_refs
 from pearl.lang.errors import InputError
-from pearl.lang.graph import needed
+from pearl.lang.graph import reads_document
 from pearl.lang.printer import print_call
 from pearl.lang.source import Source
 from pearl.lang.text import counted, printable, shorten
@@ -36,6 +36,7 @@ from pearl.runtime.context import learned_window
 from pearl.runtime.evidence import (
     Quote,
     evidence,
+    evidence_key,
     only_quotes,
     passages_given,
     without_quotes,
@@ -295,15 +296,32 @@ def _has_number(value: object) -> bool:
 
 def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:
     """The values that a run's answer was made of and that rest on a step for which the model was
-    called; all that the steps of an action gave."""
-    within = [(entry, entry.path.split("/")) for entry in entries if entry.path[:5] == "step/"]
-    named = [(path[1].partition("[")[0], path[-2], entry) for entry, path in within]
-    called = {name for name, _, entry in named if entry.kind == "call"}
-    steps = finished.plan.steps
-    made = {each for each in needed(finished.outputs, steps) if called & needed([each], steps)}
-    yield from (finished.values[name] for name in made)
-    for name, kind, entry in named:
-        if name in made and kind == "value":
+    called, back to those that say the document's words; all that the steps of an action gave."""
+    within = [
+        (entry, path[1].partition("[")[0], path[2:])
+        for entry in entries
+        for path in [entry.path.split("/")]
+        if path[0] == "step"
+    ]
+    called = {name for entry, name, _ in within if entry.kind == "call"}
+    asked = {name for entry, name, inside in within if entry.kind == "call" and not inside}
+    steps = {step.name: step for step in finished.plan.steps}
+    rests = set[str]()
+    for name, step in steps.items():
+        if name in called or any(ref.name in rests for ref in step_refs(step)):
+            rests.add(name)
+    made, names = set[str](), [*finished.outputs]
+    while names:
+        name = names.pop()
+        if name not in rests or name in made:
+            continue
+        made.add(name)
+        yield finished.values[name]
+        quotes = reads_document(steps[name]) or finished.values.get(evidence_key(name))
+        if name not in asked or not quotes:
+            names += [ref.name for ref in step_refs(steps[name])]
+    for entry, name, inside in within:
+        if name in made and inside[-2:-1] == ["value"]:
             yield from_json(entry.value)
 
 

@@ -639,6 +639,7 @@ COUNTED = ('LIST(CTX, "Ada Bo")', "COUNT(a)")
         (('HOW_MANY(CTX, "Ada Bo")', 'CONCAT("So", a)'), True),
         (('LIST(CTX, "Ada Bo")', "CONCAT(a)"), False),
         (("PARTS(CTX, 2)", "COUNT(a)", 'FIND_EVENT(CTX, "Ada")', "CONCAT(b, c)"), False),
+        ((*COUNTED, 'FIND_EVENT(CTX, "the {b} boats")'), False),
     ],
 )
 def test_what_is_counted_of_quotations_is_a_guess_whatever_is_made_of_it(

@@ -100,8 +100,12 @@ class Sample:
             InputError: one lacks what it needs.
         """
         for method in methods:
-            told = (words for item in self.examples if (words := method.lacks(shared, item)))
-            lacking = next(told, "")
+            told = [words for item in self.examples if (words := method.lacks(shared, item))]
+            lacking = told[0] if told else ""
+            # What the command's options lack is the same of all questions, and needs no count.
+            if 0 < len(told) < len(self.examples) or len({*told}) > 1:
+                of = counted(len(self.examples), "question")
+                lacking += f" It cannot answer {len(told):,} of {of}."
             # An answer in sentences is brought to a short one by the reader.
             models = [planner_of(model)] if method.needs_model else []
             models += readers_of(model)[:1] if self.dataset.short and method.prose else ()
