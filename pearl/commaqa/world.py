@@ -22,7 +22,7 @@ from pearl.commaqa.decomposition import Hop, Operation, read_operation
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import read_source
-from pearl.lang.values import DecodeError, Pairs, Value, canonical_json, from_json
+from pearl.lang.values import DecodeError, Pairs, Value, from_json
 
 _NUMBER = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,12})?")
 _SLOT = re.compile(r"(\$[1-9][0-9]?)(?![0-9])")
@@ -303,14 +303,13 @@ def read_worlds(path: str) -> Iterator[World]:
     """
     text = read_source(path, "file of worlds").text
     listed = _json(text, path) if text.lstrip().startswith("[") else None
-    languages: dict[str, Language] = {}
     problems: list[InputError] = []
     for number, row in enumerate(text.split("\n") if listed is None else listed, 1):
         where = f"{path}:{number}"
         try:
             if listed is not None or row.strip():
                 data = row if listed is not None else _json(row, where)
-                yield read_world(data, where, f"{Path(path).stem}/{number}", languages)
+                yield read_world(data, where, f"{Path(path).stem}/{number}")
         except InputError as error:
             problems.append(error)
     refuse(problems)
@@ -323,12 +322,7 @@ def _json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON
         raise InputError(f"{where} is not JSON: give one world of CommaQA a line.") from None
 
 
-def read_world(
-    data: Any,  # noqa: ANN401 - any JSON
-    where: str,
-    name: str,
-    languages: dict[str, Language] | None = None,
-) -> World:
+def read_world(data: Any, where: str, name: str) -> World:  # noqa: ANN401 - any JSON
     """One world from JSON data.
 
     Args:
@@ -336,27 +330,21 @@ def read_world(
             absent.
         where: the file and line, for messages.
         name: what the world is called.
-        languages: languages read before, which worlds share; new ones are added.
 
     Raises:
         InputError: something is missing or of another kind.
     """
     if not isinstance(data, dict):
         raise InputError(f"{where}: a world is an object with kb, pred_lang_config and qa_pairs.")
-    shared = {} if languages is None else languages
-    config = _of(data, "pred_lang_config", dict, where)
-    key = canonical_json(config)
-    if key not in shared:
-        templates: list[Template] = []
-        for agent, entries in config.items():
-            if not isinstance(entries, list):
-                raise InputError(f"{where}: the agent {agent} needs a list of templates.")
-            templates += [_template(agent, entry, where) for entry in entries]
-        shared[key] = Language(templates)
+    templates: list[Template] = []
+    for agent, entries in _of(data, "pred_lang_config", dict, where).items():
+        if not isinstance(entries, list):
+            raise InputError(f"{where}: the agent {agent} needs a list of templates.")
+        templates += [_template(agent, entry, where) for entry in entries]
     return World(
         name,
         _facts(_of(data, "kb", dict, where), where),
-        shared[key],
+        Language(templates),
         _of(data, "context", str, where, ""),
         _of(data, "per_fact_context", dict, where, {}),
         tuple(_question(pair, where) for pair in _of(data, "qa_pairs", list, where)),
