@@ -491,6 +491,16 @@ class TestRounds:
         assert len(model.asked) == 3
         assert [run.kind for run in runs(store)] == ["condense"] * 3
 
+    def test_what_is_alike_is_cut_apart_only_where_it_does_not_fit(self) -> None:
+        long = "in CTX, and say what comes before it, what follows from it and who takes part " * 2
+        told = [f"FIND_REASON_{at}(CTX, X) : Find reason {at} of X {long}" for at in range(3)]
+        told += [f"FIND_COLOUR_{at}(CTX, X) : List colour {at} of X {long}" for at in range(3)]
+        both = actions("\n".join(told[at % 2 * 3 + at // 2] for at in range(6)))
+        for number in range(1, 5):
+            parts = shards(both, number, Context(window=900, reply=300))
+            kinds = [{action.name[5:11] for action in part} for part in parts]
+            assert sorted(kinds, key=min) == [{"COLOUR"}, {"REASON"}]
+
     def test_like_actions_go_together_and_fit_the_prompt(self, shared: Path) -> None:
         before = actions((shared / "pearl_gpt4" / "mined_actions_81.txt").read_text())
         context = Context(window=3000, reply=1000)
