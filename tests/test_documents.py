@@ -21,6 +21,7 @@ from pearl.prompts.calls import DOCUMENTS, WritePlan
 from pearl.prompts.render import document_block, render
 from pearl.retrieval import converters as documents
 from pearl.retrieval.converters import read_document, read_documents
+from tests.growth import assert_linear
 from tests.server import Loopback, Serve
 from tests.shell import call, one_line
 
@@ -162,6 +163,13 @@ def test_cells_of_a_pdf_s_tables_are_kept_apart():
 )  # fmt: skip
 def test_a_row_of_a_pdf_s_table_keeps_its_cells_together(lines: list[str], text: str):
     assert documents.pdf(pdf_of([lines])).strip("\n\f") == text
+
+
+def test_a_line_of_many_cells_takes_linear_time():
+    def read(line: str) -> None:
+        assert documents.pdf(pdf_of([[line, line]])).count("x") == 2 * line.count("x")
+
+    assert_linear(read, lambda size: "x\t" * size, 150)
 
 
 def test_an_empty_cell_is_seen_where_a_table_is_quoted():

@@ -25,6 +25,10 @@ and of the last of them in points."""
 _HIGHEST = 10
 """Lines of a table's row; what is higher is a column of the page."""
 
+_WIDEST = 200
+"""Cells of a table's row; a line that has more is compared with no other, as that would take time
+that grows with their square."""
+
 _END = re.compile(r"[.!?…:؟।。！？][\"'”’»)\]」』）]*$")
 """Of a sentence, at a line's end."""
 
@@ -93,7 +97,7 @@ def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
     for end, ((above, bottom), (below, lower)) in enumerate(pairwise((*lines, ([], 0.0))), 1):
         if min(len(above), len(below)) < 2 or not 0 < bottom - lower <= 3 * usual:
             fullest = max((cells for cells, _ in lines[start:end]), key=len)
-            columns = [_joined(words) for words in fullest]
+            columns = [_joined(words) for words in fullest if len(fullest) <= _WIDEST]
             # Once more with the columns as wide as their widest cells: the fullest row's may be
             # the narrowest, and aligned to one side only.
             for _ in range(2):
@@ -157,7 +161,7 @@ def _rows(lines: Sequence[_Line], usual: float) -> list[_Line]:
             bottoms = [bottom for _, bottom, _ in lines[at:end]]
             cells, upper, lower = joined, max(bottoms), min(bottoms)
         rows.append((cells, upper, lower))
-        if len(cells) > max(1, len(columns)):
+        if _WIDEST >= len(cells) > max(1, len(columns)):
             columns = cells
         at = end
     return rows
