@@ -458,7 +458,7 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
             first = next((name for name, _ in read_rows(engine, record.name)), "ID")
             raise InputError(
                 f"The run {record.name} has many parts: name one of them, as {record.name}/"
-                f"{first}; pearl runs show  {record.name} --json has all."
+                f"{first}; pearl runs show {record.name} --json has all."
             )
         return name, export_trace(entries, name)
 
