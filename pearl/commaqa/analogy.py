@@ -163,7 +163,7 @@ class AnalogyScorer:
         later, to_come = analogy.to_come[len(chosen)]
         covered = later.union(*(each.takes for each in chosen))
         missing = [word for word in analogy.words if word not in covered]
-        uncovered = _UNCOVERED * self._kinds.missing_information(missing)
+        uncovered = _UNCOVERED * self._kinds.information(missing)
         own = sum(option.cost for option in chosen) + _GUESSED * _twice(chosen)
         return analogy.cost + own + to_come + uncovered
 
@@ -304,22 +304,6 @@ class _KnownQuestions:
 
     def _coverage_of_all(self, words: Iterable[str], moves: _Moves) -> frozenset[str]:
         return frozenset().union(*(self.coverage(words, move) for move in moves))
-
-    def missing_information(self, words: Iterable[str]) -> float:
-        """How much it says that no hop takes up words: little where known ways leave them, too."""
-        return sum(self._coverage_rate.get(word, 1.0) * self.information([word]) for word in words)
-
-    @cached_property
-    def _coverage_rate(self) -> Mapping[str, float]:
-        """By word, in which share of the known ways that answer it some hop takes it up."""
-        met: Counter[str] = Counter()
-        covered: Counter[str] = Counter()
-        for pattern in self.model.patterns:
-            words = set(words_of(pattern.question))
-            for strategy in pattern.strategies:
-                met.update(words)
-                covered.update(self._coverage_of_all(words, strategy.moves))
-        return {word: covered[word] / times for word, times in met.items()}
 
     def head_cost(self, head: tuple[str, ...], form: Form) -> float:
         """What it costs that a last hop does not ask for what a question begins with.
