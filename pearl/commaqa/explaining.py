@@ -93,7 +93,7 @@ def explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Kin
     """Programs for all kinds of question, those with the most questions first.
 
     For each, programs are sought until all of its questions are explained, or nothing more is
-    found. What explains one kind is tried on the next, and at the end on what was left.
+    found. What explains one kind is tried on the next.
     """
     refusals: Refusals = {}
     kinds: list[Kind] = []
@@ -123,13 +123,6 @@ def explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Kin
         needed = _needed(programs, those)
         kinds.append(Kind(pattern, len(those), needed, left, stopped if left else ""))
         known |= {program.moves: program for program in needed}
-    for at, kind in enumerate(kinds):
-        if kind.left:
-            more = _recalled(kind.left, known.values())
-            needed = _needed((*kind.programs, *more), cases[kind.pattern])
-            left = _not_right(kind.left, more)
-            stopped = kind.stopped if left else ""
-            kinds[at] = replace(kind, programs=needed, left=left, stopped=stopped)
     return kinds
 
 
