@@ -589,6 +589,7 @@ def test_a_budget_in_money_needs_a_price(serve: Any):
     server = serve(lambda _: completion("Yes.", usage=usage), PEARL_MAX_TOKENS="100")
     write(*(question(f"q{at}") for at in range(20)))
     assert "No price is known for some-model" in one_line(batch("--max-cost", "0.005"), 2)
+    assert not STORE.exists()
     Path("p.toml").write_text(
         '[models."some-model"]\ninput = 1.0\noutput = 1.0\n', encoding="utf-8"
     )

@@ -148,9 +148,15 @@ def _begin(
 ) -> Iterator[tuple[Store, JobProgress]]:
     """Open the store, and a run in it: the last one to go on with, or a new one. Where nothing
     stops it, it is marked as ended."""
-    tags = as_tags(settings.tags)
+    tags, model = as_tags(settings.tags), settings.model
+    unpriced = [each.name for each in members(model) if settings.prices.get(each.name) is None]
+    if settings.limits.max_cost is not None and unpriced:
+        raise InputError(
+            f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
+            "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
+        )
     with closing(open_store(settings.store)) as store:
-        model, limits, known = settings.model, settings.limits, fingerprint(job, settings)
+        known = fingerprint(job, settings)
         head = {**job.head, **model_head(model, settings.constrain)}
         earlier = None if settings.restart else latest(store.engine, known, time.time())
         if earlier is not None:
@@ -159,12 +165,6 @@ def _begin(
         else:
             run = store.start(job.kind, head, known, own=not settings.cache)
         tag_run(store.engine, run, tags)
-        unpriced = [each.name for each in members(model) if settings.prices.get(each.name) is None]
-        if limits.max_cost is not None and unpriced:
-            raise InputError(
-                f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
-                "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
-            )
         progress = JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
         progress.listener = listener
         yield store, progress
