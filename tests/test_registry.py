@@ -173,8 +173,8 @@ def test_tools_are_for_the_strategy_that_calls_some(tmp_path: Path):
 
 def test_demonstrations_have_two_names():
     for option in ("--demos", "--demonstrations"):
-        found = call("ask", DOCUMENT, QUESTION, option, "/nonexistent", "--model", "offline")
-        assert one_line(found, 2).startswith("/nonexistent is no folder: name one")
+        found = call("ask", DOCUMENT, QUESTION, option, "no-such-folder", "--model", "offline")
+        assert one_line(found, 2).startswith("no-such-folder is no folder: name one")
 
 
 def _questions(**more: Any) -> Path:
