@@ -301,7 +301,7 @@ def test_a_file_that_cannot_be_used(text: str, words: str):
 def test_questions_without_a_known_answer_are_not_evaluated(name: str, key: str):
     assert read(name, without(ROWS[name], key))[0].gold == ""
     with pytest.raises(InputError, match="is not known, so it cannot be scored"):
-        choose_examples(find_dataset(name), "data", "all")
+        read_sample(name, "data")
 
 
 @pytest.mark.parametrize(

@@ -180,18 +180,26 @@ class TestSummary:
         table = titled(summarise(evaluation(result("direct", 1, None))), "Accuracy in total")
         assert table.rows[0][5:8] == ("0", "–", "–")
 
+    def test_methods_are_compared_with_the_first(self):
+        rows = [result("direct", at, "A" if at < 3 else "B") for at in range(10)]
+        rows += [result("pearl", at, "B" if at == 0 else "A") for at in range(9)]
+        report = summarise(evaluation(*rows))
+        both = titled(report, "Compared with direct, on")
+        found = by_method(both)["pearl"]
+        counts = ("both_right", "only_first_right", "only_this_right", "neither_right")
+        assert [found[key] for key in counts] == [2, 1, 6, 0]
+        assert found["difference"] == pytest.approx(5 / 9)
+        assert found["p"] == found["p_holm"] == pytest.approx(2 * 8 / 2**7)
+        assert "exact McNemar test" in both.note
+        filled = by_method(titled(report, "Compared with direct, over all 10 questions"))["pearl"]
+        assert [filled[key] for key in counts] == [2, 1, 6, 1]
+
     def test_several_comparisons_are_corrected(self):
         rows = [result("a", at, "B") for at in range(6)]
         rows += [result(name, at) for name in ("b", "c") for at in range(6)]
         found = by_method(titled(summarise(evaluation(*rows, asked=6)), "Compared with a"))
         assert found["b"]["p"] == pytest.approx(2 / 2**6)
         assert found["b"]["p_holm"] == pytest.approx(4 / 2**6)
-        # A question that no method has a result for is asked all the same.
-        whole = titled(summarise(evaluation(*rows, asked=7)), "Compared with a, over all 7")
-        assert (by_method(whole)["b"]["questions"], by_method(whole)["b"]["neither_right"]) == (
-            7,
-            1,
-        )
 
     def test_a_question_counts_under_each_of_its_labels_and_small_groups_are_folded(self):
         rows = []

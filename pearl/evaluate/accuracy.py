@@ -6,7 +6,6 @@ order of the options.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -211,15 +210,25 @@ def size_chart(evaluation: Evaluation) -> Chart | None:
     """Accuracy over the library's size, of methods named as ``pearl@20``; None below two sizes."""
     lines: dict[str, list[Point]] = {}
     for row in accuracy_rows(evaluation):
-        # A model or a set of demonstrations, which stand behind a size, stay in the name.
-        if sized := re.fullmatch(r"(.+)@(\d+)(|, .+)", row["method"]):
-            line = lines.setdefault(sized[1] + sized[3], [])
-            line.append(accuracy_point("", row, float(sized[2])))
+        name, size = _size(row["method"])
+        if size:
+            lines.setdefault(name, []).append(accuracy_point("", row, float(size)))
     lines = {name: line for name, line in lines.items() if line[1:]}
     if not lines:
         return None
     title, x_label = "Accuracy by size of the action library", "actions in the library"
     return percent_chart("line", title, lines, "% of all questions", x_label)
+
+
+def _size(method: str) -> tuple[str, int]:
+    """A method's name without its library's size, and that size; 0 where it names none.
+
+    A model or a set of demonstrations, which stand behind it, stay in the name.
+    """
+    name, _, rest = method.rpartition("@")
+    size, *of = rest.split(", ", 1)
+    sized = name and size.isascii() and size.isdigit()
+    return (", ".join((name, *of)), int(size)) if sized else (method, 0)
 
 
 def spread_table(evaluation: Evaluation) -> Table | None:
@@ -267,7 +276,7 @@ def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     for kind in dict.fromkeys(kind for result in evaluation.results for kind in result.labels):
         rows = label_rows(evaluation, kind)
         fields = [words("label", kind), *counts(questions="questions")]
-        fields += method_fields(evaluation.methods, accuracy, "right")
+        fields += method_fields(evaluation, evaluation.methods, accuracy, "right")
         note = "Over all questions that have the label, with 95 % intervals."
         if any(len(result.labels.get(kind, ())) > 1 for result in evaluation.results):
             note += " A question with several labels counts under each."
@@ -285,7 +294,9 @@ def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
             yield percent_chart("bars", title, lines, "% of the questions with the label")
 
 
-def method_fields(methods: Iterable[str], show: Callable[[Row], str], align: Align) -> list[Column]:
+def method_fields(
+    evaluation: Evaluation, methods: Iterable[str], show: Callable[[Row], str], align: Align
+) -> list[Column]:
     """The columns of a table that has one for each method, under ``methods`` of a row."""
 
     def cell(method: str, row: Mapping[str, Any]) -> str:

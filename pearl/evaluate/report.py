@@ -38,7 +38,6 @@ from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.text import counted
 from pearl.models.base import Usage
-from pearl.models.tokens import dollars
 from pearl.passes.split_context import FINDINGS
 from pearl.report.document import (
     NONE,
@@ -121,10 +120,17 @@ def failures(evaluation: Evaluation) -> Iterator[str]:
 _two_digits = partial(number, digits=2)
 
 
+def _money(dollars: float | None) -> str:
+    """``$0.0123``, and ``$1.20`` from a dollar on."""
+    if dollars is None:
+        return NONE
+    return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
+
+
 _SPENT: Mapping[str, Column] = {
     "calls": figure("calls", "calls", _two_digits),
     "tokens": figure("tokens", "tokens", number),
-    "cost": figure("cost", "cost", lambda cost: NONE if cost is None else dollars(1e6 * cost)),
+    "cost": figure("cost", "cost", _money),
     "seconds": figure(
         "seconds", "seconds", lambda seconds: NONE if seconds is None else f"{seconds:,.1f} s"
     ),
@@ -401,7 +407,9 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         for at in range(max(map(len, tops.values())))
     ]
     fields = counts(rank="rank")
-    fields += method_fields(tops, lambda action: f"{action['action']} {action['steps']:,}", "left")
+    fields += method_fields(
+        evaluation, tops, lambda action: f"{action['action']} {action['steps']:,}", "left"
+    )
     yield build("Most used actions, with the steps that call them", fields, ranks)
     # Of the method with most plans; of several such, the first.
     method = max(rows, key=lambda row: row["plans"])["method"]

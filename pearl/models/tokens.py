@@ -241,7 +241,7 @@ def _shipped() -> dict[str, Price]:
     return _read((files("pearl.models") / "models.toml").read_text(encoding="utf-8"), "models.toml")
 
 
-def dollars(millionths: float) -> str:
+def dollars(millionths: int) -> str:
     """Money for a person: cents from a dollar on, and as much as there is below."""
     amount = millionths / 1e6
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
