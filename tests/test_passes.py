@@ -438,6 +438,13 @@ def test_calls_are_the_same_whatever_plans_call_them():
     assert (again.saved, again.saved_noted, again.saved_prompted) == (2, 2, 2)
 
 
+def test_a_long_chain_of_steps_is_hashed_in_linear_time():
+    steps = ["a0 = FIND_ALL(CTX, 1)", *(f"a{n} = FIND_RELATION(CTX, a{n - 1}, a{n - 1})"
+                                        for n in range(1, 200))]  # fmt: skip
+    plan = parse("\n".join(steps)).plan
+    assert shared_calls([plan, plan], LIBRARY).saved == 200
+
+
 def test_questions_planned_twice_share_calls(recorded: tuple[list[Trace], Library]):
     records, known = recorded
     path = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"

@@ -108,6 +108,13 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
     "tildes": (checked, lambda size: "~" * size + "`", 1500),
     "noqa": (checked, each("@. a@ = F(CTX)  # noqa\n"), 200),
     "names again": (checked, lambda size: "a = F(CTX)\r\n" * size, 250),
+    "letters of names": (
+        checked,
+        lambda size: (
+            f"{'a' * size} = F(CTX)\nb = F(CTX, {'b' * size})\nc = G(CTX, {'a' * size}b)\n"
+        ),
+        8000,
+    ),
     "misspelt returns": (checked, lambda size: "a = F(CTX) : x\n" + "retur a\n" * size, 400),
     "names after a misspelt return": (
         checked,

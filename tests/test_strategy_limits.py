@@ -113,6 +113,13 @@ NAMED = pytest.mark.parametrize("one", STRATEGIES, ids=[one.name for one in STRA
 
 
 @NAMED
+def test_its_frames_stand_no_deeper_than_is_said(one: StrategySpec):
+    prepared = prepare(one.name, "endless", settings=Settings(limits=Limits(depth=2, width=7)))
+    _, frame = prepared.start(RunInputs(Caller(Endless().answer, "endless", Journal()), DOCUMENT))
+    assert (frame.handlers.depth, frame.handlers.width) == (2, 7)
+
+
+@NAMED
 def test_a_model_that_never_ends_is_ended(
     one: StrategySpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

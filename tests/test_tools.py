@@ -662,6 +662,13 @@ def test_a_secret_in_the_file_is_a_mistake(text: str, place: str):
     assert "feed" not in f"{caught.value}{result.out}{result.err}"
 
 
+def test_a_secret_in_the_address_is_a_mistake():
+    text = f"[it]\n{GOOD}".replace("/x", "/x?api_key=feedfeed&max_tokens=9")
+    [told] = read_tools(declare(text)).mistakes
+    assert told.startswith("it.endpoint: api_key looks like a secret: give it in static")
+    assert "feed" not in told
+
+
 def test_what_is_no_secret_may_stand_in_the_file():
     static = "keywords = 'news'\nmax_tokens = 9\nkey = 'a ${KEY}'\ntoken = ''\nuse_key = true\n"
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"

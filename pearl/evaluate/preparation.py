@@ -297,6 +297,8 @@ class Preparation:
         context = fit(model)
         chosen = [find_method(name, shared.own) for name in methods]
         sample.check(chosen, shared, model)
+        if reasoning and readers_of(model)[0].name == OFFLINE:
+            raise InputError(f"--reasoning {NEEDS_MODEL}")
         every = (*methods, *((REASON_LABELS,) if reasoning else ()))
         library, path, examples = shared.setups[LIBRARY].library, sample.path, sample.examples
         set_shown = [[PROMPT_SET, shown]] if shown else []

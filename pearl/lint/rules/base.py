@@ -422,12 +422,17 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
     return same or [name for name in names if _is_slip(written, name, word=word)]
 
 
+_LONGEST = 200
+"""Letters of a name up to which it is compared with others letter by letter: that takes time that
+grows with their square, and nobody writes more."""
+
+
 def _is_slip(written: str, name: str, *, word: bool) -> bool:
     if len(written) < 3:  # "aa" beside "a"; any other letter is another name.
         return name[:1] == written[:1] and len(name) < 3
     turned = sorted(name) == sorted(written)
-    if turned and name[0] == written[0]:
-        return True
+    if (turned and name[0] == written[0]) or max(len(written), len(name)) > _LONGEST:
+        return turned
     if len(written) == 3 and not turned and (word or len(name) <= 3):
         # Another letter makes another name of it.
         return False
@@ -474,6 +479,8 @@ def resembling(written: str, names: Iterable[str]) -> list[str]:
 
 def _resembles(written: str, name: str) -> bool:
     both = written, name.casefold()
+    if max(map(len, both)) > _LONGEST:
+        return False
     like = differs_little(*both) or _same_words(*both)
     # Whether a context stands for the document, its place tells.
     like = like or (name != DOCUMENT and _abbreviates(*sorted(both, key=len)))
