@@ -33,6 +33,7 @@ from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source
+from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, check_writable, write
 from pearl.models.base import Model
 from pearl.models.constraints import Mode, choose_mode
@@ -297,6 +298,7 @@ class Pearl:
 
         if output:
             check_writable(str(output), (questions, exclude))
+            check_kind(str(output), "library")
         seed = load_library(*named(seeds))
         left_out = questions_in(str(exclude)) if exclude else ()
         examples = read_examples(str(questions), left_out)
@@ -341,6 +343,7 @@ class Pearl:
             source = library_source(str(library))
         if output:
             check_writable(str(output), (source.name,))
+            check_kind(str(output), "library")
         model, seeded = as_model(self.model), load_library(*named(seeds)).actions
         actions = library_actions(source)
         check_numbers(1, target=target)

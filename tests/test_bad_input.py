@@ -177,6 +177,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     ),
     (2, "verdicts is not written as .pdf", ["review", "export", "-o", "v.pdf"]),
     (2, "latin.txt exists and is no file of answers", ["batch", "one.jsonl", "-o", "latin.txt"]),
+    (2, "rows.jsonl exists and is no file of answers", ["batch", "one.jsonl", "-o", "rows.jsonl"]),
     (2, "story.txt exists and is no library", ["mine", "rows.jsonl", "-o", "story.txt"]),
     (2, "latin.txt exists and is no library", ["condense", "core", "-o", "latin.txt"]),
     (2, "cannot be written", ["plan", ASK, "--store", "/proc/runs/s.db"]),

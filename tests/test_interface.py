@@ -223,6 +223,7 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
     server = serve(reading)
     questions = write_questions(tmp_path, {})
     (tmp_path / "small.actions").write_text("FIND_X(CTX, X) : Find X\n", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("What I think of it.\n", encoding="utf-8")
     one = pearl.Pearl(model="some-model")
     for work, said in (
         (lambda: one.mine_sync(questions, output="none/mined.actions"), "The folder none does not"),
@@ -233,6 +234,9 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
         (lambda: one.refine_sync(questions, "none/demos"), "The folder none does not"),
         (lambda: one.batch_sync(questions, output=questions), "is what is read"),
         (lambda: one.batch_sync(questions, output="story.txt"), "is what is read"),
+        (lambda: one.batch_sync(questions, output="notes.txt"), "exists and is no file of answers"),
+        (lambda: one.mine_sync(questions, output="notes.txt"), "exists and is no library"),
+        (lambda: one.condense_sync("small.actions", output="notes.txt"), "exists and is no libr"),
         (lambda: one.batch_sync(questions, output="none/a.jsonl"), "The folder none does not"),
     ):
         with pytest.raises(pearl.InputError, match=said):

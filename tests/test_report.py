@@ -717,3 +717,11 @@ class TestErrors:
     def test_a_file_nobody_filled_in(self):
         call("report", "eval.jsonl", "--errors", "3", "-o", "e.jsonl")
         assert "no row has a category yet" in one_line(call("report", "--labelled", "e.jsonl"), 2)
+
+    def test_what_a_person_filled_in_is_not_written_over(self):
+        draw = ("report", "eval.jsonl", "--errors", "3", "-o", "e.jsonl")
+        assert call(*draw).code == call(*draw).code == 0
+        file = Path("e.jsonl")
+        file.write_text(file.read_text("utf-8").replace('"category": ""', '"category": "gold"', 1))
+        assert "e.jsonl is filled in already" in one_line(call(*draw), 2)
+        assert '"category": "gold"' in file.read_text("utf-8")

@@ -10,8 +10,9 @@ import click
 from pearl.cli import NoAnswer, warn
 from pearl.cli.inputs import folder_of, library_for, load_sound, own_libraries, warn_of_library
 from pearl.cli.options import Options, choose, shared
-from pearl.cli.output import check_kind, check_output, deliver, emit_json, on_screen, settle
+from pearl.cli.output import check_output, deliver, emit_json, on_screen, settle
 from pearl.lang.errors import InputError
+from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
 from pearl.retrieval.converters import passed_over, read_documents

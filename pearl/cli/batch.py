@@ -19,7 +19,7 @@ import click
 from pearl.cli import NoAnswer, Stopped, warn
 from pearl.cli.inputs import library_for, load_sound, open_existing, read_config
 from pearl.cli.options import Options, choose, concurrency, shared
-from pearl.cli.output import check_kind, check_output, emit_json
+from pearl.cli.output import check_output, emit_json
 from pearl.lang.errors import InputError
 from pearl.lang.text import counted, printable
 
@@ -190,7 +190,6 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     index = read_index(questions, options.documents, ahead, problem=setup.plan_problem)
     warn(*index.notes)
     job = batch_job(index, output, setup)
-    check_kind(output, "file of answers")
     progress = do(job, settings, quiet=options.as_json)
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)

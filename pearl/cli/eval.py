@@ -17,6 +17,7 @@ from pearl.cli.inputs import load
 from pearl.cli.options import GROUPS, Options, choose_metric, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, on_terminal
 from pearl.lang.errors import InputError
+from pearl.lang.rewriting import check_kind
 from pearl.lang.source import write
 from pearl.lang.text import counted
 
@@ -124,6 +125,7 @@ def eval_command(
     home = Path(documents or Path(data).parent)
     check_output(output, *{str(home / example.document.name) for example in questions.examples})
     check_ending(output, ".jsonl .json", "an evaluation (pearl report makes pages of it)")
+    check_kind(output, "evaluation")
     if len(options.sets) > 1 and len(options.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
     equip = partial(with_options, metric=choose_metric(options),
@@ -263,7 +265,8 @@ def report_command(
     if to_grade:
         from pearl.review.agreement import draw_answers
 
-        _deliver_rows(draw_answers(side_by_side(loaded), to_grade), options)
+        rows = draw_answers(side_by_side(loaded), to_grade)
+        _deliver_rows(rows, "file of answers to grade", options)
         return
     report = Report("Labelled errors", (("file", labelled),))
     if loaded:
@@ -328,7 +331,7 @@ def _draw(evaluation: Evaluation, count: int, method: str, options: Options) -> 
     from pearl.evaluate.errors import CATEGORIES, draw_errors
 
     rows = draw_errors(evaluation, count, method)
-    _deliver_rows(rows, options)
+    _deliver_rows(rows, "file of wrong answers", options)
     fewer = f" There are no more than {len(rows)}." if len(rows) < count else ""
     click.echo(
         f"{counted(len(rows), 'wrong answer')} of {rows[0]['method']}: write into category one of "
@@ -337,7 +340,8 @@ def _draw(evaluation: Evaluation, count: int, method: str, options: Options) -> 
     )
 
 
-def _deliver_rows(rows: list[dict[str, Any]], options: Options) -> None:
+def _deliver_rows(rows: list[dict[str, Any]], noun: str, options: Options) -> None:
+    check_kind(options.output, noun)
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     deliver(options, lambda: "".join(lines), lambda: rows)
 

@@ -28,7 +28,6 @@ from pearl.cli.inputs import (
 from pearl.cli.options import Options, shared
 from pearl.cli.output import (
     check_ending,
-    check_kind,
     check_output,
     deliver,
     diff_of,
@@ -38,6 +37,7 @@ from pearl.cli.output import (
     tell,
 )
 from pearl.lang.errors import InputError
+from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, TextKind, read_bytes, read_source, write
 from pearl.lang.text import counted, printable
 

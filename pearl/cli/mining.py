@@ -17,8 +17,9 @@ from pearl.cli import Stopped, warn
 from pearl.cli.batch import complain, do, fit_of, job_settings, report
 from pearl.cli.inputs import load, load_sound
 from pearl.cli.options import Options, choose_metric, shared
-from pearl.cli.output import check_kind, check_output, emit, emit_json, on_terminal, settle
+from pearl.cli.output import check_output, emit, emit_json, on_terminal, settle
 from pearl.lang.errors import InputError
+from pearl.lang.rewriting import check_kind
 from pearl.lang.source import read_source, refuse_same, write
 from pearl.lang.text import counted, printable
 

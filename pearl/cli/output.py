@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,7 @@ from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import read_config
 from pearl.jobs.progress import bar, is_watched, run_until_stopped
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import Source, check_writable, read_source, write
+from pearl.lang.source import Source, check_writable, write
 from pearl.lang.text import json_text, printable, printable_lines
 
 if TYPE_CHECKING:
@@ -185,50 +184,6 @@ def check_output(path: str, *more: str) -> None:
     files = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
     models = [text.removeprefix("recorded:") for text in texts]
     check_writable(path, (*texts, *models, *files, *read_config().library, *more))
-
-
-_BEGINNINGS = {
-    "recording": rb'\{"key":',
-    "file of answers": rb"\s*\{",
-    "graph": rb"flowchart|<svg",
-}
-"""How files begin that commands write, by what they hold."""
-
-
-def check_kind(path: str, noun: str) -> None:
-    """Make sure that a file takes the place of nothing but one of its own kind, or an empty one.
-
-    Args:
-        path: the file.
-        noun: what it is to hold: a plan, a library, or one of `_BEGINNINGS`.
-
-    Raises:
-        InputError: it holds something else.
-    """
-    target = Path(path)
-    if path == "-" or not target.is_file() or not target.stat().st_size:
-        return
-    with suppress(InputError):
-        if _is_one(path, noun):
-            return
-    raise InputError(f"{path} exists and is no {noun}: name another file to write.")
-
-
-def _is_one(path: str, noun: str) -> bool:
-    """Whether a file holds what `check_kind` calls so."""
-    if noun in _BEGINNINGS:
-        with open(path, "rb") as file:
-            return re.match(_BEGINNINGS[noun], file.read(64)) is not None
-    if noun == "plan":
-        from pearl.lang.parser import parse
-
-        parsed = parse(read_source(path, noun))
-        return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
-    from pearl.lang.library import parse_library
-
-    # A library may be one of comments alone.
-    library = parse_library(read_source(path, noun))
-    return bool(library.actions) or not library.broken
 
 
 def settle(

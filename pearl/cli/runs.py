@@ -14,8 +14,9 @@ import click
 from pearl.cli import warn
 from pearl.cli.inputs import folder_of, load, names_run, open_existing, open_run, own_libraries
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_ending, check_kind, check_output, deliver, emit, emit_json, tell
+from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
+from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, check_utf_8, read_source, write
 from pearl.lang.text import counted, printable, shorten
 

@@ -18,6 +18,7 @@ from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
+from pearl.lang.rewriting import check_kind
 from pearl.lang.source import check_writable
 from pearl.lang.values import digest
 from pearl.models.base import Model, Usage
@@ -225,6 +226,7 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
         check_tools(setup.tools, os.environ)
     if output:
         check_writable(output, (index.path, *index.files))
+        check_kind(output, "file of answers")
     strategy = setup.prepared.spec.name
     return Job(
         "batch",
