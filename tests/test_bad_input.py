@@ -205,6 +205,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "missing is no index: build one of a corpus with -o INDEX.", ["index", "missing"]),
     (2, "No such option", ["ask", "story.txt", ASK, "--nosuch"]),
     (2, "Give a document and a question about it", ["ask", "story.txt"]),
+    (2, "story.txt is a file: give the question behind it.", ["ask", ASK, "story.txt"]),
     (2, "form.pdf:1 is a PDF, and no text", ["batch", "form.pdf", "-o", "a.jsonl"]),
     (2, "needs an endpoint", ["ask", "story.txt", ASK, "--model", "some-model"]),
     (2, "recording", ["ask", "story.txt", ASK, "--model", "recorded:missing.jsonl"]),

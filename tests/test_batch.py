@@ -972,7 +972,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         (
             {"document": "Lime does no harm."},
             "Lime does no harm. does not exist: check the path of the document. "
-            'A text itself is given as {"text": …}.',
+            'Name the folder that holds it with --documents, or give a text itself as {"text": …}.',
         ),
         ({"question": 3}, "question is to be a text"),
         ({"options": "y"}, "list of texts"),
@@ -1030,6 +1030,11 @@ def test_a_key_that_is_mistyped_is_named_with_the_one_that_is_close(
         )
         assert "author" not in result.err
         assert result.err.count(typed) == 1
+
+
+def test_the_keys_of_articles_are_close_to_none_of_a_question_s():
+    write(question("a", qestion="Why?"))
+    assert "is not read" not in call("estimate", "q.jsonl", "--model", "offline").err
 
 
 def test_every_row_that_cannot_be_used_is_named(serve: Any):

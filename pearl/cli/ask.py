@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
         raise InputError("Only one of the documents and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
+    if os.path.isfile(question) and not any(map(os.path.exists, documents)):
+        raise InputError(f"{question} is a file: give the question behind it.")
     library = library_for(options.strategy, options.libraries)
     model = choose(options.model, options.planner, options.reader)
     source = _read(documents)

@@ -287,13 +287,16 @@ def _document_problem(folder: Path, paths: tuple[str, ...]) -> str:
         if len(paths) > 1 or os.path.exists(folder / paths[0]):
             return str(error)
         # A short text on one line is taken for a path.
-        return f'{error} A text itself is given as {{"text": …}}.'
+        folder_said = "Name the folder that holds it with --documents"
+        return f'{error} {folder_said}, or give a text itself as {{"text": …}}.'
     return ""
 
 
 def _close_keys(row: dict[str, Any]) -> dict[str, str]:
     """The keys of a row that are not read, each with the key close to it that the row lacks."""
-    missing = tuple(key for key in (*ROW, *_ARTICLE) if row.get(key) is None)
+    # The keys of an article are meant where one of them is there.
+    known = (*ROW, *_ARTICLE) if row.keys() & {*_ARTICLE} else ROW
+    missing = tuple(key for key in known if row.get(key) is None)
     strange = sorted(row.keys() - {*ROW, *_ARTICLE})
     return {key: close for key in strange if (close := _close(key, missing))}
 
