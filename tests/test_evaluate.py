@@ -434,6 +434,17 @@ def test_questions_are_labelled_once(tmp_path: Path):
         assert [one.labels["reasoning"] for one in found] == [("person", "event")] * 2
 
 
+def test_the_window_that_was_set_is_told_and_held_against_another(tmp_path: Path):
+    write_articles(tmp_path, *many(1))
+    words = ("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot")
+    names = []
+    for window, policy in (("4000", "chunk"), ("8000", "retrieve")):
+        fit = ("--window", window, "--context", policy, "--model", "offline")
+        names.append(asked_of(tmp_path, "", *words, *fit, "--json").json["run"])
+    told = asked_of(tmp_path, "", "runs", "diff", *names).out
+    assert "window: 4,000 tokens, chunk → 8,000 tokens, retrieve" in told
+
+
 def test_kinds_of_reasoning_are_labelled_by_a_language_model_alone(tmp_path: Path):
     file = write_articles(tmp_path, *many(1))
     words = ("--methods", "zero-shot", "--reasoning", "--model", "offline")

@@ -207,7 +207,12 @@ async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
     )
     whole = move.checked and not past
     printed = print_plan(plan) if whole else _checked(plan, library)
-    _check_labels(move.steps, library.with_declared(plan.declares), frame.document)
+    try:
+        _check_labels(move.steps, library.with_declared(plan.declares), frame.document)
+    except RunError:
+        # A trace shows the plan that could not run.
+        journal.decide("plan", printed)
+        raise
     ran, values, start = run.plan, dict(run.values), len(past)
     failed, sizes = set[str](), dict[str, Value]()
     while True:
