@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pearl.lang.library import Library
     from pearl.lang.parser import parse
     from pearl.lang.source import Source
+    from pearl.lint.checker import Selection
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
     from pearl.models.base import Model, ModelError
@@ -59,6 +60,7 @@ _HOMES = {
     "lang.library": "Library",
     "lang.parser": "parse",
     "lang.source": "Source",
+    "lint.checker": "Selection",
     "mining.condense": "Condensed",
     "mining.mine": "Mined",
     "models.base": "Model ModelError",
@@ -99,6 +101,7 @@ __all__ = [
     "Run",
     "RunError",
     "RunInputs",
+    "Selection",
     "Source",
     "Step",
     "Steps",

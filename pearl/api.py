@@ -65,8 +65,10 @@ def check(
         selection: which rules speak.
 
     Raises:
-        InputError: it is none of these.
+        InputError: one is none of these.
     """
+    if not isinstance(selection, Selection):
+        raise InputError('selection is to be a Selection: pearl.Selection(select=("PRL4",)).')
     parsed = plan if isinstance(plan, Parsed) else parse(_plan_text(plan))
     return check_for_person(parsed, as_library(library) or _load_library(), selection)
 

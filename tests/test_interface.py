@@ -246,6 +246,16 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
     assert one.evaluate_sync("questions", questions, methods="pearl").methods == ("pearl",)
 
 
+def test_rules_are_chosen_by_the_beginnings_of_their_codes():
+    plan = (
+        '1. a = FIND_EVENT(CTX, "x") : Find it\n2. b = FIND_EVENT(CTX, "y") : Find it\nreturn b\n'
+    )
+    assert [found.code for found in pearl.check(plan)] == ["PRL401"]
+    assert pearl.check(plan, selection=pearl.Selection(ignore=("PRL4",))) == []
+    with pytest.raises(pearl.InputError, match="selection is to be a Selection"):
+        pearl.check(plan, selection=["PRL401"])
+
+
 @pytest.mark.parametrize(("asked", "said"), [
     (lambda one: one.ask_sync("story.txt", "Who?", shown=-1), "shown is -1: give a number"),
     (lambda one: one.ask_sync("story.txt", "Who?", examples="2"), "examples is '2': give a number"),
