@@ -71,6 +71,14 @@ FIND_REASON(CTX, X) : Find the reason for X given the input CTX.
 """
 
 
+@pytest.mark.parametrize(("target", "told"), [(3, True), (1, False)])
+def test_a_name_that_is_given_on_the_way_is_told_where_it_is_kept(target: int, told: bool):
+    text = "FIND_DUTY(CTX, X) : Find what X must do\nFIND_DUTY(CTX, X, Y) : Find what X owes to Y\n"
+    made = without_model(text + "FIND_RENT(CTX, X) : Find the rent for X\n", target)
+    assert ("is now FIND_DUTY_2" in " ".join(note.text for note in made.notes)) is told
+    assert ("FIND_DUTY_2" in {action.name for action in made.actions}) is told
+
+
 class TestMetadata:
     ACTION = Action(
         "FIND_ELEMENT",

@@ -469,6 +469,13 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
     if target is not None and len(ordered) > target:
         text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
         notes.append(Note("target", text + "written anew."))
+    # A name that was given on the way, and then merged into another, is nobody's now.
+    there = {action.name for action in ordered}
+    notes = [
+        note
+        for note in notes
+        if note.kind != "same-name" or len(note.actions) < 2 or note.actions[1] in there
+    ]
     written = with_older(ordered, others, {*seeds, *kept})
     return Condensed(with_kept(written, mapping), tuple(mapping), tuple(notes))
 
