@@ -81,6 +81,12 @@ def test_rows_that_cannot_be_read_are_named_and_the_others_run(
         assert "2 with exactly the recorded" in done.out
 
 
+def test_rows_without_outputs_are_told_to_have_none(tmp_path: Path):
+    row = {key: value for key, value in ROW.items() if key not in ("step_outputs", "open_answer")}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert "None was run: no row has step_outputs." in call("replay", tmp_path / "q.jsonl").out
+
+
 @pytest.fixture
 def recorded(shared: Path):
     """The recorded plans, and the library that they were written for."""

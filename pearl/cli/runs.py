@@ -493,11 +493,13 @@ def replay_command(recorded: str, options: Options) -> None:
     started = time.monotonic()
     result = replay(records, library)
     seconds = round(time.monotonic() - started, 3)
+    run = f"{result.executed} run on recorded outputs: {result.exact} with exactly the recorded "
     lines = (
         f"{counted(result.plans, 'plan')}: {result.syntax_errors} with syntax errors, "
         f"{result.check_errors} with errors.",
-        f"{result.executed} run on recorded outputs: {result.exact} with exactly the recorded "
-        "answer.",
+        f"{run}answer."
+        if any(record.replies for record in records)
+        else "None was run: no row has step_outputs.",
         *(f"differs: {printable(name)}" for name in result.differ),
         *(f"failed: {printable(name)}: {printable(why)}" for name, why in result.failed.items()),
     )
