@@ -497,6 +497,7 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     assert told in call("run", "-", *two, stdin=before).err
     assert "calls      0 made" in call("runs", "show", "last").out
     assert 'FIND_REASON("CTX.will", b)' in call("trace", "last").out
+    assert "CTX -.-> s0" in call("graph", "-", stdin=will).out
     assert "there is one only, CTX" in call("run", "-", two[0], stdin=will).err
     near = call("run", "-", *two, stdin=will.replace("will", "lese")).err
     assert "a.letter.md. Did you mean CTX.lease.txt?" in near

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pearl.lang.ast import DOCUMENT, Plan, Step, step_refs
+from pearl.lang.ast import DOCUMENT, Literal, Plan, Step, step_refs
+from pearl.lang.builtins import is_label
 from pearl.lang.text import cells, printable
 
 
@@ -63,8 +64,9 @@ def levels(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def reads_document(step: Step) -> bool:
-    """Whether the step takes the document."""
-    return any(ref.name == DOCUMENT for ref in step_refs(step))
+    """Whether the step takes the document, a part of it, or one of several."""
+    named = any(isinstance(arg, Literal) and is_label(arg.value) for arg in step.args)
+    return named or any(ref.name == DOCUMENT for ref in step_refs(step))
 
 
 def mermaid(plan: Plan) -> str:
