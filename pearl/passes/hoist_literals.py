@@ -22,7 +22,7 @@ Safety
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def _rewrite(plan: Plan, library: Library) -> Applied:
     values = _constants(plan, library)
     filled = {step.name: _filled(step, values, library) for step in plan.steps}
     gone = _idle(plan, filled, values)
-    notes = tuple(_notes(plan.steps, filled.values(), values, gone))
+    notes = tuple(_notes(plan, filled, values, gone))
     if not notes:
         return Applied(plan)
     shorter = without(plan, gone, {})
@@ -103,18 +103,28 @@ def _idle(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value]) -
 
 
 def _notes(
-    steps: Iterable[Step], filled: Iterable[Step], values: Mapping[str, Value], gone: set[str]
+    plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value], gone: set[str]
 ) -> Iterator[str]:
-    put = _names(steps) - _names(filled)
     for name, value in values.items():
-        if name in put:
-            end = f", and took out {name}" if name in gone else ""
-            yield f"Put {shorten(print_value(value))} in place of {name}{end}."
+        using = [step for step in users(plan, name) if step.name not in gone]
+        put = [step.name for step in using if name in _lost(step, filled[step.name])]
+        end = f", and took out {name}" if name in gone else ""
+        if put:
+            text = shorten(print_value(value))
+            yield f"Put {text} in place of {name} in {', '.join(put)}{end}."
+        elif end:
+            yield f"Took out {name}, which only went into other values."
+    for step in plan.steps:
+        changed = filled[step.name].args != step.args and step.name not in gone
+        if changed and not _lost(step, filled[step.name]):
+            yield f"Wrote the text of {step.name} without braces."
 
 
-def _names(steps: Iterable[Step]) -> Counter[str]:
-    """What steps refer to, by how often they do."""
-    return Counter(ref.name for step in steps for ref in step_refs(step))
+def _lost(step: Step, filled: Step) -> Counter[str]:
+    """The references of a step that are filled, by how many there were."""
+    return Counter(ref.name for ref in step_refs(step)) - Counter(
+        ref.name for ref in step_refs(filled)
+    )
 
 
 PASS: Pass = Pass("hoist-literals", Safety.UNSAFE, _rewrite, __doc__)
