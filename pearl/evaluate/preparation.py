@@ -48,7 +48,7 @@ from pearl.models.base import Model
 from pearl.models.embeddings import choose_embedding
 from pearl.models.routing import planner_of, readers_of, with_library
 from pearl.retrieval.index import open_index
-from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.context import Context
 from pearl.strategies.pearl import (
     choose_demonstrations,
     load_demonstrations,
@@ -302,16 +302,12 @@ class Preparation:
         every = (*methods, *((REASON_LABELS,) if reasoning else ()))
         library, path, examples = shared.setups[LIBRARY].library, sample.path, sample.examples
         set_shown = [[PROMPT_SET, shown]] if shown else []
-        window = f"{context.window:,} tokens, {context.policy}" if context.window else ""
-        policy = context.policy if context.policy != UNLIMITED.policy else ""
-        fits = [["window", window or policy]] if window or policy else []
         evaluation: dict[str, Any] = {
             "title": sample.title,
             "about": [
                 *set_shown,
                 ["data", f"{path}, {sample.counts}"],
-                *describe(chosen, shared),
-                *fits,
+                *describe(chosen, shared, context),
             ],
             "methods": list(methods),
             "asked": dict(Counter(example.split for example in examples)),

@@ -233,17 +233,16 @@ def _listed_text(value: Value) -> str:
     return ", ".join(map(_listed_text, value)) if isinstance(value, list) else as_text(value)
 
 
+_FILLED_IN = {"file of wrong answers": "category", "file of answers to grade": "grade"}
+"""What a person writes into every object of files of JSON lines, by what these hold."""
+
 _KEYS = {
     "recording": {"key"},
     "file of answers": {"id", "status"},
     "evaluation": {"evaluation"},
-    "file of wrong answers": {"category"},
-    "file of answers to grade": {"grade"},
+    **{noun: {key} for noun, key in _FILLED_IN.items()},
 }
-"""What the first object has of files that are written as JSON lines, by what they hold."""
-
-_FILLED_IN = ("category", "grade")
-"""Of these, what a person writes into every object."""
+"""What the first object has of files of JSON lines, by what they hold."""
 
 
 def check_kind(path: str, noun: str) -> None:
@@ -262,9 +261,8 @@ def check_kind(path: str, noun: str) -> None:
         return
     wrong = f"{path} exists and is no {noun}: name another file to write."
     try:
-        is_one = _is_one(path, noun)
-        rows = read_rows(path, noun) if is_one and _KEYS.get(noun, set()) & {*_FILLED_IN} else ()
-        filled_in = any(row.get(key) for _, row in rows for key in _FILLED_IN)
+        is_one, key = _is_one(path, noun), _FILLED_IN.get(noun, "")
+        filled_in = bool(key) and any(row.get(key) for _, row in read_rows(path, noun))
     except InputError:
         raise InputError(wrong) from None
     if not is_one:

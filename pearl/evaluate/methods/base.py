@@ -34,6 +34,7 @@ from pearl.models.embeddings import Embed, TfIdf
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import Demonstration, MapAnswer
 from pearl.retrieval.index import CorpusRetriever, open_index
+from pearl.runtime.context import Context
 from pearl.runtime.loop import Finished, Strategy, run_strategy
 from pearl.session import Session
 from pearl.strategies.registry import (
@@ -333,7 +334,9 @@ def planned_with(
     return {method.name: shared.setup(method.setup).about for method in methods if method.setup}
 
 
-def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:
+def describe(
+    methods: Sequence[Method], shared: EvaluationContext, context: Context
+) -> Iterator[list[str]]:
     """Rows of a report's head: the setups in use, and what was set for this run beside them."""
     names_of = {method.name for method in methods}
     users = setups_in_use(methods, shared)
@@ -345,7 +348,9 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         yield [f"demonstrations{of}", shown]
     search = shared.search if any(name.startswith("tmn") for name in names_of) else None
     retriever, metric = shared.retriever, shared.metric
+    window = f"{context.window:,} tokens, " if context.window else ""
     facts = {
+        "window": f"{window}{context.policy}" if window or context.policy != "auto" else "",
         "metric": metric and f"{metric.name} (sha256 {metric.version[:8]})",
         "rubric": shorten(str(metric.rubric), 200) if isinstance(metric, Graded) else "",
         "learned": search and search.learned,
