@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, inspect, select, update
+from sqlalchemy import Connection, func, insert, inspect, select, update
 
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Reply, Request, Usage
@@ -42,6 +42,7 @@ from pearl.store.history import (
 from pearl.store.statements import renew
 from pearl.store.store import Store, open_store
 from pearl.store.tables import entries, leases, replies, rows, runs
+from pearl.store.writer import LOOK, LoopWriter
 from tests.forks import Fork
 from tests.runs import back_to_first_version
 from tests.shell import call
@@ -742,6 +743,27 @@ def told(done: subprocess.CompletedProcess[str], code: int) -> str:
 
 
 class TestDisk:
+    def test_a_long_log_is_moved_into_the_file_long_before_sqlite_would(self, tmp_path: Path):
+        def fill(connection: Connection, _: list[Any]) -> list[Any]:
+            connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS filler (data BLOB)")
+            connection.exec_driver_sql("INSERT INTO filler VALUES (zeroblob(20000000))")
+            return [None]
+
+        async def moved(writer: LoopWriter) -> bool:
+            await writer.ask(None, None)  # The first look is at a short log.
+            await writer.ask(fill, None)
+            for _ in range(60):
+                await asyncio.sleep(LOOK / 10)
+                await writer.ask(None, None)
+                if (tmp_path / "store.db").stat().st_size > 20_000_000:
+                    return True
+            return False
+
+        with opened(str(tmp_path / "store.db")) as store:
+            writer = LoopWriter(store.engine, (fill, None))
+            assert asyncio.run(moved(writer))
+            writer.close()
+
     def questions(self, folder: Path, number: int = 12) -> None:
         (folder / "a.txt").write_text("Mara left the lighthouse, as the Fund had closed it. " * 50)
         row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}

@@ -29,6 +29,10 @@ Work: TypeAlias = "Callable[[Connection, list[Any]], list[Any] | None]"
 HEARTBEAT = 10.0
 """Seconds between two signs of life."""
 
+LOOK = 1.0
+"""Seconds between two looks at how long a file's log is: SQLite itself would move a log that
+has grown to 80 MB, which a fast job writes in four seconds, within a commit, and all would wait."""
+
 TRIES = 4
 """How often a transaction is tried that another process's stood in the way of."""
 
@@ -158,6 +162,7 @@ class LoopWriter(Writer):
         """Those to wait for yet; None where no commit is due."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._looked = 0.0
         self._held: Connection | None = None
 
     def close(self) -> None:
@@ -204,14 +209,19 @@ class LoopWriter(Writer):
             self._rounds -= 1
             loop.call_soon(self._wait, loop)
         else:
-            self._drain()
+            self._drain_within(loop)
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         self._changes.append(self._heartbeat)
-        self._drain()
-        if is_log_long(self._engine):
-            loop.run_in_executor(None, checkpoint, self._engine)
+        self._drain_within(loop)
         self._timer = loop.call_later(HEARTBEAT, self._live, loop)
+
+    def _drain_within(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._drain()
+        if loop.time() - self._looked > LOOK:
+            self._looked = loop.time()
+            if is_log_long(self._engine):
+                loop.run_in_executor(None, checkpoint, self._engine)
 
     def _drain(self) -> None:
         self._rounds = None
