@@ -743,6 +743,12 @@ def told(done: subprocess.CompletedProcess[str], code: int) -> str:
 
 
 class TestDisk:
+    def questions(self, folder: Path, number: int = 12) -> None:
+        (folder / "a.txt").write_text("Mara left the lighthouse, as the Fund had closed it. " * 50)
+        row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}
+        lines = [json.dumps({**row, "id": str(at)}) + "\n" for at in range(number)]
+        (folder / "q.jsonl").write_text("".join(lines))
+
     def test_a_long_log_is_moved_into_the_file_long_before_sqlite_would(self, tmp_path: Path):
         def fill(connection: Connection, _: list[Any]) -> list[Any]:
             connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS filler (data BLOB)")
@@ -759,16 +765,11 @@ class TestDisk:
                     return True
             return False
 
-        with opened(str(tmp_path / "store.db")) as store:
-            writer = LoopWriter(store.engine, (fill, None))
+        with (
+            opened(str(tmp_path / "store.db")) as store,
+            closing(LoopWriter(store.engine, (fill, None))) as writer,
+        ):
             assert asyncio.run(moved(writer))
-            writer.close()
-
-    def questions(self, folder: Path, number: int = 12) -> None:
-        (folder / "a.txt").write_text("Mara left the lighthouse, as the Fund had closed it. " * 50)
-        row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}
-        lines = [json.dumps({**row, "id": str(at)}) + "\n" for at in range(number)]
-        (folder / "q.jsonl").write_text("".join(lines))
 
     def test_a_store_is_its_owner_s_alone_to_read(self, tmp_path: Path):
         for name in ("new/store.db", "new/store.db"):

@@ -30,8 +30,8 @@ HEARTBEAT = 10.0
 """Seconds between two signs of life."""
 
 LOOK = 1.0
-"""Seconds between two looks at how long a file's log is: SQLite itself would move a log that
-has grown to 80 MB, which a fast job writes in four seconds, within a commit, and all would wait."""
+"""Seconds between two looks at how long a file's log is. A fast job writes 80 MB of it in four
+seconds, and SQLite would move these into the file within a commit, for which all would wait."""
 
 TRIES = 4
 """How often a transaction is tried that another process's stood in the way of."""
