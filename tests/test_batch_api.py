@@ -22,7 +22,7 @@ from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.batch_api import Batches, Gathering, Options, open_batches
 from pearl.models.batch_client import LARGEST_LINE
-from pearl.models.batch_store import BatchStatus
+from pearl.models.batch_files import BatchStatus
 from pearl.models.middleware import retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.openai import Endpoint, OpenAI

@@ -18,7 +18,7 @@ from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.runtime.calls import Entry
 from pearl.store import cache, history
 from pearl.store.store import StoreLedger, open_store
-from pearl.viewer.job import read_counts
+from pearl.viewer.job_page import read_counts
 
 LARGE = ("entries", "replies", "rows", "runs", "tags", "ledger")
 

@@ -27,11 +27,11 @@ from pearl.prompts.calls import MapAnswer
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import Context
 from pearl.store.store import open_store
-from pearl.viewer import job
+from pearl.viewer import job_page
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
-from pearl.viewer.journal import Call, Stage, read_calls, read_frames, read_stages
-from pearl.viewer.page import timeline
+from pearl.viewer.journal_tree import Call, Stage, read_calls, read_frames, read_stages
 from pearl.viewer.render import plan_lines
+from pearl.viewer.run_page import timeline
 from tests.mind import Scripted
 from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries
@@ -498,7 +498,7 @@ def test_a_job_has_a_page_of_its_rows(
 def test_a_file_of_too_many_rows_has_those_that_need_a_look(
     endpoint: Server, story: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(job, "MOST", 4)
+    monkeypatch.setattr(job_page, "MOST", 4)
     assert call("batch", questions(6), "-o", "answers.jsonl").code == 1
     assert re.findall(r'<tr id="r\d".*?><th scope="row">(q\d)', page()) == "q1 q2 q3 q5".split()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
     from pearl.models.base import Model
-    from pearl.models.batch_store import BatchStatus
+    from pearl.models.batch_files import BatchStatus
 
 SHOWN = 3
 """Notes of each kind that are printed; a file gets them all."""

@@ -113,8 +113,8 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         if html:
             check_ending(html, ".html .htm", "a page")
             from pearl.models.tokens import load_prices
-            from pearl.viewer.job import job_page
-            from pearl.viewer.page import run_page
+            from pearl.viewer.job_page import job_page
+            from pearl.viewer.run_page import run_page
 
             prices = load_prices()
             if many:
@@ -166,7 +166,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
 def _came_to(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What a question came to, and what to know of that, which is never cut as a journal's lines
     are."""
-    from pearl.viewer.job import Item
+    from pearl.viewer.job_page import Item
 
     if not row and "marks" in decided:
         row = {"status": "answered", **decided["marks"]}
@@ -194,7 +194,7 @@ def diff(first: str, second: str, options: Options) -> None:
     from pearl.evaluate.statistics import MCNEMAR
     from pearl.report.document import percent
     from pearl.store.history import find_run, totals
-    from pearl.viewer.job import compare, outcome
+    from pearl.viewer.job_page import compare, outcome
 
     with open_existing(options.store) as engine:
         place = options.store or "the store"
@@ -271,7 +271,7 @@ def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
 
 def _in_short(outcome: dict[str, Any]) -> str:
     """What came of a question, in a few words."""
-    from pearl.viewer.job import scored
+    from pearl.viewer.job_page import scored
 
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
@@ -291,7 +291,7 @@ def _summary(run: RunRow, rows: list[dict[str, Any]]) -> str:
     """What a job came to, in a line."""
     from pearl.report.document import percent
     from pearl.store.history import RowCounts
-    from pearl.viewer.job import count_remarks
+    from pearl.viewer.job_page import count_remarks
 
     counts = RowCounts.of(rows)
     mean = f"{percent(counts.mean)} " if counts.in_parts else ""

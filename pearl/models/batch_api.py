@@ -4,7 +4,7 @@ Requests are gathered until nobody new has come for a while (`Gathering`), go
 to the provider as one file (`pearl.models.batch_client`), and are answered
 when the batch is over. A `_Session` matches requests with batches, those of
 earlier processes too, whose state and results are in a folder
-(`pearl.models.batch_store`).
+(`pearl.models.batch_files`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pearl.lang.errors import InputError
 from pearl.models.answers import check_read
 from pearl.models.base import FINAL, ModelError, Reply, Request
 from pearl.models.batch_client import BatchClient, Outcome, read_outcomes, reread
-from pearl.models.batch_store import BatchFolder, BatchStatus, Lifecycle, request_line
+from pearl.models.batch_files import BatchFolder, BatchStatus, Lifecycle, request_line
 from pearl.models.openai import CHAT, Endpoint, Form
 from pearl.models.routing import find_endpoint
 

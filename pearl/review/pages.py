@@ -25,7 +25,7 @@ from pearl.review.people import ReviewSession
 from pearl.review.queue import LONGEST, Item, read_journal, read_run
 from pearl.review.verdicts import Verdict, Version
 from pearl.store.history import find_run
-from pearl.viewer.journal import head_of
+from pearl.viewer.journal_tree import head_of
 from pearl.viewer.render import Line, plan_lines
 from pearl.viewer.serve import RefusedError, set_cookie, with_guard
 

@@ -35,8 +35,8 @@ from pearl.viewer.documents import (
     read_limited,
     read_name,
 )
-from pearl.viewer.job import remarks_on
-from pearl.viewer.journal import Frame, head_of, read_frames
+from pearl.viewer.job_page import remarks_on
+from pearl.viewer.journal_tree import Frame, head_of, read_frames
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

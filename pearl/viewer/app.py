@@ -31,10 +31,10 @@ from pearl.store.history import (
     totals,
 )
 from pearl.viewer.documents import find_passages, is_evidenced
-from pearl.viewer.job import COMPARED, STATES, Item, compare, cost_of, job_page
-from pearl.viewer.journal import Frame, head_of, read_frames
-from pearl.viewer.page import run_page
+from pearl.viewer.job_page import COMPARED, STATES, Item, compare, cost_of, job_page
+from pearl.viewer.journal_tree import Frame, head_of, read_frames
 from pearl.viewer.render import View, render
+from pearl.viewer.run_page import run_page
 from pearl.viewer.serve import (
     TROUBLES,
     RefusedError,

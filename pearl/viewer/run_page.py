@@ -44,8 +44,16 @@ from pearl.store.history import (
 )
 from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
 from pearl.viewer.documents import Passage, cut, find_document, find_passages
-from pearl.viewer.job import STATES, Item, cost_of, neighbours, tags_and_others, with_text
-from pearl.viewer.journal import Call, Frame, Stage, count_calls, head_of, read_frames, read_stages
+from pearl.viewer.job_page import STATES, Item, cost_of, neighbours, tags_and_others, with_text
+from pearl.viewer.journal_tree import (
+    Call,
+    Frame,
+    Stage,
+    count_calls,
+    head_of,
+    read_frames,
+    read_stages,
+)
 from pearl.viewer.render import Line, View, plan_lines, render
 
 if TYPE_CHECKING:
