@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import delete, select, text
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Row
 
 _write = json.JSONEncoder(ensure_ascii=False).encode
+_plain, _counts = attrgetter(*PLAIN), attrgetter(*TOKENS)
 
 
 class Store:
@@ -80,7 +82,7 @@ class Store:
         """The journal of a run, or of one question of a batch."""
 
         def write(entry: Entry) -> None:
-            row: dict[str, Any] = {name: getattr(entry, name) for name in PLAIN}
+            row: dict[str, Any] = dict(zip(PLAIN, _plain(entry), strict=True))
             row |= {"run": run, "item": item, **_tokens(entry.usage)}
             row |= {"path": storable(entry.path), "cause": storable(entry.cause)}
             # A call's text is in the table of replies already.
@@ -154,7 +156,7 @@ def open_store(place: str) -> Store:
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
-    return {name: getattr(usage, name) for name in TOKENS}
+    return dict(zip(TOKENS, _counts(usage), strict=True))
 
 
 def storable(text: str) -> str:
