@@ -60,7 +60,7 @@ def uninterrupted(batch: Batch) -> Reference:
     """Run a batch in this process, with nobody to kill it."""
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import JobSettings, start
-    from pearl.jobs.questions import read_index
+    from pearl.jobs.question_file import read_index
     from pearl.models.routing import choose_model
     from pearl.session import context_for
     from pearl.strategies.registry import prepare

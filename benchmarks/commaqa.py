@@ -39,10 +39,10 @@ from pearl.commaqa.agents import Agents, exact_match, f1
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.question_theories import theories_of
 from pearl.commaqa.schema import Schema
 from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.search import best_first, greedy
-from pearl.commaqa.theories import theories_of
 from pearl.commaqa.world import World, read_world, read_worlds
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "commaqa"

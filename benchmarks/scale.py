@@ -32,7 +32,7 @@ from benchmarks.stub import Stub
 from benchmarks.workload import documents, plans
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, start
-from pearl.jobs.questions import read_index
+from pearl.jobs.question_file import read_index
 from pearl.jobs.workers import JobProgress
 from pearl.models.routing import choose_model
 from pearl.store.cache import prune, stats

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
         write_plan_sync,
     )
     from pearl.evaluate.results import Evaluation
-    from pearl.interface import Pearl, Refined
+    from pearl.facade import Pearl, Refined
     from pearl.jobs.job import JobResult
-    from pearl.jobs.scoring import Graded
+    from pearl.jobs.metrics import Graded
     from pearl.lang.ast import Action, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
     from pearl.lang.errors import InputError
@@ -50,9 +50,9 @@ _HOMES = {
     "answer": "Answer Option",
     "api": "ask ask_sync check fix format load_library run run_sync write_plan write_plan_sync",
     "evaluate.results": "Evaluation",
-    "interface": "Pearl Refined",
+    "facade": "Pearl Refined",
     "jobs.job": "JobResult",
-    "jobs.scoring": "Graded",
+    "jobs.metrics": "Graded",
     "lang.ast": "Action Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
     "lang.errors": "InputError",

@@ -32,7 +32,7 @@ LOADED = (
     "pearl.models.settings",
     "pearl.models.offline", "pearl.models.openai", "pearl.retrieval.index",
     "pearl.store.store", "pearl.strategies.registry", "pearl.lsp.server", "pearl.review.pages",
-    "pearl.cli.serve", "pearl.evaluate.job", "pearl.lint.render",
+    "pearl.cli.serve", "pearl.evaluate.evaluation_job", "pearl.lint.render",
     "uvicorn.protocols.http.h11_impl",
 )  # fmt: skip
 PLAN = 'question: Why?\n\n1. why = FIND_REASON(CTX, "Mara {each who} left", [1]) : Find why\n'

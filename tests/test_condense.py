@@ -15,13 +15,13 @@ from pearl.lang.definitions import params_of, phrase, read_action, split_definit
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_arg, print_library
 from pearl.mining.condense import GENERAL, Condensed, condense
-from pearl.mining.rounds import condense_with, read_reply, shards
+from pearl.mining.condense_rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError
 from pearl.prompts.render import render
 from pearl.runtime.context import Context
 from pearl.session import open_session
-from tests.mind import Scripted
 from tests.runs import runs
+from tests.scripted_models import Scripted
 from tests.shell import at_terminal, call, one_line
 
 CTX = Ref("CTX")

@@ -38,7 +38,7 @@ from pearl.runtime.fitting import fit_call, most_without_document, size_without_
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps
 from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan, Pearl
-from tests.mind import Scripted, carry_out
+from tests.scripted_models import Scripted, carry_out
 
 LIBRARY = load_library()
 

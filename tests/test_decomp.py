@@ -18,7 +18,7 @@ from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Finished, RunError
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 from tests.conftest import library_of
-from tests.mind import Scripted, carry_out
+from tests.scripted_models import Scripted, carry_out
 
 LISTS = load_library("lists")
 LOOPING = """\

@@ -22,8 +22,8 @@ from aiohttp import web
 
 import pearl
 from pearl.lang.source import Source
-from pearl.models.answers import Complaint, failure
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
+from pearl.models.endpoint_replies import Complaint, failure
 from pearl.models.openai import Endpoint, Form, OpenAI, Writer
 from pearl.models.openai_client import HANDED_OVER
 from pearl.models.settings import Settings

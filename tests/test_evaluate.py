@@ -21,7 +21,7 @@ from pearl.evaluate.datasets import DATASETS, draw_sample, find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
-from pearl.evaluate.job import REASONING, Trial, Trials, read_labels, trial_tasks
+from pearl.evaluate.evaluation_job import REASONING, Trial, Trials, read_labels, trial_tasks
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import (
     EXECUTE,
@@ -34,7 +34,8 @@ from pearl.evaluate.methods.base import (
     setups_in_use,
 )
 from pearl.evaluate.methods.strategies import orders_of
-from pearl.evaluate.preparation import (
+from pearl.evaluate.results import read_evaluation
+from pearl.evaluate.setup import (
     Demonstrations,
     Preparation,
     Sample,
@@ -42,7 +43,6 @@ from pearl.evaluate.preparation import (
     read_sample,
     without_evaluated,
 )
-from pearl.evaluate.results import read_evaluation
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError
 from pearl.lang.library import library_source, load_library
@@ -58,7 +58,7 @@ from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import Limits, find_strategy
 from tests.batches import killed_once
-from tests.mind import Scripted
+from tests.scripted_models import Scripted
 from tests.server import Server, completion, failing
 from tests.shell import STORY, Result, asked_of, call
 
@@ -415,7 +415,7 @@ def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_
 
 def test_a_question_that_pearl_itself_fails_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     broken = replace(QUALITY, score=lambda *_: 1 / 0)
-    monkeypatch.setattr("pearl.evaluate.job.find_dataset", lambda _: broken)
+    monkeypatch.setattr("pearl.evaluate.evaluation_job.find_dataset", lambda _: broken)
     words = ("--methods", "zero-shot", "--json")
     done, _ = evaluated(tmp_path, many(2), reader(lambda _: "A"), *words)
     assert (done.code, done.json["right"], done.json["judged"]) == (1, 0, 2)

@@ -14,9 +14,9 @@ import pytest
 import pearl
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.report import summarise
-from pearl.lang.extensions import extension
+from pearl.lang.entry_points import extension
 from pearl.strategies.registry import find_strategy
-from tests.mind import Mind
+from tests.scripted_models import Mind
 from tests.server import Serve
 from tests.shell import STORY, call
 

@@ -36,7 +36,7 @@ from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences
 from pearl.strategies.fsm_states import END, FSM1, FSM2, MACHINES, Machine
 from pearl.strategies.pearl import check_fits
 from tests.conftest import ROOT
-from tests.mind import Said, Scripted, run
+from tests.scripted_models import Said, Scripted, run
 from tests.shell import call
 
 LIBRARY = load_library("fsm")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pearl
-from pearl.lang.extensions import source_digest
+from pearl.lang.entry_points import source_digest
 from pearl.lang.printer import print_action, print_library
 from tests.server import Serve
 from tests.shell import STORY, call

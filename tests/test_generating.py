@@ -20,8 +20,8 @@ import pytest
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import to_hops, to_plan
 from pearl.commaqa.generator import PARTS, generate
+from pearl.commaqa.question_theories import divide, theories_of
 from pearl.commaqa.schema_reader import invent_words, read_schema, shipped_schemas, shipped_text
-from pearl.commaqa.theories import divide, theories_of
 from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
 from pearl.lang.errors import InputError
 from tests.conftest import ROOT

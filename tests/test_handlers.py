@@ -28,7 +28,7 @@ from pearl.runtime.loop import RunError
 from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
 from tests.conftest import library_of
-from tests.mind import Scripted, carry_out
+from tests.scripted_models import Scripted, carry_out
 from tests.server import Serve
 from tests.shell import Result, call, one_line
 

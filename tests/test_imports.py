@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 ROOMS = (
     "lang", "lint", "passes", "retrieval", "prompts", "models", "runtime", "store", "tools",
     "strategies", "session", "answer", "commaqa", "jobs", "mining", "report", "evaluate", "viewer",
-    "review", "lsp", "api", "interface", "cli", "__main__",
+    "review", "lsp", "api", "facade", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy",
@@ -96,7 +96,13 @@ def test_nobody_imports_commaqa_but_its_commands_its_data_sets_and_its_methods()
         if room(file) != "commaqa"
         and any(module.startswith("pearl.commaqa") for module in imports(file))
     }
-    evaluation = {"job", "preparation", "datasets/decomp", "methods/base", "methods/strategies"}
+    evaluation = {
+        "evaluation_job",
+        "setup",
+        "datasets/decomp",
+        "methods/base",
+        "methods/strategies",
+    }
     assert importers <= {f"evaluate/{name}" for name in evaluation} | {"cli/commaqa", "cli/options"}
 
 

@@ -53,7 +53,7 @@ from pearl.strategies.registry import (
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import CachedTools
 from tests.conftest import ROOT
-from tests.mind import Box, Hop, Mind, Reader, carry_out, tool
+from tests.scripted_models import Box, Hop, Mind, Reader, carry_out, tool
 from tests.services import Services
 from tests.shell import STORY
 

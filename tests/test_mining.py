@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.stub import Stub
-from pearl.jobs.questions import read_index
+from pearl.jobs.question_file import read_index
 from pearl.lang.errors import InputError
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.printer import print_action

@@ -14,7 +14,7 @@ import pytest
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose, golds
-from pearl.evaluate.preparation import read_sample
+from pearl.evaluate.setup import read_sample
 from pearl.evaluate.supporting_facts import NOWHERE, facts_of
 from pearl.lang.errors import InputError
 from pearl.retrieval.retriever import DocumentRetriever

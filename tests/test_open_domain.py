@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.job import trial_tasks
+from pearl.evaluate.evaluation_job import trial_tasks
 from pearl.evaluate.methods import find_method
-from pearl.evaluate.preparation import Demonstrations, make_context
+from pearl.evaluate.setup import Demonstrations, make_context
 from pearl.lang.ast import Literal
 from pearl.lang.builtins import Given
 from pearl.lang.errors import InputError
@@ -32,7 +32,7 @@ from pearl.runtime.loop import RunError
 from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import MOST, PASSAGES, Limits, with_retriever
-from tests.mind import FILM, FILM_HOPS, FILM_TEXT, Reader
+from tests.scripted_models import FILM, FILM_HOPS, FILM_TEXT, Reader
 
 DOCUMENT = Source("film", FILM_TEXT)
 LIBRARY = load_library("open_domain")

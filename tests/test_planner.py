@@ -11,7 +11,7 @@ import pytest
 
 import pearl
 from pearl.answer import read_option
-from pearl.evaluate.job import read_labels
+from pearl.evaluate.evaluation_job import read_labels
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.library import builtins, load_library
@@ -19,8 +19,8 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import decode
 from pearl.lint.checker import check
+from pearl.mining.condense_rounds import read_reply
 from pearl.mining.mine import read_proposals
-from pearl.mining.rounds import read_reply
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import ContinuePlan, CorrectPlan, Demonstration, ExecuteStep, WritePlan
@@ -30,8 +30,8 @@ from pearl.runtime.planner_prompt import likely_actions, narrowed
 from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
 from pearl.strategies.registry import prepare
 from tests.conftest import ROOT, library_of
-from tests.mind import Scripted
 from tests.runs import entries
+from tests.scripted_models import Scripted
 from tests.server import Serve
 from tests.shell import STORY, call
 

@@ -10,10 +10,10 @@ import pytest
 
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.job import Trial, Trials, evaluation_of
+from pearl.evaluate.evaluation_job import Trial, Trials, evaluation_of
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import Outcome
-from pearl.evaluate.preparation import Demonstrations, make_context
+from pearl.evaluate.setup import Demonstrations, make_context
 from pearl.evaluate.supporting_facts import evidence_table
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
@@ -35,7 +35,7 @@ from pearl.session import Session
 from pearl.strategies.baselines import asking, asking_plan
 from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.react import React, reacting
-from tests.mind import Scripted, run
+from tests.scripted_models import Scripted, run
 
 DOCUMENT, PARAGRAPHS = compose(
     "town",

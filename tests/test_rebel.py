@@ -44,7 +44,7 @@ from pearl.tools.toolbox import (
     arguments_of,
     document_tools,
 )
-from tests.mind import Box, Mind, run, tool
+from tests.scripted_models import Box, Mind, run, tool
 from tests.server import flooding, stalling
 from tests.services import Services
 

@@ -15,10 +15,10 @@ import pytest
 from aiohttp import web
 
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.job import trial_tasks
+from pearl.evaluate.evaluation_job import trial_tasks
 from pearl.evaluate.methods.base import ToolFile, load_tool_file
-from pearl.evaluate.preparation import Demonstrations, make_context
 from pearl.evaluate.results import read_evaluation
+from pearl.evaluate.setup import Demonstrations, make_context
 from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.source import Source
@@ -32,7 +32,7 @@ from pearl.strategies.rebel import rebel
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import Tools, document_tools
 from tests.conftest import ROOT
-from tests.mind import FILM, FILM_HOPS, FILM_TEXT, Reader, record
+from tests.scripted_models import FILM, FILM_HOPS, FILM_TEXT, Reader, record
 from tests.services import Services
 from tests.shell import Result as Ended
 from tests.shell import call
@@ -137,7 +137,7 @@ def test_the_recording_of_the_documentation_is_of_todays_prompts():
     document = Source("harbour", (ROOT / "plans" / "examples" / "harbour.txt").read_text("utf-8"))
     recorded(document_tools(document), Reader(hops=HARBOUR))
     rows = Path("replies.jsonl").read_text(encoding="utf-8")
-    about = "Written by the reader that the tests are run with (tests/mind.py), "
+    about = "Written by the reader that the tests are run with (tests/scripted_models.py), "
     note = {"note": f"{about}after replies of a language model."}
     text = f"{json.dumps(note)}\n{rows}"
     if os.environ.get("UPDATE_DOCS"):

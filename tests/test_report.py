@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.evaluate.accuracy import majority
+from pearl.evaluate.accuracy_tables import majority
 from pearl.evaluate.report import plan_statistics, summarise
 from pearl.evaluate.results import Evaluation, Result, from_row, read_evaluation, write_lines
 from pearl.lang.ast import Action

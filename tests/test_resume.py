@@ -34,7 +34,7 @@ from pearl.strategies.pearl import (
     load_demonstrations,
 )
 from pearl.strategies.registry import STRATEGIES, RunInputs, Started, prepare
-from tests.mind import FILM, FILM_TEXT, Reader
+from tests.scripted_models import FILM, FILM_TEXT, Reader
 from tests.shell import STORY
 from tests.worlds import world
 

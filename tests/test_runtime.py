@@ -29,8 +29,8 @@ from pearl.runtime.trace import export_trace, read_records, read_trace, replay
 from pearl.store.store import open_store
 from pearl.strategies.pearl import GivenPlan, with_one_answer
 from tests.conftest import library_of
-from tests.mind import Scripted
 from tests.runs import entries, runs
+from tests.scripted_models import Scripted
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel. Nobody lives in Rest.")
 

@@ -22,7 +22,7 @@ from pearl.runtime.trace import export_trace
 from pearl.strategies.rebel_calls import input_schema
 from pearl.tools.toolbox import document_tools
 from tests.conftest import ROOT
-from tests.mind import Said, Scripted
+from tests.scripted_models import Said, Scripted
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm.")
 ASKED = Schema(

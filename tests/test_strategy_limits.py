@@ -31,7 +31,7 @@ from pearl.strategies.registry import (
     find_strategy,
     prepare,
 )
-from tests.mind import Said, Scripted
+from tests.scripted_models import Said, Scripted
 from tests.shell import call
 
 QUESTION = "What is told of the hills?"

@@ -23,7 +23,7 @@ from pearl.tools.declared import load_tools
 from pearl.tools.mcp import plain_schema
 from pearl.tools.toolbox import Toolbox, ToolError, ToolReply
 from tests.conftest import ROOT
-from tests.mind import Mind
+from tests.scripted_models import Mind
 from tests.server import answering, flooding
 from tests.services import Services
 from tests.shell import call

@@ -32,9 +32,9 @@ from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_docum
 from pearl.viewer.journal_tree import Call, Stage, read_calls, read_frames, read_stages
 from pearl.viewer.render import plan_lines
 from pearl.viewer.run_page import timeline
-from tests.mind import Scripted
 from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries
+from tests.scripted_models import Scripted
 from tests.server import Asked, Serve, Server, completion, failing
 from tests.shell import STORY, call, one_line
 

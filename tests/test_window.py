@@ -15,8 +15,8 @@ import pytest
 
 import pearl
 from pearl.lang.source import Source
-from pearl.models.answers import Complaint, complaint_of, failure
 from pearl.models.base import ModelError, Reply, Request
+from pearl.models.endpoint_replies import Complaint, complaint_of, failure
 from pearl.models.routing import Models, choose_model
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import MapAnswer, Message
@@ -26,8 +26,8 @@ from pearl.runtime.context import Context, ContextError, LearnedWindow, learned_
 from pearl.runtime.fitting import fit_fill
 from pearl.session import context_for
 from pearl.strategies.rebel_calls import filled_from
-from tests.mind import Scripted
 from tests.runs import entries
+from tests.scripted_models import Scripted
 from tests.server import Answer, Serve, Server, answering
 from tests.shell import call
 

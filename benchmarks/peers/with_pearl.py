@@ -13,7 +13,7 @@ from benchmarks.peers.common import KEY, MODEL, Run, run_peer
 from benchmarks.workload import Plan, documents
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import run_tasks
-from pearl.jobs.questions import read_index
+from pearl.jobs.question_file import read_index
 from pearl.jobs.workers import JobProgress, WorkerPool
 from pearl.models.middleware.stack import start_engine
 from pearl.models.routing import choose_model

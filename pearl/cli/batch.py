@@ -177,7 +177,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     """
     from pearl.jobs.batch import batch_job
     from pearl.jobs.job import CONCURRENT_TASKS
-    from pearl.jobs.questions import read_index
+    from pearl.jobs.question_file import read_index
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
@@ -258,7 +258,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     the calls that it may make at most. The model need not be reachable.
     """
     from pearl.jobs.estimate import PARALLEL, estimate
-    from pearl.jobs.questions import read_index
+    from pearl.jobs.question_file import read_index
     from pearl.models.constraints import choose_mode
     from pearl.store.database import address, is_there
 

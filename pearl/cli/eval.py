@@ -112,10 +112,10 @@ def eval_command(
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.evaluate.job import load_run
-    from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
+    from pearl.evaluate.evaluation_job import load_run
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
+    from pearl.evaluate.setup import prepare_methods, read_sample, with_options
     from pearl.report.document import as_object
 
     questions = read_sample(
@@ -166,7 +166,7 @@ def eval_command(
 def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[JobProgress]:
     """Do jobs one after another, with one budget for all; each has what all of them are known by,
     so that ``report last`` finds them."""
-    from pearl.evaluate.job import BESIDE
+    from pearl.evaluate.evaluation_job import BESIDE
     from pearl.jobs.job import fingerprint, spent_in
 
     known = [fingerprint(job, settings) for job, settings in jobs]
@@ -293,7 +293,7 @@ def _load(name: str, options: Options) -> Evaluation:
         return read_evaluation(name)
     if Path(name).suffix or "/" in name or Path(name).exists():
         raise InputError(f"{name} is no file: name one that pearl eval wrote, a run, or last.")
-    from pearl.evaluate.job import load_run
+    from pearl.evaluate.evaluation_job import load_run
     from pearl.store.database import address
 
     return load_run(name, address(options.store), prices_of(options))

@@ -82,7 +82,7 @@ def mine_command(
     is kept, and the same command goes on where it stopped.
     """
     from pearl.jobs.job import read_results
-    from pearl.jobs.questions import questions_in
+    from pearl.jobs.question_file import questions_in
     from pearl.lang.values import canonical_json
     from pearl.mining.mine import gather, mine_job, read_examples
 
@@ -211,8 +211,8 @@ def condense_command(
     from pearl.lint.checker import Selection, check_library
     from pearl.lint.render import terminal
     from pearl.mining.condense import condense, is_kept
+    from pearl.mining.condense_rounds import condense_in_run, usual_rounds
     from pearl.mining.merges import print_review, read_review
-    from pearl.mining.rounds import condense_in_run, usual_rounds
     from pearl.models.routing import choose_model
 
     check_output(output)
@@ -398,8 +398,8 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     """
     from pearl.jobs.batch import make_setup
     from pearl.jobs.job import read_results
-    from pearl.jobs.questions import gold_problem, questions_in, read_index
-    from pearl.jobs.scoring import find_metric, with_grader
+    from pearl.jobs.metrics import find_metric, with_grader
+    from pearl.jobs.question_file import gold_problem, questions_in, read_index
     from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
     folder = Path(output)

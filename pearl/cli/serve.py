@@ -383,7 +383,7 @@ class Tools:
     """
 
     def __init__(self, root: Path, options: Options, refuse: type[Exception]) -> None:
-        from pearl.interface import Pearl
+        from pearl.facade import Pearl
         from pearl.store.database import address
 
         self._root, self._options, self._refuse = root, options, refuse

@@ -18,8 +18,7 @@ from typing import Any, TypeAlias
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import Hop, Operation, print_operation, references, run_operation
 from pearl.commaqa.model import is_empty
-from pearl.commaqa.schema import HOLE, Schema
-from pearl.commaqa.theories import (
+from pearl.commaqa.question_theories import (
     Call,
     Node,
     Theory,
@@ -29,6 +28,7 @@ from pearl.commaqa.theories import (
     predicate_of,
     theories_of,
 )
+from pearl.commaqa.schema import HOLE, Schema
 from pearl.commaqa.world import Fact, World, calculate, read_world
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError

@@ -8,7 +8,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from pearl.evaluate.accuracy import shares
+from pearl.evaluate.accuracy_tables import shares
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import interval
 from pearl.lang.errors import InputError

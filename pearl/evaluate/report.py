@@ -11,7 +11,7 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from pearl.evaluate.accuracy import (
+from pearl.evaluate.accuracy_tables import (
     Row,
     accuracy_chart,
     accuracy_point,

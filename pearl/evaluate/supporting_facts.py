@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, starmap, takewhile
 
-from pearl.evaluate.accuracy import method_rows, method_table
+from pearl.evaluate.accuracy_tables import method_rows, method_table
 from pearl.evaluate.datasets.base import Example, one_line
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, bare, best, compare_sets
 from pearl.evaluate.results import Evaluation, Result

@@ -11,8 +11,8 @@ from typing import Any
 
 from pearl.answer import answer, as_object, cached_tools, open_tools, says_nothing
 from pearl.jobs.job import Job
-from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
-from pearl.jobs.scoring import holds
+from pearl.jobs.metrics import holds
+from pearl.jobs.question_file import Question, QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion

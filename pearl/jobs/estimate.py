@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pearl.jobs.batch import Setup, answer_row
-from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
+from pearl.jobs.question_file import Question, QuestionIndex, QuestionTask
 from pearl.lang.ast import Builtin, Function, Literal, Plan, Solver, SubPlan, mapped, step_refs
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, read_label
 from pearl.lang.graph import reads_document

@@ -13,8 +13,8 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, overload
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Param
+from pearl.lang.entry_points import source_digest
 from pearl.lang.errors import InputError
-from pearl.lang.extensions import source_digest
 from pearl.lang.library import TRAITS, builtins
 from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, from_json
 

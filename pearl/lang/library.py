@@ -18,8 +18,8 @@ from typing import Any
 
 from pearl.lang import ast
 from pearl.lang.builtins import FUNCTIONS
+from pearl.lang.entry_points import extension
 from pearl.lang.errors import InputError
-from pearl.lang.extensions import extension
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.printer import print_library

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pearl.jobs.job import Job
-from pearl.jobs.questions import comparable, question_rows
+from pearl.jobs.question_file import comparable, question_rows
 from pearl.jobs.workers import Task, TaskList, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.diagnostics import Severity

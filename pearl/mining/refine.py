@@ -18,8 +18,8 @@ from typing import Any
 from pearl.answer import answer
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
-from pearl.jobs.questions import QuestionIndex, QuestionTask
-from pearl.jobs.scoring import Scorer, best_score, holds
+from pearl.jobs.metrics import Scorer, best_score, holds
+from pearl.jobs.question_file import QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError

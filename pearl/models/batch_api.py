@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from pearl.lang.errors import InputError
-from pearl.models.answers import check_read
 from pearl.models.base import FINAL, ModelError, Reply, Request
 from pearl.models.batch_client import BatchClient, Outcome, read_outcomes, reread
 from pearl.models.batch_files import BatchFolder, BatchStatus, Lifecycle, request_line
+from pearl.models.endpoint_replies import check_read
 from pearl.models.openai import CHAT, Endpoint, Form
 from pearl.models.routing import find_endpoint
 

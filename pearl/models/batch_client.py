@@ -21,8 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pearl.models.answers import Complaint, Redact, complaint_of, failure, natural, reply_of
 from pearl.models.base import ModelError, Reply
+from pearl.models.endpoint_replies import (
+    Complaint,
+    Redact,
+    complaint_of,
+    failure,
+    natural,
+    reply_of,
+)
 from pearl.models.transport import Transport, deadline
 
 SLOWEST = 50_000

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pearl.lang.errors import InputError
 from pearl.lang.values import canonical_json
-from pearl.models.answers import usage_of
 from pearl.models.base import ModelError, Usage
+from pearl.models.endpoint_replies import usage_of
 from pearl.models.transport import Transport, deadline
 
 if TYPE_CHECKING:

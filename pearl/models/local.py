@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import replacing
 from pearl.lang.values import canonical_json
-from pearl.models.answers import error_of, reply_of
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number
 from pearl.models.constraints import Forms, request_fields
+from pearl.models.endpoint_replies import error_of, reply_of
 from pearl.models.tokens import REPLY, cache_folder, room_for
 
 if TYPE_CHECKING:

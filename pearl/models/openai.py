@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pearl.lang.values import canonical_json
-from pearl.models.answers import (
+from pearl.models.base import FINAL, Constraint, ModelError, Reply, Request
+from pearl.models.constraints import GRAMMARS, Forms, request_fields
+from pearl.models.endpoint_replies import (
     NOT_TAKEN,
     as_completion,
     check_read,
@@ -29,8 +31,6 @@ from pearl.models.answers import (
     reply_limit,
     reply_of,
 )
-from pearl.models.base import FINAL, Constraint, ModelError, Reply, Request
-from pearl.models.constraints import GRAMMARS, Forms, request_fields
 from pearl.models.tokens import REASONING, counter, room_for
 from pearl.models.transport import Transport, deadline
 

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pearl.models.answers import failure, number, read_complaint
 from pearl.models.base import ModelError
+from pearl.models.endpoint_replies import failure, number, read_complaint
 
 if TYPE_CHECKING:
     import aiohttp

@@ -25,7 +25,7 @@ from pearl.lang.ast import (
     Template,
 )
 from pearl.lang.builtins import Given
-from pearl.lang.extensions import failure_text
+from pearl.lang.entry_points import failure_text
 from pearl.lang.functions import as_python, as_value
 from pearl.lang.source import Source
 from pearl.lang.values import (

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.ast import RETRIEVE, Decomposed, Parsed, Solver
 from pearl.lang.builtins import Given
+from pearl.lang.entry_points import extension, failure_text, source_digest
 from pearl.lang.errors import InputError, check_numbers
-from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.text import close_name, counted

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import DOCUMENT, Action, Function, Literal
 from pearl.lang.builtins import Given
+from pearl.lang.entry_points import extension
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.extensions import extension
 from pearl.lang.functions import OwnAction
 from pearl.lang.source import read_source
 from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
@@ -50,7 +50,7 @@ from pearl.tools.toolbox import (
 )
 
 if TYPE_CHECKING:
-    from pearl.models.answers import Redact
+    from pearl.models.endpoint_replies import Redact
     from pearl.retrieval.retriever import Retriever
     from pearl.tools.mcp import Connection
 

@@ -41,7 +41,7 @@ from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, T
 from pearl.tools.web import open_session, oversized, refusal, unreached
 
 if TYPE_CHECKING:
-    from pearl.models.answers import Redact
+    from pearl.models.endpoint_replies import Redact
 
 STARTING = 30.0
 """Seconds that a server has for each answer while a session begins, at least."""

@@ -21,7 +21,7 @@ from pearl.runtime.executor import Solve
 
 if TYPE_CHECKING:
     from pearl.lang.source import Source
-    from pearl.models.answers import Redact
+    from pearl.models.endpoint_replies import Redact
     from pearl.models.middleware.cache import ReplyCache
     from pearl.retrieval.retriever import Retriever
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pearl.evaluate.datasets import DATASETS
-from pearl.jobs.questions import Question, parse_question, question_rows
+from pearl.jobs.question_file import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError
 from pearl.lang.source import START, Source, Span, read_row

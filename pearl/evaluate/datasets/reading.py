@@ -17,8 +17,8 @@ from pearl.evaluate.datasets.base import (
     one_line,
     with_unique_ids,
 )
-from pearl.jobs.questions import gold_problem, read_index
-from pearl.jobs.scoring import holds
+from pearl.jobs.metrics import holds
+from pearl.jobs.question_file import gold_problem, read_index
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source
 from pearl.prompts.calls import letter_of

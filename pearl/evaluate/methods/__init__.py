@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 from pearl.evaluate.methods import strategies
 from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method, always
+from pearl.lang.entry_points import extension
 from pearl.lang.errors import InputError
-from pearl.lang.extensions import extension
 from pearl.lang.text import close_name
 from pearl.strategies import baselines
 from pearl.strategies.pearl import direct_plan

@@ -21,11 +21,11 @@ from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.model import Model, write_model
 from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.jobs.scoring import Graded
-from pearl.jobs.scoring import Scorer as AnswerScorer
+from pearl.jobs.metrics import Graded
+from pearl.jobs.metrics import Scorer as AnswerScorer
 from pearl.lang.ast import Prompt
 from pearl.lang.builtins import conclusion
-from pearl.lang.extensions import extension
+from pearl.lang.entry_points import extension
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.source import read_source
 from pearl.lang.text import counted, shorten

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, SupportsFloat, TypeAlias
 
+from pearl.lang.entry_points import extension, failure_text, source_digest
 from pearl.lang.errors import InputError
-from pearl.lang.extensions import extension, failure_text, source_digest
 from pearl.lang.numbers import in_digits
 from pearl.lang.source import read_source
 from pearl.lang.text import composed

@@ -26,9 +26,9 @@ from pearl.api import (
 )
 from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_results, run_job
+from pearl.jobs.metrics import Metric, find_metric, with_grader
 from pearl.jobs.progress import batch_progress, is_watched
-from pearl.jobs.questions import gold_problem, questions_in, read_index
-from pearl.jobs.scoring import Metric, find_metric, with_grader
+from pearl.jobs.question_file import gold_problem, questions_in, read_index
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.functions import OwnAction
@@ -333,8 +333,8 @@ class Pearl:
             ModelError: the model gave no usable answer.
         """
         from pearl.mining.condense import condense
+        from pearl.mining.condense_rounds import condense_in_run, usual_rounds
         from pearl.mining.mine import Mined
-        from pearl.mining.rounds import condense_in_run, usual_rounds
 
         if isinstance(library, Mined):
             source = Source("mined", library.text)
@@ -448,9 +448,9 @@ class Pearl:
         Raises:
             InputError, ModelError: as `batch`.
         """
-        from pearl.evaluate.job import load_run
-        from pearl.evaluate.preparation import prepare_methods, read_sample, with_options
+        from pearl.evaluate.evaluation_job import load_run
         from pearl.evaluate.report import failures
+        from pearl.evaluate.setup import prepare_methods, read_sample, with_options
 
         if not isinstance(self.demonstrations, str | Path | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")

@@ -13,7 +13,7 @@ from pearl.commaqa.model import read_model
 from pearl.commaqa.search import Budget, SearchMode
 from pearl.evaluate.datasets import draw_sample, find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.evaluate.job import REASON_LABELS, Trials, trial_tasks
+from pearl.evaluate.evaluation_job import REASON_LABELS, Trials, trial_tasks
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import (
     EXECUTE,
@@ -33,8 +33,8 @@ from pearl.evaluate.methods.base import (
 from pearl.evaluate.methods.strategies import NO_REFINEMENT, with_sizes
 from pearl.evaluate.results import PROMPT_SET
 from pearl.jobs.job import Job
-from pearl.jobs.questions import comparable
-from pearl.jobs.scoring import Metric, find_metric, with_grader
+from pearl.jobs.metrics import Metric, find_metric, with_grader
+from pearl.jobs.question_file import comparable
 from pearl.jobs.workers import TaskList
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
