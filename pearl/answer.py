@@ -326,8 +326,9 @@ def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value
 
 
 def reads_by_words(model: Model) -> bool:
-    """Whether who is shown documents understands nothing, and picks by words alone."""
-    return any(reader.name == "offline" for reader in readers_of(model))
+    """Whether who is shown documents understands nothing, and picks by words alone; also where what
+    it picked was recorded, whose identity is its own."""
+    return any(reader.identity.startswith("offline ") for reader in readers_of(model))
 
 
 def quotes_behind(finished: Finished, entries: Sequence[Entry], document: Source) -> list[Quote]:

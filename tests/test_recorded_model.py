@@ -41,6 +41,11 @@ def test_a_run_s_replies_answer_the_same_question_again(examples: Path):
     assert (again.text, again.evidence, again.plan) == (first.text, first.evidence, first.plan)
     assert again.option == first.option
     assert again.calls == first.calls
+    # Recorded or not, nobody understood anything.
+    assert first.lacks
+    assert again.lacks == first.lacks
+    assert again.notice
+    assert first.notice.endswith(again.notice)
 
 
 def test_a_missing_answer_is_an_error_that_names_the_call(tmp_path: Path):
