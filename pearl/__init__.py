@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     )
     from pearl.evaluate.results import Evaluation
     from pearl.facade import Pearl, Refined
+    from pearl.jobs.answer_metrics import Graded
     from pearl.jobs.job import JobResult
-    from pearl.jobs.metrics import Graded
     from pearl.lang.ast import Action, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
     from pearl.lang.errors import InputError
@@ -52,7 +52,7 @@ _HOMES = {
     "evaluate.results": "Evaluation",
     "facade": "Pearl Refined",
     "jobs.job": "JobResult",
-    "jobs.metrics": "Graded",
+    "jobs.answer_metrics": "Graded",
     "lang.ast": "Action Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
     "lang.errors": "InputError",

@@ -24,9 +24,9 @@ from pearl.api import (
     run,
     write_plan,
 )
+from pearl.jobs.answer_metrics import Metric, find_metric, with_grader
 from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_results, run_job
-from pearl.jobs.metrics import Metric, find_metric, with_grader
 from pearl.jobs.progress import batch_progress, is_watched
 from pearl.jobs.question_file import gold_problem, questions_in, read_index
 from pearl.lang.ast import Plan

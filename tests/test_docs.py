@@ -420,7 +420,7 @@ def test_benchmarks_of_the_papers_take_their_options():
 
 def test_what_the_page_on_security_rests_on_is_tested():
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(tests/\w+\.py)::(?:\w+::)?(test_\w+)`", page)
+    named = re.findall(r"`(tests/[\w/]+\.py)::(?:\w+::)?(test_\w+)`", page)
     assert len(named) == page.count("`tests/") >= 15
     for file, test in named:
         assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), test

@@ -396,9 +396,9 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, or a
     file of QuALITY, with gold in every row. Plans as they were written first go to DIR/unrefined.
     """
+    from pearl.jobs.answer_metrics import find_metric, with_grader
     from pearl.jobs.batch import make_setup
     from pearl.jobs.job import read_results
-    from pearl.jobs.metrics import find_metric, with_grader
     from pearl.jobs.question_file import gold_problem, questions_in, read_index
     from pearl.mining.refine import first_file, refine_job, write_demonstrations
 

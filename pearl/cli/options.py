@@ -15,7 +15,7 @@ from pearl.lang.errors import InputError
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
-    from pearl.jobs.metrics import Metric
+    from pearl.jobs.answer_metrics import Metric
     from pearl.models.base import Model
     from pearl.models.constraints import Mode
     from pearl.runtime.context import Policy
@@ -367,7 +367,7 @@ def choose_metric(options: Options) -> Metric:
     Raises:
         InputError: they exclude each other, or the rubric cannot be read.
     """
-    from pearl.jobs.metrics import Graded
+    from pearl.jobs.answer_metrics import Graded
 
     if options.metric and options.rubric:
         raise InputError("--metric and --rubric both say how answers are scored: give one.")

@@ -27,7 +27,7 @@ from pearl.evaluate.results import (
     side_by_side,
 )
 from pearl.evaluate.supporting_facts import form, machine_measures
-from pearl.jobs.metrics import GRADING, Score, best_score
+from pearl.jobs.answer_metrics import GRADING, Score, best_score
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.errors import InputError
 from pearl.lang.text import counted

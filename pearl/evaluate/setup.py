@@ -32,8 +32,8 @@ from pearl.evaluate.methods.base import (
 )
 from pearl.evaluate.methods.strategies import NO_REFINEMENT, with_sizes
 from pearl.evaluate.results import PROMPT_SET
+from pearl.jobs.answer_metrics import Metric, find_metric, with_grader
 from pearl.jobs.job import Job
-from pearl.jobs.metrics import Metric, find_metric, with_grader
 from pearl.jobs.question_file import comparable
 from pearl.jobs.workers import TaskList
 from pearl.lang.errors import InputError

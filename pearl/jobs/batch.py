@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pearl.answer import answer, as_object, cached_tools, open_tools, says_nothing
+from pearl.jobs.answer_metrics import holds
 from pearl.jobs.job import Job
-from pearl.jobs.metrics import holds
 from pearl.jobs.question_file import Question, QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from pearl.answer import answer
+from pearl.jobs.answer_metrics import Scorer, best_score, holds
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
-from pearl.jobs.metrics import Scorer, best_score, holds
 from pearl.jobs.question_file import QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Plan

@@ -21,7 +21,7 @@ from sqlalchemy import select
 
 from pearl.evaluate.errors import evenly
 from pearl.evaluate.results import Evaluation
-from pearl.jobs.metrics import GRADES, option_words
+from pearl.jobs.answer_metrics import GRADES, option_words
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import read_rows
 from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent

@@ -17,7 +17,7 @@ from pearl.evaluate.datasets.base import (
     one_line,
     with_unique_ids,
 )
-from pearl.jobs.metrics import holds
+from pearl.jobs.answer_metrics import holds
 from pearl.jobs.question_file import gold_problem, read_index
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source

@@ -21,8 +21,8 @@ from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.model import Model, write_model
 from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.jobs.metrics import Graded
-from pearl.jobs.metrics import Scorer as AnswerScorer
+from pearl.jobs.answer_metrics import Graded
+from pearl.jobs.answer_metrics import Scorer as AnswerScorer
 from pearl.lang.ast import Prompt
 from pearl.lang.builtins import conclusion
 from pearl.lang.entry_points import extension

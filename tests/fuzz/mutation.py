@@ -1,7 +1,7 @@
 """Plans with mutated bytes against the parser, the rules, their fixes and the formatter.
 
-python -m benchmarks.fuzz 100000 [--seed 1] [--plans FILE.jsonl]: each input is a plan that ships
-with Pearl (or a row's "plan" of the file) after some random edits. Prints what does not hold.
+python -m tests.fuzz.mutation 100000 [--seed 1] [--plans FILE.jsonl]: each input is a plan that
+ships with Pearl (or a row's "plan" of the file) after some random edits. Prints what does not hold.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fuzz import attack, mutated, problems, seeds
 from pearl.lang import ast, grammar
 from pearl.lang.diagnostics import Diagnostic, has_errors
 from pearl.lang.library import load_library, parse_library
@@ -19,6 +18,8 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check, check_for_person, check_library, fix
+from tests.conftest import ROOT
+from tests.fuzz.mutation import attack, mutated, problems, seeds
 from tests.growth import assert_linear
 
 MODEST = settings(
@@ -33,7 +34,7 @@ LIBRARY = load_library()
 def fragments() -> list[str]:
     """Every line of every stress case, and the tokens that break lines."""
     found = set()
-    for path in sorted((Path(__file__).parent / "cases").glob("*.md")):
+    for path in sorted((ROOT / "tests" / "cases").glob("*.md")):
         body = path.read_text(encoding="utf-8").split("~~~~~\n")[1]
         found.update(body.splitlines())
     tokens = [*"\"'()[]{}<>=:,;#`*-|\\ \t\n“”", "\r\n", "\n\n", "```", "<think>", "</think>"]
@@ -415,11 +416,12 @@ def test_a_safe_fix_never_changes_the_answer(text: str) -> None:
     assert answer(parse(fixed.text).plan) == answer(before.plan)
 
 
-# -- mutated plans: `python -m benchmarks.fuzz 100000` does the same, with other seeds
+# -- mutated plans: `python -m tests.fuzz.mutation 100000` does the same, with other seeds
 
 
-def test_what_ships_is_mutated():
-    assert list(attack(100, 1, seeds())) == []
+@pytest.mark.parametrize("seed", range(4))
+def test_what_ships_is_mutated(seed: int):
+    assert list(attack(500, seed, seeds())) == []
 
 
 def test_a_guess_waits_for_what_is_certain():

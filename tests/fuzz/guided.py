@@ -1,7 +1,7 @@
 """The same attack, led by atheris: texts that reach code of the splitter, the grammar or the parser
 which no other has reached are mutated further.
 
-python -m benchmarks.fuzz_guided [SECONDS] (pip install atheris). Ends at the first text that does
+python -m tests.fuzz.guided [SECONDS] (pip install atheris). Ends at the first text that does
 not hold, and prints it.
 """
 
@@ -20,8 +20,8 @@ except ImportError:
 with atheris.instrument_imports(include=["pearl.lang"]):
     pass
 
-from benchmarks.fuzz import problems, seeds
 from pearl.lang.library import load_library
+from tests.fuzz.mutation import problems, seeds
 
 
 def main() -> None:
