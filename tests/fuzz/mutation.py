@@ -27,7 +27,7 @@ TOKENS = r'''
 1. 2) - # ## #2 $x {x} {each x} {{x}} \ \_ \n " ' “ ” ‘ ’ « » ( ) [ ] { } （ ） 【 ， : ： = := ==
 -> ← , ; | * ** ` ``` ~~~ """ < > <think> </think> <plan> return each where values evidence CTX
 true false 1,000 3rd 50% 1e999 -0 0x1 99999999999999999999 CONCAT FIND_EVENT FLAT noqa PRL201
-question: ... … é
+question: \{x} ... … é
 の 🎯
 '''.split()
 LINES = (
