@@ -121,6 +121,12 @@ class TestAsk:
         assert call("lint", "p.plan").code == 0
         assert "Answer\na\nb\n" in call("run", "p.plan", story, "--model", "offline").out
         assert "PRL201" in call("run", "p.plan", story, "--library", "core").out
+        Path("asked.plan").write_text(
+            'question: Which letters?\n\n# mine\n# library: letters\n1. a = SPLIT("a b", " ")\n'
+        )
+        assert call("lint", "asked.plan").code == 0
+        Path("below.plan").write_text('1. a = SPLIT("a b", " ")\n# library: letters\n', "utf-8")
+        assert "PRL201" in call("lint", "below.plan").out
         Path("q.plan").write_text('# library: core, nope\na = FIND_EVENT(CTX, "x")\n', "utf-8")
         for command in (["lint", "q.plan"], ["run", "q.plan", story, "--model", "offline"]):
             assert call(*command).err.count("q.plan names the library nope, which does not") == 1
@@ -307,6 +313,7 @@ class TestLint:
 
     def test_what_ships_is_clean(self) -> None:
         assert "no findings" in call("lint", ROOT / "plans", ROOT / "actions").err
+        assert call("fmt", "--check", ROOT / "plans", ROOT / "actions").code == 0
 
     def test_rows(self, tmp_path: Path) -> None:
         rows = [{"plan": GOOD}, {"plan": BAD, "other": 1}, {"plan": "1. a = FIND_X\u2028(CTX)"}]

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from pearl.store.history import RunRow
 
 
-_OF_PLAN = pattern(r"(?:#[^\n]*\n){0,8}?# library: ([^\n]+)")
-"""How a plan, or a trace, says in its head which actions it calls."""
-
 _ACTION_LINE = pattern(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=\"']*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
 _HEAD = pattern(r"\s*(?:question|new actions)\s*:", re.IGNORECASE)
-_STEP_LINE = pattern(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
+_STEP = r"[^\S\n]*(?:\S{1,8}[^\S\n]+)?[^\W\d]\w*[^\S\n]*:?=[^\S\n]*\w+[^\S\n]*[(\[]"
+_STEP_LINE = pattern(_STEP)
 
+_OF_PLAN = pattern(rf"(?:(?!{_STEP})[^\n]*\n){{0,64}}?# library: ([^\n]+)")
+"""How a plan, or a trace, says above its first step which actions it calls."""
 
 _RUN = pattern(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 
