@@ -951,6 +951,18 @@ def test_how_many_passages_a_look_up_gives(tmp_path: Path, options: tuple[str, .
     assert about.get("passages") == (f"{count} of each look-up" if options else None)
 
 
+@pytest.mark.parametrize(
+    ("said", "grounded"),
+    [("Lamp 3 hangs in Ulm.", 1), ("Ulm", 1), ("Berlin", 0), ("Lamp 3 hangs in Berlin.", 0)],
+)
+def test_who_reads_passages_and_says_a_sentence_of_them_quotes_it(
+    tmp_path: Path, said: str, grounded: int
+):
+    lamps(tmp_path, lambda _: said, "retrieve-read")
+    [row] = results(tmp_path)["retrieve-read"]
+    assert row.measures["grounded"] == grounded
+
+
 def test_a_reader_that_reasons_is_another_library(tmp_path: Path):
     steps = ['one = RETRIEVE("lamp", 3)', 'answer = READ(one, "Where hangs the lamp?")',
              "return answer"]  # fmt: skip
