@@ -498,6 +498,15 @@ class TestFmt:
         assert Path(bad).read_text() == BAD
         assert loose.read_text() == self.TIGHT
 
+    def test_a_files_head_stays_its_head(self) -> None:
+        text = "# Ours.\n# library: pets\nquestion: Why?\n\n# first\n1. a = F(CTX)\n# end\n"
+        Path("p.plan").write_text(text, encoding="utf-8")
+        assert call("fmt", "p.plan", "--check").code == 0
+        # Without words there is no question.
+        Path("p.plan").write_text("# Ours.\nquestion: _\na = F(CTX)\n", encoding="utf-8")
+        assert call("fmt", "p.plan").code == 0
+        assert Path("p.plan").read_text("utf-8") == "# Ours.\n1. a = F(CTX)\n"
+
     def test_a_library_keeps_every_comment(self) -> None:
         text = (
             "# head\n\nFIND_X( CTX,X ):find X\n# between\nFIND_Y(CTX) -> list : y\n"

@@ -81,6 +81,7 @@ def test_a_whole_plan_is_printed_and_read_back() -> None:
         ),
         returns=(Ref("a"), Ref("b")),
         comments=("# the end",),
+        head=("# library: pets",),
     )
     assert parse(print_plan(plan)).plan == plan
 

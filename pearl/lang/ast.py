@@ -259,6 +259,8 @@ class Plan:
     """Steps, the actions they declare, and what they return.
 
     ``returns`` empty means PEARL's rule: every output that no step uses.
+    ``head`` are the comment lines above the question, ``comments`` those
+    below the last step.
     """
 
     steps: tuple[Step, ...] = ()
@@ -266,6 +268,7 @@ class Plan:
     declares: tuple[Action, ...] = ()
     returns: tuple[Ref, ...] = ()
     comments: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
     source: Source = field(default=Source("", ""), compare=False)
 
     def _repr_html_(self) -> str:

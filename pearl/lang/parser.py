@@ -83,6 +83,7 @@ class _Reader:
         self.declares: list[ast.Action] = []
         self.returns: tuple[ast.Ref, ...] = ()
         self.comments: list[str] = []
+        self.head: list[str] = []
         self.broken: list[ast.Broken] = []
         self.aside: list[ast.Aside] = []
         self.last = next((line for line in reversed(lines) if line.kind in _OF_THE_PLAN), None)
@@ -114,7 +115,8 @@ class _Reader:
                 self._fail("step", line, Failure(span, "STEP", "", frozenset()), at)
             case ast.Kind.QUESTION:
                 words = re.split(r"[:：]", self.text[line.start : line.end], maxsplit=1)[1]
-                self.question = " ".join(words.split()).strip("*_ ")
+                if question := " ".join(words.split()).strip("*_ "):
+                    self.question, self.head, self.comments = question, self.comments, []
             case ast.Kind.COMMENT:
                 self.comments.append(self.text[line.start : line.end].strip())
             case ast.Kind.HEADER:
@@ -166,6 +168,7 @@ class _Reader:
             declares=tuple(self.declares),
             returns=self.returns,
             comments=tuple(self.comments),
+            head=tuple(self.head),
             source=self.source,
         )
         if before or len({step.name for step in self.steps}) < len(self.steps):

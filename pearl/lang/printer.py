@@ -18,7 +18,7 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def print_plan(plan: ast.Plan) -> str:
     """The plan's canonical text, ending in a line break."""
-    lines: list[str] = []
+    lines = [*plan.head]
     if plan.question:
         lines += [f"question: {plan.question}", ""]
     if plan.declares:

@@ -176,7 +176,7 @@ class Trace:
         """The plan that ran, without comments."""
         plan = parse(self.source).plan
         steps = tuple(replace(step, comments=()) for step in plan.steps)
-        return replace(plan, steps=steps, comments=())
+        return replace(plan, steps=steps, comments=(), head=())
 
 
 def last_try(entries: Sequence[Entry]) -> list[Entry]:
@@ -212,7 +212,8 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
         if key != "question":
             plain = isinstance(value, str) and len(value.splitlines()) == 1
             lines.append(f"# {key}: {value if plain else one_line_json(value)}")
-    lines.append(print_plan(replace(plan, steps=(), returns=(), comments=())).rstrip("\n"))
+    opening = replace(plan, steps=(), returns=(), comments=(), head=())
+    lines.append(print_plan(opening).rstrip("\n"))
     lines.append("")
     items: dict[str, list[tuple[int, Any]]] = {}
     for path, value in done.items():

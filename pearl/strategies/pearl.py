@@ -491,5 +491,5 @@ def _demonstration(source: Source, library: Library) -> Demonstration | None:
     if not parsed.plan.question:
         return None
     steps = tuple(replace(step, comments=values(step)) for step in parsed.plan.steps)
-    plan = replace(parsed.plan, steps=steps, question="", comments=values(parsed.plan))
+    plan = replace(parsed.plan, steps=steps, question="", comments=values(parsed.plan), head=())
     return Demonstration(parsed.plan.question, print_plan(plan).strip())

@@ -106,7 +106,7 @@ def problems(text: str, library: Library) -> Iterator[str]:
 def _meaning(plan: Plan) -> Plan:
     """A plan without the comments that text around it becomes."""
     steps = tuple(replace(step, comments=()) for step in plan.steps)
-    return replace(plan, steps=steps, comments=())
+    return replace(plan, steps=steps, comments=(), head=())
 
 
 def _errors(found: Sequence[Diagnostic]) -> int:

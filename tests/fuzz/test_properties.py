@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -305,7 +306,9 @@ PLANS = st.builds(
     declares=st.lists(DECLARED, max_size=2).map(tuple),
     returns=st.lists(st.builds(ast.Ref, NAMES), max_size=2).map(tuple),
     comments=COMMENTS,
-)
+    head=COMMENTS,
+    # The comments above a question are the head: without one, all stand above the first step.
+).map(lambda plan: plan if plan.question else replace(plan, head=()))
 
 
 @MODEST
