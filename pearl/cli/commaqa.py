@@ -87,7 +87,8 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
     }
     line = (
         f"{printable(output)}: {counted(len(learned.model.patterns), 'kind')} of question, from "
-        f"{learned.explained:,} of {learned.questions:,} questions, {learned.calls:,} calls of "
+        f"{learned.explained:,} of {counted(learned.questions, 'question')}, "
+        f"{counted(learned.calls, 'call')} of "
         f"agents, {seconds:.1f} s"
     )
     more = [

@@ -319,18 +319,19 @@ def _summarise(result: Condensed, unread: Report, target: int | None, model: Mod
 
     lines, unreadable = _lines(unread)
     named = f", {unreadable:,} that cannot be read" if unreadable else ""
-    _say(f"{lines:,} lines of {unread.source.name}: {lines - unreadable:,} read{named}.")
+    _say(f"{counted(lines, 'line')} of {unread.source.name}: {lines - unreadable:,} read{named}.")
     if model:
         if model.notice:
             _say(model.notice)
         for round_ in result.rounds:
             calls = counted(round_.calls, "call")
-            change = f"{round_.before:,} actions to {round_.after:,}"
+            change = f"{counted(round_.before, 'action')} to {round_.after:,}"
             _say(f"Round {round_.number}: {change}, in {calls}.")
         click.echo(terminal.render(result.reports), nl=False, err=True)
     count = counted(len(merges(result)), "merge")
     bound = "" if target is None else f"; {target:,} wanted at most"
-    _say(f"{result.before:,} actions condensed to {len(result.actions):,} ({count}{bound}).")
+    before = counted(result.before, "action")
+    _say(f"{before} condensed to {len(result.actions):,} ({count}{bound}).")
     for note in result.notes:
         _say(f"- {note.text}")
 

@@ -349,12 +349,12 @@ def stats(options: Options) -> None:
     with open_existing(options.store) as engine:
         counts = cache.stats(engine)
     lines = [
-        f"{printable(model.model)}: {model.replies:,} replies, "
+        f"{printable(model.model)}: {'1 reply' if model.replies == 1 else f'{model.replies:,} replies'}, "
         f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
         for model in counts.models
     ]
     lines.append(f"{counted(counts.runs, 'run')}, {counts.entries:,} journal entries")
-    lines.append(f"{counts.saved:,} calls were answered from what is kept")
+    lines.append(f"{counted(counts.saved, 'call')} answered from what is kept")
     tell(asdict(counts), options.as_json, [*lines, f"{counts.size / 1e6:,.1f} MB"])
 
 
