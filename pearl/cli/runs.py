@@ -349,7 +349,7 @@ def stats(options: Options) -> None:
     with open_existing(options.store) as engine:
         counts = cache.stats(engine)
     lines = [
-        f"{printable(model.model)}: {'1 reply' if model.replies == 1 else f'{model.replies:,} replies'}, "
+        f"{printable(model.model)}: {model.replies:,} repl{'y' if model.replies == 1 else 'ies'}, "
         f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
         for model in counts.models
     ]
