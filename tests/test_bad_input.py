@@ -122,7 +122,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "bytes.db cannot be used: file is not a database", ["trace", "x", "--store", "bytes.db"]),
     (2, "written by a later Pearl", ["trace", "x", "--store", "later.db"]),
     (2, "names several runs", ["trace", "20", "--store", "two.db"]),
-    (2, "has no plan", ["trace", "last", "--store", "two.db", "-o", "existing.plan"]),
+    (2, "has no plan", ["trace", "last", "--store", "two.db", "-o", "good.plan"]),
     (2, "Name a run", ["trace", " ", "--store", "two.db"]),
     (2, "file is not a database", ["runs", "--store", "story.txt"]),
     (2, "There is no store at nowhere.db", ["runs", "--store", "nowhere.db"]),
@@ -301,24 +301,75 @@ def test_what_is_read_is_never_written_over(line: str):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
+PAGE = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="">\nA'
+
+
 @pytest.mark.parametrize("kind", ["ask", "batch"])
-def test_what_a_run_has_read_is_never_written_over(kind: str):
-    question = {"id": "a", "question": ASK, "document": "story.txt"}
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("runs show last --html", PAGE),
+        ("trace LAST -o", GOOD),
+        ("graph LAST -o", "flowchart TD\n"),
+        ("cache export last -o", '{"key": "x"}\n'),
+    ],
+)
+def test_what_a_run_has_read_is_never_written_over(kind: str, line: str, text: str):
+    # It could be one of what the command writes.
+    Path("story.txt").write_text(text, encoding="utf-8")
+    question = {"id": "a", "question": ASK, "document": "story.txt", "key": "k"}
     Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
     words = "ask story.txt Why" if kind == "ask" else "batch q.jsonl -o answers.jsonl"
     assert call(*words.split(), "--model", "offline", "--store", "s.db").code == 0
-    one = "last" if kind == "ask" else "last/a"
-    for output in ("story.txt", "./story.txt", *(["q.jsonl"] if kind == "batch" else [])):
+    line = line.replace("LAST", "last" if kind == "ask" else "last/a")
+    read = ["story.txt", "./story.txt"]
+    read += ["q.jsonl"] if (kind, text[:6]) == ("batch", '{"key"') else []
+    for output in read:
         before = Path(output).read_bytes()
-        for line in ("runs show last --html", f"trace {one} -o", f"graph {one} -o",
-                     "cache export last -o"):  # fmt: skip
-            shown = call(*line.split(), output, "--store", "s.db")
-            told = f"{output} is what is read: name another file to write."
-            if (line, output) == (f"graph {one} -o", "q.jsonl"):
-                told = "q.jsonl: a graph is not written as .jsonl: end the name in .mmd, .mermaid, "
-                told += ".md, .txt, .svg."
-            assert one_line(shown, 2) == told
-            assert Path(output).read_bytes() == before
+        shown = call(*line.split(), output, "--store", "s.db")
+        assert one_line(shown, 2) == f"{output} is what is read: name another file to write."
+        assert Path(output).read_bytes() == before
+
+
+def test_no_command_writes_over_what_is_another_kind_of_file():
+    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    make = "generate commaqa --schema movies --questions"
+    for line in (
+        "ask story.txt Why? --model offline",
+        "eval questions --data q.jsonl --methods pearl --model offline",
+        f"{make} 4 -o w",
+    ):
+        assert call(*line.split()).code == 0
+    asked = call("runs", "--json").json[1]["run"]
+    commands = {
+        f"trace {asked} -o": "plan",
+        f"graph {asked} -o": "graph",
+        "runs show last --html": "page",
+        "report last --format {0} -o": "report",
+        "report last --errors 1 -o": "file of wrong answers",
+        "replicate outcomes --format {0} -o": "report",
+        "report last --json -o": "report",
+        "review agreement --format {0} -o": "report",
+        "review export -o": "file of verdicts",
+        "cache export -o": "recording",
+        f"{make} 2 -o": "file of worlds",
+        "generate commaqa --schema movies --show -o": "schema",
+        "generate commaqa --agents w -o": "file of pairs",
+        "learn commaqa w --from gold -o": "model",
+        "mine q.jsonl --model offline -o new.actions --notes": "file of notes",
+    }
+    outcome = {"split": "all", "method": "m", "qid": "1", "answer": "A", "gold": "A"}
+    Path("outcomes").write_text(json.dumps(outcome), encoding="utf-8")
+    Path("reading").write_text("# Mine\n\nThe lamp burnt.  It had oil.\n", encoding="utf-8")
+    for line, noun in commands.items():
+        for form in ("terminal", "markdown", "latex", "html")[: 4 if "{0}" in line else 1]:
+            done = call(*line.format(form).split(), "reading")
+            told = f"reading exists and is no {noun}: name another file to write."
+            assert one_line(done, 2) == told
+            Path("again").unlink(missing_ok=True)
+            for _ in range(2):
+                assert call(*line.format(form).split(), "again").code == 0, line
 
 
 def test_the_questions_of_an_evaluation_are_not_written_over_by_its_report():

@@ -13,7 +13,6 @@ from pearl.cli.inputs import folder_of, library_for, load_sound, own_libraries, 
 from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import check_output, deliver, emit_json, on_screen, settle
 from pearl.lang.errors import InputError
-from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
 from pearl.retrieval.converters import passed_over, read_documents
@@ -87,8 +86,7 @@ def plan_command(question: str, options: Options) -> None:
     from pearl.models.routing import planner_of
     from pearl.strategies.registry import NONE_SHOWN
 
-    check_output(options.output)
-    check_kind(options.output, "plan")
+    check_output(options.output, "plan")
     if question == "-":
         question = read_source("-", "question").text
     library = load_sound(options.libraries)

@@ -181,7 +181,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
-    check_output(output)
+    check_output(output, "")
     settings = job_settings(options)
     setup, model = _setup(questions, options, settings.model)
     settings = replace(settings, model=model)

@@ -51,7 +51,7 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
 
     if output == "-":
         raise InputError("The model needs a file of its own: name one with -o.")
-    check_output(output)
+    check_output(output, "model")
     started = time.monotonic()
     if source == "gold":
         learned = learn_from_gold(read_worlds(worlds))
@@ -165,9 +165,10 @@ def generate_command(
     from pearl.commaqa.schema_reader import read_schema, shipped_text
 
     if show:
+        check_output(options.output, "schema")
         emit(shipped_text(name), options.output)
         return
-    _check(options)
+    _check(options, "file of worlds")
     started = time.perf_counter()
     rows = list(generate(read_schema(name), split, part, seed, questions))
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
@@ -192,11 +193,11 @@ def generate_command(
     _emit(lines, options, summary, data)
 
 
-def _check(options: Options) -> None:
+def _check(options: Options, noun: str) -> None:
     """Make sure that lines can be written, before they are made."""
     if options.as_json and options.output in ("", "-"):
         raise InputError("--json tells of a file: name one with -o FILE.")
-    check_output(options.output)
+    check_output(options.output, noun)
 
 
 def _emit(lines: Sequence[str], options: Options, summary: str, data: dict[str, Any]) -> None:
@@ -233,7 +234,7 @@ def _export_agents(path: str, options: Options) -> None:
     from pearl.commaqa.generator import agent_pairs
     from pearl.commaqa.world import read_worlds
 
-    _check(options)
+    _check(options, "file of pairs")
     pairs = [pair for world in read_worlds(path) for pair in agent_pairs(world)]
     agents = sorted({pair["agent"] for pair in pairs})
     data = {"output": options.output, "pairs": len(pairs), "agents": agents}

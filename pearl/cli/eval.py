@@ -17,7 +17,6 @@ from pearl.cli.inputs import load
 from pearl.cli.options import GROUPS, Options, choose_metric, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, on_terminal
 from pearl.lang.errors import InputError
-from pearl.lang.rewriting import check_kind
 from pearl.lang.source import write
 from pearl.lang.text import counted
 
@@ -123,9 +122,9 @@ def eval_command(
     )
     library = load(options.libraries or questions.dataset.libraries)
     home = Path(documents or Path(data).parent)
-    check_output(output, *{str(home / example.document.name) for example in questions.examples})
+    read = {str(home / example.document.name) for example in questions.examples}
+    check_output(output, "evaluation", *read)
     check_ending(output, ".jsonl .json", "an evaluation (pearl report makes pages of it)")
-    check_kind(output, "evaluation")
     if len(options.sets) > 1 and len(options.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
     equip = partial(with_options, metric=choose_metric(options),
@@ -241,7 +240,7 @@ def report_command(
 
     log, folder = options.output.endswith(".eval"), options.output.endswith("/")
     target = "" if folder and Path(options.output).is_dir() else options.output.rstrip("/")
-    check_output(target)
+    check_output(target, "")
     drawn = errors or labelled or to_grade or grades
     if (log or folder) and (drawn or options.form or options.as_json):
         raise InputError(
@@ -253,7 +252,10 @@ def report_command(
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
     loaded = [_load(name, options) for name in evaluations]
     # A fact on the data names its file, and how many questions and documents there are.
-    check_output(target, *(dict(run.about).get("data", "").rsplit(",", 2)[0] for run in loaded))
+    noun = "file of answers to grade" if to_grade else "" if log or folder else "report"
+    noun = "file of wrong answers" if errors else noun
+    read = (dict(run.about).get("data", "").rsplit(",", 2)[0] for run in loaded)
+    check_output(target, noun, *read)
     if log or folder:
         data = side_by_side(loaded)
         write_inspect(data, method, options.output) if log else write_dataset(data, options.output)
@@ -266,7 +268,7 @@ def report_command(
         from pearl.review.agreement import draw_answers
 
         rows = draw_answers(side_by_side(loaded), to_grade)
-        _deliver_rows(rows, "file of answers to grade", options)
+        _deliver_rows(rows, options)
         return
     report = Report("Labelled errors", (("file", labelled),))
     if loaded:
@@ -331,7 +333,7 @@ def _draw(evaluation: Evaluation, count: int, method: str, options: Options) -> 
     from pearl.evaluate.errors import CATEGORIES, draw_errors
 
     rows = draw_errors(evaluation, count, method)
-    _deliver_rows(rows, "file of wrong answers", options)
+    _deliver_rows(rows, options)
     fewer = f" There are no more than {len(rows)}." if len(rows) < count else ""
     click.echo(
         f"{counted(len(rows), 'wrong answer')} of {rows[0]['method']}: write into category one of "
@@ -340,8 +342,7 @@ def _draw(evaluation: Evaluation, count: int, method: str, options: Options) -> 
     )
 
 
-def _deliver_rows(rows: list[dict[str, Any]], noun: str, options: Options) -> None:
-    check_kind(options.output, noun)
+def _deliver_rows(rows: list[dict[str, Any]], options: Options) -> None:
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     deliver(options, lambda: "".join(lines), lambda: rows)
 
@@ -357,5 +358,5 @@ def replicate_command(file: str, options: Options) -> None:
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import read_outcomes
 
-    check_output(options.output)
+    check_output(options.output, "report")
     show(summarise(read_outcomes(file)), options)

@@ -37,7 +37,6 @@ from pearl.cli.output import (
     tell,
 )
 from pearl.lang.errors import InputError
-from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, TextKind, read_bytes, read_source, write
 from pearl.lang.text import counted, printable
 
@@ -145,8 +144,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     from pearl.lint.checker import check_for_person
     from pearl.lint.render.machine_readable import as_object
 
-    check_output(options.output)
-    check_kind(options.output, "plan")
+    check_output(options.output, "plan")
     unreadable: list[InputError] = []
     given = each_input(paths, unreadable.append)
     plans = [item for item in given if item.kind is TextKind.PLAN]
@@ -387,7 +385,7 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
 
     fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
     """
-    check_output(options.output)
+    check_output(options.output, "graph")
     endings = " ".join(ending for ending, of in _FORMS.items() if form in (None, of))
     check_ending(options.output, endings, f"a graph as {form}" if form else "a graph")
     form = form or _FORMS.get(Path(options.output).suffix.lower(), "mermaid")
@@ -443,7 +441,6 @@ def _draw(
     pictures: ModuleType, graph: object, data: Callable[[], Any], form: str, options: Options
 ) -> None:
     """Draw a graph with the module that can, or describe it by data."""
-    check_kind(options.output, "graph")
     draw = pictures.svg if form == "svg" else pictures.mermaid
     deliver(options, partial(draw, graph), data)
 

@@ -19,7 +19,6 @@ from pearl.cli.inputs import load, load_sound
 from pearl.cli.options import Options, choose_metric, shared
 from pearl.cli.output import check_output, emit, emit_json, on_terminal, settle
 from pearl.lang.errors import InputError
-from pearl.lang.rewriting import check_kind
 from pearl.lang.source import read_source, refuse_same, write
 from pearl.lang.text import counted, printable
 
@@ -88,9 +87,8 @@ def mine_command(
 
     if output == "-":
         raise InputError("The library needs a file of its own: name one with -o.")
-    for path in (output, notes):
-        check_output(path)
-    check_kind(output, "library")
+    check_output(output, "library")
+    check_output(notes, "file of notes")
     library = load_sound(seeds)
     left_out = questions_in(options.exclude) if options.exclude else frozenset()
     examples = read_examples(questions, left_out)
@@ -215,8 +213,7 @@ def condense_command(
     from pearl.mining.merges import print_review, read_review
     from pearl.models.routing import choose_model
 
-    check_output(output)
-    check_kind(output, "library")
+    check_output(output, "library")
     source = library_source(file)
     actions = library_actions(source)
     seed_actions = load_sound(seeds or ("core",)).actions
@@ -405,7 +402,7 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
 
     folder = Path(output)
     refuse_same(output, [options.demos] if options.demos else [])
-    check_output(first_file(folder))
+    check_output(first_file(folder), "")
     settings = job_settings(options)
     fit = fit_of(options)
     how = ("pearl", load(options.libraries), options.demos)

@@ -155,18 +155,21 @@ def check_ending(path: str, endings: str, what: str) -> None:
         raise InputError(f"{path}: {what} is not written as {ending}: end the name in {named}.")
 
 
-def check_output(path: str, *more: str) -> None:
+def check_output(path: str, noun: str, *more: str) -> None:
     """Make sure that a file can be written, before work is done for it.
 
-    It may be nothing that the command was given in any other place, nor the store.
+    It may be nothing that the command was given in any other place, nor the store, and what is
+    there already is of the same kind.
 
     Args:
         path: the file; empty or ``-`` for the screen.
+        noun: what is written, as `check_kind` has it; empty where that is seen to elsewhere.
         more: files that are read and that no argument and no option names.
 
     Raises:
         InputError: it cannot.
     """
+    from pearl.lang.rewriting import check_kind
     from pearl.store.database import address
 
     if path in ("", "-"):
@@ -184,6 +187,8 @@ def check_output(path: str, *more: str) -> None:
     files = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
     models = [text.removeprefix("recorded:") for text in texts]
     check_writable(path, (*texts, *models, *files, *read_config().library, *more))
+    if noun:
+        check_kind(path, noun)
 
 
 def settle(

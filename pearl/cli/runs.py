@@ -16,7 +16,6 @@ from pearl.cli.inputs import folder_of, load, names_run, open_existing, open_run
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
-from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, check_utf_8, read_source, write
 from pearl.lang.text import counted, printable, shorten
 
@@ -106,7 +105,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         raise InputError("--documents is for the page of a run: give --html FILE with it.")
     if documents and not Path(documents).is_dir():
         raise InputError(f"{documents} is no folder: name the one that the document is in.")
-    check_output(html)
+    check_output(html, "page")
     name, _, item = run.partition("/")
     with open_run(name, options.store, html) as (engine, record):
         many = record.has_rows and not item
@@ -390,12 +389,11 @@ def export(run: str, options: Options) -> None:
     from pearl.jobs.workers import line_of
     from pearl.store import cache
 
-    check_output(options.output)
+    check_output(options.output, "recording")
     name = ""
     if run:
         with open_run(run, options.store, options.output) as (_, record):
             name = record.name
-    check_kind(options.output, "recording")
     with open_existing(options.store) as engine:
         text = "".join(map(line_of, cache.export(engine, name)))
     if not text:
@@ -418,7 +416,7 @@ def trace_command(run: str, options: Options) -> None:
 
     if not run.strip():
         raise InputError("Name a run: its name, the start of it, or last.")
-    check_output(options.output)
+    check_output(options.output, "plan")
     name, text = _trace(run, options.store, options.output)
 
     def data() -> dict[str, Any]:

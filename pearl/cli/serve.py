@@ -192,7 +192,7 @@ def export(options: Options) -> None:
 
     In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe.
     """
-    check_output(options.output)
+    check_output(options.output, "file of verdicts")
     check_ending(options.output, ".csv", "a file of verdicts")
     from pearl.review.agreement import verdict_rows, verdict_table
 
@@ -207,7 +207,7 @@ def export(options: Options) -> None:
 def agreement(options: Options) -> None:
     """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
     Krippendorff's alpha."""
-    check_output(options.output)
+    check_output(options.output, "report")
     from pearl.review.agreement import review_report
     from pearl.review.people import everybody
     from pearl.review.verdicts import read_mappings, read_verdicts

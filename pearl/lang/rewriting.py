@@ -240,9 +240,28 @@ _KEYS = {
     "recording": {"key"},
     "file of answers": {"id", "status"},
     "evaluation": {"evaluation"},
+    "file of notes": {"kind", "message"},
+    "file of worlds": {"kb", "qa_pairs"},
+    "file of pairs": {"world", "agent"},
     **{noun: {key} for noun, key in _FILLED_IN.items()},
 }
 """What the first object has of files of JSON lines, by what they hold."""
+
+_PAGE = r'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv='
+_OPENINGS = {
+    "graph": pattern("flowchart|<svg"),
+    "page": pattern(_PAGE),
+    # As a page, Markdown, LaTeX, JSON, and plain text.
+    "report": pattern(
+        rf"{_PAGE}"
+        r'|# .+\n\n- \*\*.+?:\*\* |% Needs \\usepackage|\{\s+"title": .+\s+"about": '
+        r"|(?:.+\n){1,9}\n\w[\w -]{0,40} {2}\S"
+    ),
+    "model": pattern(r'\{\s+"kind": "pearl commaqa model"'),
+    "schema": pattern(r"(?:#.*\n|\n)*about = "),
+    "file of verdicts": pattern("plan,plan_id,"),
+}
+"""How texts begin, by what they are."""
 
 
 def check_kind(path: str, noun: str) -> None:
@@ -251,7 +270,7 @@ def check_kind(path: str, noun: str) -> None:
 
     Args:
         path: the file; ``-`` for none.
-        noun: what it is to hold: a plan, a library, a graph, or one of `_KEYS`.
+        noun: what it is to hold: a plan, a library, or one of `_KEYS` and `_OPENINGS`.
 
     Raises:
         InputError: it holds something else.
@@ -278,8 +297,8 @@ def _is_one(path: str, noun: str) -> bool:
             first = file.readline().decode("utf-8-sig", "replace")
         return keys <= read_row(first, path).keys()
     text = read_source(path, noun)
-    if noun == "graph":
-        return text.text.startswith(("flowchart", "<svg"))
+    if opening := _OPENINGS.get(noun):
+        return bool(opening.match(text.text))
     if noun == "plan":
         parsed = parse(text)
         return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
