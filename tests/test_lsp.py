@@ -780,6 +780,14 @@ class TestLibraries:
         self.settings(project.folder, 'library = ["gone.actions"]')
         with editor(project.folder, "--library", "own.actions") as one:
             assert one.open("plans/a.plan", self.PLAN) == []
+            named = one.rewrite("plans/a.plan", '# library: letters\na = SPLIT("a b", " ")\n')
+            assert "PRL201" in codes(named)
+
+    def test_a_plan_names_its_library(self, project: Editor):
+        self.settings(project.folder, 'library = ["own.actions"]')
+        text = '# library: letters\nquestion: Which?\n\n1. a = SPLIT("a b", " ")\n'
+        assert project.open("plans/a.plan", text) == []
+        assert "PRL201" in codes(project.rewrite("plans/a.plan", text.replace("letters", "gone")))
 
     def test_two_projects_at_once(self, project: Editor):
         other = project.folder / "other"

@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 
 _ACTION_LINE = pattern(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=\"']*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
 _HEAD = pattern(r"\s*(?:question|new actions)\s*:", re.IGNORECASE)
-_STEP = r"[^\S\n]*(?:\S{1,8}[^\S\n]+)?[^\W\d]\w*[^\S\n]*:?=[^\S\n]*\w+[^\S\n]*[(\[]"
-_STEP_LINE = pattern(_STEP)
-
-_OF_PLAN = pattern(rf"(?:(?!{_STEP})[^\n]*\n){{0,64}}?# library: ([^\n]+)")
-"""How a plan, or a trace, says above its first step which actions it calls."""
+_STEP_LINE = pattern(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
 
 _RUN = pattern(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 
@@ -280,25 +276,24 @@ def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Libr
     return load_library(*libraries)
 
 
-def _named(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
-    """The libraries that a plan's head names; none where others were chosen."""
-    head = None if libraries else _OF_PLAN.match(source.text)
-    return tuple(name.strip() for name in head[1].split(",")) if head else ()
-
-
 def own_libraries(
     source: Source, libraries: tuple[str, ...], *, ran: bool = False
 ) -> tuple[str, ...]:
     """The libraries that were named; where none was, a plan's own, if they ship; of a run of the
     store (``ran``) also where they are files, as `find_library` has it."""
-    names, shipped = _named(source, libraries), shipped_actions()
+    from pearl.lang.library import named_libraries
+
+    names, shipped = () if libraries else named_libraries(source), shipped_actions()
     here = all(name in shipped or (ran and Path(name).is_file()) for name in names)
     return names if names and here else libraries
 
 
 def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
     """Say where a plan's head names a library that does not ship, and no other was chosen."""
-    lost = [name for name in _named(source, libraries) if name not in shipped_actions()]
+    from pearl.lang.library import named_libraries
+
+    named = () if libraries else named_libraries(source)
+    lost = [name for name in named if name not in shipped_actions()]
     if lost and not read_config(folder_of(source)).library:
         warn(
             f"{source.name} names the library {', '.join(lost)[:80]}, which does not ship with "

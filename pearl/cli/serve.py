@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.eval import show
-from pearl.cli.inputs import load, load_sound, open_existing
+from pearl.cli.inputs import load, load_sound, open_existing, own_libraries
 from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import (
     await_program,
@@ -284,9 +284,9 @@ def lsp_command(as_json: bool, options: Options) -> None:
         return
     await_program("lsp", "an editor")
 
-    def settings(folder: Path) -> Settings:
-        """As ``pearl lint`` has them in a folder."""
-        chosen = options.libraries or read_config(folder).library
+    def settings(folder: Path, source: Source) -> Settings:
+        """As ``pearl lint`` has them for a text in a folder."""
+        chosen = own_libraries(source, options.libraries) or read_config(folder).library
         return Settings(chosen, selection_for((), (), folder))
 
     closed = serve(settings)

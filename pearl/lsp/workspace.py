@@ -317,8 +317,8 @@ class Settings:
     selection: Selection = DEFAULT
 
 
-SettingsOf = Callable[[Path], Settings]
-"""The settings of the project that a folder is in; raises `InputError`."""
+SettingsOf = Callable[[Path, Source], Settings]
+"""The settings of the project that a folder is in, for a text in it; raises `InputError`."""
 
 
 @dataclass(frozen=True)
@@ -363,7 +363,7 @@ class LanguageSession:
     """What is open, and what it is checked with.
 
     Args:
-        settings_of: reads the settings of a folder's project.
+        settings_of: reads the settings of a folder's project, for a text in it.
     """
 
     def __init__(self, settings_of: SettingsOf) -> None:
@@ -386,7 +386,7 @@ class LanguageSession:
         settings = Settings()
         try:
             folder = document.path.parent if document.path else self.editor.folder or Path.cwd()
-            settings = self._settings_of(folder)
+            settings = self._settings_of(folder, document.source)
         except InputError as error:
             trouble.append(str(error))
         own = builtins()

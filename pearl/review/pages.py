@@ -13,7 +13,13 @@ from pearl.lang.ast import Action, Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.errors import InputError
 from pearl.lang.graph import dependencies, image, outputs, reads_document
-from pearl.lang.library import Library, find_library
+from pearl.lang.library import (
+    DEFAULT,
+    Library,
+    find_library,
+    load_library,
+    shipped_libraries,
+)
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.text import counted
@@ -201,14 +207,17 @@ def plan_page(visit: Visit) -> Response:
 
 
 def _library(visit: Visit, item: Item) -> Library:
-    """The actions that a plan may call: of a run's plan those of the run, where they are here."""
+    """The actions that a plan may call: of a run's plan those of the run, where they are here; else
+    what was chosen, or what the plan's head names."""
     engine, library = visit.session.engine, None
     with suppress(InputError):
         # The run may be no longer there.
         run = find_run(engine, item.run, "the store", time.time()) if item.run else None
         head = run and (head_of(read_journal(engine, run, item.task)) or run.head)
         library = find_library(head or {})
-    return library or visit.session.library
+    chosen = visit.session.library
+    named = shipped_libraries(Source(item.name, item.text)) if chosen.names == DEFAULT else ()
+    return library or (load_library(*named) if named else chosen)
 
 
 def run_page(visit: Visit) -> Response:
