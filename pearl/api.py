@@ -15,7 +15,7 @@ from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.errors import InputError, check_numbers, refuse
 from pearl.lang.functions import OwnAction
-from pearl.lang.library import Library
+from pearl.lang.library import Library, shipped_libraries
 from pearl.lang.library import load_library as _load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -61,7 +61,8 @@ def check(
 
     Args:
         plan: a plan, its text, or what `parse` made of it.
-        library: the actions it may call; by default those Pearl ships.
+        library: the actions it may call; by default those that ship and that its head names, or
+            else those Pearl ships.
         selection: which rules speak.
 
     Raises:
@@ -70,7 +71,7 @@ def check(
     if not isinstance(selection, Selection):
         raise InputError('selection is to be a Selection: pearl.Selection(select=("PRL4",)).')
     parsed = plan if isinstance(plan, Parsed) else parse(_plan_text(plan))
-    return check_for_person(parsed, as_library(library) or _load_library(), selection)
+    return check_for_person(parsed, _library_of(parsed.plan.source, library), selection)
 
 
 def fix(plan: str | Plan, library: Actions = None, *, unsafe: bool = False) -> str:
@@ -78,12 +79,11 @@ def fix(plan: str | Plan, library: Actions = None, *, unsafe: bool = False) -> s
 
     Args:
         plan: its text, or a plan.
-        library: the actions it may call; by default those Pearl ships.
+        library: as for `check`.
         unsafe: also take fixes that guess at the meaning.
     """
-    return _fix(
-        Source("<plan>", _plan_text(plan)), as_library(library) or _load_library(), unsafe=unsafe
-    ).text
+    source = Source("<plan>", _plan_text(plan))
+    return _fix(source, _library_of(source, library), unsafe=unsafe).text
 
 
 def format(plan: str | Plan) -> str:
@@ -93,6 +93,12 @@ def format(plan: str | Plan) -> str:
         InputError: a line cannot be read.
     """
     return format_plan(Source("<plan>", _plan_text(plan)))
+
+
+def _library_of(plan: Source, library: Actions) -> Library:
+    """The library that was given; else those that ship and that a plan's head names; else the
+    usual ones."""
+    return as_library(library) or _load_library(*shipped_libraries(plan))
 
 
 def _plan_text(plan: object) -> str:
@@ -253,7 +259,7 @@ async def run(
         plan: a plan, its text, or what `write_plan` gave.
         document: a `Source`, or the path of a file or folder, or several.
         options: answers to choose from; the plan then needs a question.
-        library: the actions it may call; by default those Pearl ships.
+        library: as for `check`.
         model, context: as `ask` takes them.
         store, cache, watch, began: as `write_plan` takes them.
 
@@ -274,8 +280,8 @@ async def run(
         raise InputError(
             f"{type(plan).__name__} is no plan: give its text, or what write_plan gave."
         )
-    actions = as_library(library) or _load_library()
     parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
+    actions = _library_of(parsed.plan.source, library)
     prepared = prepare_plan(parsed, actions)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")

@@ -256,6 +256,20 @@ def test_rules_are_chosen_by_the_beginnings_of_their_codes():
         pearl.check(plan, selection=["PRL401"])
 
 
+def test_a_plan_says_which_library_that_ships_it_is_written_for(tmp_path: Path):
+    plan = '# library: letters\nquestion: Which?\n\n1. a = SPLIT("a b", " ")\n'
+    assert pearl.check(plan) == pearl.check(pearl.parse(plan)) == []
+    assert pearl.fix(plan) == plan
+    story = tmp_path / "story.txt"
+    story.write_text(STORY, encoding="utf-8")
+    assert pearl.run_sync(plan, story, model="offline").text == "a\nb"
+    for other in (plan.replace("letters", "gone"), plan.replace("letters", "core")):
+        assert "PRL201" in [found.code for found in pearl.check(other)]
+    assert "PRL201" in [found.code for found in pearl.check(plan, "core")]
+    with pytest.raises(pearl.RunError, match="SPLIT"):
+        pearl.run_sync(plan, story, library="core", model="offline")
+
+
 @pytest.mark.parametrize(("asked", "said"), [
     (lambda one: one.ask_sync("story.txt", "Who?", shown=-1), "shown is -1: give a number"),
     (lambda one: one.ask_sync("story.txt", "Who?", examples="2"), "examples is '2': give a number"),

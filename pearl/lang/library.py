@@ -360,7 +360,8 @@ def _rebuild(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Library
 @cache
 def builtins() -> Mapping[str, ast.Action]:
     """The actions that need no model; every library holds them."""
-    core = parse_library(shipped_actions()["core"].read_text(encoding="utf-8"), "core")
+    # The same source as where it is loaded, so that it is read once.
+    core = parse_library(library_source("core"))
     return MappingProxyType({action.name: action for action in core.actions if action.is_builtin})
 
 
