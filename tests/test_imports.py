@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
+import re
 import subprocess
 import sys
+import tokenize
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -118,6 +121,20 @@ def test_no_module_hides_a_name_that_is_exported():
     for name in pearl.__all__:
         assert not (PACKAGE / name / "__init__.py").exists(), name
         assert not (PACKAGE / f"{name}.py").exists(), name
+
+
+def test_no_group_is_possessive():
+    """Python 3.11.0 to 3.11.4 read such a group wrongly (see `pearl.lang.text.pattern`)."""
+    possessive = re.compile(r"(?<![\\(])\)(?:[*+?]|\{[\d,]+\})\+")
+    found = {
+        str(path.relative_to(ROOT)): token.string
+        for path in (ROOT / "pearl").rglob("*.py")
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
+        if "STRING" in tokenize.tok_name[token.type] and possessive.search(token.string)
+    }
+    assert found == {}
+    assert possessive.search(r"(?:a b)*+")
+    assert possessive.search(r"(?:a b){1,3}+")
 
 
 def test_public_functions_and_classes_say_what_they_are():

@@ -199,7 +199,7 @@ QUOTES = "\"'“”„«»‹「『＂‘‚"
 _OPEN, _CLOSE = "(（[【{", ")）]】}"
 _MARKS = pattern(rf"[{re.escape(_OPEN + _CLOSE + QUOTES)}]|\\\"")
 _OPENING = pattern(r"[(（\[【{]")
-_UNDONE = pattern(r"[^(]*(?:=|←|<-|＝)\s*+(?:[^\W\d](?:\w|\\_)*+\s*+)?\\?\s*+")
+_UNDONE = pattern(r"[^(]*(?:=|←|<-|＝)\s*+(?:[^\W\d](?>(?:\w|\\_)*)\s*+)?\\?\s*+")
 
 
 def closed(text: str, start: int, end: int) -> bool:

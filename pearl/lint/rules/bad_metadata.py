@@ -88,14 +88,14 @@ _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
 _TYPED = pattern(rf"[^)）]*[)）][\s`*]*(?:(?:->|→)\s*\w+\s*)?[:：#]+\s*({'|'.join(TYPES)})[ \t]*:")
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:")
 _EARLY = pattern(r"[^)）]*?(\.\.\.|…)\s*[,，、،]\s*[^)）\s]")
-_NAMES = r"[A-Z][A-Z0-9_]*(?:,[ \t]*[A-Z][A-Z0-9_]*)*+"
+_NAMES = r"[A-Z][A-Z0-9_]*(?>(?:,[ \t]*[A-Z][A-Z0-9_]*)*)"
 _VALUED = (
     rf"aliases(?=[ \t]+{_NAMES}$)|body(?=[ \t]+(?:builtin|solver)[ \t]+\w+$)|model(?=[ \t]+\S+$)"
-    rf"|traits(?=[ \t]+(?:(?:{'|'.join(TRAITS)}),?[ \t]*)++$)"
+    rf"|traits(?=[ \t]+(?>(?:(?:{'|'.join(TRAITS)}),?[ \t]*)+)$)"
     r"|replaces(?=[ \t]+[A-Z][A-Z0-9_]*[ \t]*[(（][^\n]*[)）][ \t]*=)"
     r"|example(?=[ \t]*[(（][^\n]*[)）][ \t]*=)"
     # An id has a figure in it, as a rule, and no other word.
-    r"|provenance(?=[ \t]+[^\s,]*\d[^\s,]*(?:,[ \t]*[^\s,]+)*+$)"
+    r"|provenance(?=[ \t]+[^\s,]*\d[^\s,]*(?>(?:,[ \t]*[^\s,]+)*)$)"
     r"|(?:plan|demonstration)(?=[ \t]*\n[ \t]+(?:\d+[.)][ \t]*)?\w+[ \t]*=[ \t]*[A-Z]\w*[(（])"
 )
 _MEANT = pattern(

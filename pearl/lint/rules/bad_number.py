@@ -31,7 +31,7 @@ from pearl.lint.rules.base import (
 
 _DIGITS = pattern(
     r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*"
-    r"(?:[ \t]+[^\s\"\\(),=:\[\]{}#（），：]+)*+"  # the words behind them
+    r"(?>(?:[ \t]+[^\s\"\\(),=:\[\]{}#（），：]+)*)"  # the words behind them
 )
 MOST_SHOWN = 40
 """Characters of the digits that a message shows, at most."""

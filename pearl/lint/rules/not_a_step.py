@@ -26,7 +26,7 @@ from pearl.lang.logical_lines import misspelt_return
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern, shorten
 
 _NAMED = pattern(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
-_CALLED = pattern(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
+_CALLED = pattern(r"[`*\s]*[^\W\d](?>(?:\w|\\_)*)[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

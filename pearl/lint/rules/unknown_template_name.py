@@ -44,7 +44,7 @@ from pearl.lint.rules.base import (
     resembling,
 )
 
-_WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?:[ \t-]++\w++)++\s*+)\}")
+_WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?>(?:[ \t-]++\w++)+)\s*+)\}")
 """What a text has as it stands: words in braces, and what is escaped."""
 
 
