@@ -125,8 +125,10 @@ class TestAsk:
             'question: Which letters?\n\n# mine\n# library: letters\n1. a = SPLIT("a b", " ")\n'
         )
         assert call("lint", "asked.plan").code == 0
-        Path("below.plan").write_text('1. a = SPLIT("a b", " ")\n# library: letters\n', "utf-8")
-        assert "PRL201" in call("lint", "below.plan").out
+        for text in ('1. a = SPLIT("a b", " ")\n# library: letters\n',
+                     '1. a = SPLIT("a b\n# library: letters\n", " ")\n'):  # fmt: skip
+            Path("below.plan").write_text(text, "utf-8")
+            assert "PRL201" in call("lint", "below.plan").out
         Path("q.plan").write_text('# library: core, nope\na = FIND_EVENT(CTX, "x")\n', "utf-8")
         for command in (["lint", "q.plan"], ["run", "q.plan", story, "--model", "offline"]):
             assert call(*command).err.count("q.plan names the library nope, which does not") == 1

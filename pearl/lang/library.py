@@ -21,7 +21,7 @@ from pearl.lang.builtins import FUNCTIONS
 from pearl.lang.entry_points import extension
 from pearl.lang.errors import InputError
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
-from pearl.lang.parser import CALLED, parse, parse_known
+from pearl.lang.parser import CALLED, parse
 from pearl.lang.printer import print_library
 from pearl.lang.source import Source, Span, read_source, shipped_actions
 from pearl.lang.text import close_name, pattern
@@ -448,17 +448,18 @@ def load_library(*names: str | Path | ast.Action) -> Library:
     return Library(tuple(named), MappingProxyType(actions))
 
 
-_NAMES = "# library: "
+_NAMED = pattern(r"^[^\S\n]*# library: (.+)", re.MULTILINE)
 
 
 def named_libraries(source: Source) -> tuple[str, ...]:
     """The libraries that a plan, or a trace, names above its first step."""
-    if _NAMES not in source.text:
+    named = _NAMED.search(source.text)
+    if not named:
         return ()
-    plan = parse_known(source).plan
-    above = (*plan.head, *(plan.steps[0].comments if plan.steps else plan.comments))
-    line = next((line for line in above if line.startswith(_NAMES)), _NAMES)
-    return tuple(name.strip() for name in line.removeprefix(_NAMES).split(",") if name.strip())
+    above = parse(source.text[: named.start()])
+    if above.plan.steps or above.broken:
+        return ()
+    return tuple(name.strip() for name in named[1].split(",") if name.strip())
 
 
 def shipped_libraries(source: Source) -> tuple[str, ...]:
