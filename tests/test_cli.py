@@ -128,7 +128,7 @@ class TestAsk:
         for text in ('1. a = SPLIT("a b", " ")\n# library: letters\n',
                      '1. a = SPLIT("a b\n# library: letters\n", " ")\n'):  # fmt: skip
             Path("below.plan").write_text(text, "utf-8")
-            assert "PRL201" in call("lint", "below.plan").out
+            assert "SPLIT does not exist" in call("lint", "below.plan").out
         Path("q.plan").write_text('# library: core, nope\na = FIND_EVENT(CTX, "x")\n', "utf-8")
         for command in (["lint", "q.plan"], ["run", "q.plan", story, "--model", "offline"]):
             assert call(*command).err.count("q.plan names the library nope, which does not") == 1
