@@ -20,7 +20,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import TextKind
-from pearl.lsp import findings, names
+from pearl.lsp import findings, symbols
 from pearl.lsp.findings import Checks
 from pearl.lsp.workspace import (
     Document,
@@ -39,14 +39,14 @@ Answer = Callable[[LanguageSession, Document, Any], Any]
 ANSWERS: Mapping[str, Answer] = MappingProxyType(
     {
         types.TEXT_DOCUMENT_CODE_ACTION: findings.code_actions,
-        types.TEXT_DOCUMENT_COMPLETION: names.completion,
-        types.TEXT_DOCUMENT_DEFINITION: names.definition,
-        types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: names.outline,
+        types.TEXT_DOCUMENT_COMPLETION: symbols.completion,
+        types.TEXT_DOCUMENT_DEFINITION: symbols.definition,
+        types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: symbols.outline,
         types.TEXT_DOCUMENT_FORMATTING: findings.formatting,
-        types.TEXT_DOCUMENT_HOVER: names.hover,
-        types.TEXT_DOCUMENT_PREPARE_RENAME: names.prepare_rename,
-        types.TEXT_DOCUMENT_REFERENCES: names.references,
-        types.TEXT_DOCUMENT_RENAME: names.rename,
+        types.TEXT_DOCUMENT_HOVER: symbols.hover,
+        types.TEXT_DOCUMENT_PREPARE_RENAME: symbols.prepare_rename,
+        types.TEXT_DOCUMENT_REFERENCES: symbols.references,
+        types.TEXT_DOCUMENT_RENAME: symbols.rename,
     }
 )
 """What each request about an open document is answered by; of another one there is no answer."""
@@ -54,7 +54,7 @@ ANSWERS: Mapping[str, Answer] = MappingProxyType(
 _OPTIONS: Mapping[str, Any] = MappingProxyType(
     {
         types.TEXT_DOCUMENT_CODE_ACTION: findings.OPTIONS,
-        types.TEXT_DOCUMENT_COMPLETION: names.COMPLETION_OPTIONS,
+        types.TEXT_DOCUMENT_COMPLETION: symbols.COMPLETION_OPTIONS,
         types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=True),
     }
 )

@@ -1,6 +1,6 @@
-"""What a name stands for: hover, definition, references, outline, and another name for it.
+"""Symbols, as actions and steps: hover, definition, references, outline, and another name for one.
 
-And which names may stand at the cursor: completion.
+And which may stand at the cursor: completion.
 
 Every answer is a function of the session, the document and the request.
 """
