@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
+from pearl.models.endpoint_replies import _without_thoughts
 from pearl.models.offline import Offline
 from pearl.models.recorded import Recorded, load_recording
 from pearl.prompts.calls import Demonstration
@@ -25,7 +27,7 @@ from pearl.retrieval.retriever import DocumentRetriever
 from pearl.retrieval.terms import sentences
 from pearl.retrieval.text_splitter import spans
 from pearl.runtime.calls import Entry
-from pearl.runtime.evidence import evidence, passages_given
+from pearl.runtime.evidence import _QUOTED, evidence, passages_given
 from pearl.strategies.registry import STRATEGIES, prepare
 from tests.conftest import ROOT
 from tests.growth import assert_linear
@@ -287,3 +289,16 @@ def test_a_quotation_is_found_whatever_white_space_is_between_its_words():
         "d\n\tno",
         "e said no",
     ]
+
+
+@pytest.mark.parametrize(
+    ("work", "text"),
+    [
+        (_without_thoughts, lambda size: f"{' ' * size}{'a' * size}</thinking>"),
+        (lambda text: list(_QUOTED.finditer(text)), lambda size: "\u201c" * size),
+    ],
+)
+def test_a_reply_of_one_mark_holds_nothing_up(
+    work: Callable[[str], object], text: Callable[[int], str]
+):
+    assert_linear(work, text, 2000)

@@ -116,7 +116,7 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
 
 
 _THOUGHTS = re.compile(
-    r"\s*(?:<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|(?:(?!<think>).)*?</think>)\s*",
+    r"\s*+(?:<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|(?:(?!<think>).)*?</think>)\s*",
     re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile("</?(?:think|thinking|reasoning)>", re.IGNORECASE)

@@ -22,7 +22,7 @@ from pearl.runtime.calls import Entry
 
 _LINE = re.compile(r"^[ \t]*>[ \t]?(.+)$", re.MULTILINE)
 """A quotation in a value: in runs of before values and evidence were kept apart, and of solvers."""
-_QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^”\n]{24,})”")
+_QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^“”\n]{24,})”")
 
 
 @dataclass(frozen=True, slots=True)
