@@ -38,8 +38,9 @@ ALMOST = pattern(
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", **{char: char for char in "\"'\\{}_"}}
 _NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?\s*$", re.IGNORECASE)
 _NOTE_MARK = pattern(
-    r"[ \t]*(?:[:：]+(?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))?"
-    r"|#+(?:\s+#+(?=\s))*|[.;,]|//|[—–-]+|\s*\n\s*[*•]\s)"
+    r"[ \t]*(?:[:：]+|#+(?:\s+#+(?=\s))*|[.;,]|//|[—–-]+|\s*\n\s*[*•]\s)"
+    # What is printed behind a colon begins with none of these.
+    r"(?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))*"
 )
 _NAME = r"[^\W\d]\w*"
 _ARGUMENT = rf'{_NAME}|"[^"“”\\\n]*"'

@@ -47,13 +47,16 @@ def comment_out(text: str, span: Span) -> str:
     # In a comment, a tag would open its block anew.
     lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
     words = [line.strip() for line in lines if not _MARK.fullmatch(line)]
-    body = [line if line.startswith("#") else f"# {line}" for line in words]
+    # A mark without a space may begin the number of a step.
+    body = [line if line.startswith("# ") else f"# {line}" for line in words]
     start = text.rfind("\n", 0, span.start) + 1
     before = _BREAK.split(text[start : span.start])[-1]
     before = "" if _MARK.fullmatch(before) else before
     following = _BREAK.search(text, span.end)
     after = text[span.end : following.start() if following else len(text)].strip()
-    return ("\n" if before else "") + "\n".join(body) + ("\n" if after and (body or before) else "")
+    if not body:
+        return "\n" if before and after else ""
+    return ("\n" if before else "") + "\n".join(body) + ("\n" if after else "")
 
 
 def format_plan(source: Source) -> str:

@@ -136,6 +136,11 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
         lambda size: "a = F(each a, " + "each a, " * size + "G(each a))",
         400,
     ),
+    "values of one list": (
+        checked,
+        lambda size: f"a = F(CTX)\nb = F({'each values a, ' * size}a)",
+        200,
+    ),
     "new and unknown": (checked, lambda size: unknown(size), 40),
     "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 20),
     "harm": (fixed, each("@. a = FIND_EVENT(CTX, @,000, 'x\") : it\n"), 10),
@@ -450,6 +455,18 @@ def test_a_mark_behind_noqa_ends_no_words():
     ],
 )
 def test_what_cannot_be_read_is_so_however_it_is_printed(text: str):
+    assert list(problems(text, LIBRARY)) == []
+
+
+@pytest.mark.parametrize("text", ['d=D("")–# u', 'd=D("") : //# u', 'd=D("") – – u'])
+def test_marks_before_a_note_are_read_as_they_are_printed(text: str):
+    assert list(problems(text, LIBRARY)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["s=T()```\ne a", "<think>\n#5 a=F(CTX)\n</think>\nb=F(CTX)", "```\n```\na=F(CTX)"]
+)
+def test_what_becomes_a_comment_neither_joins_lines_nor_is_a_step(text: str):
     assert list(problems(text, LIBRARY)) == []
 
 

@@ -6,6 +6,7 @@ example (docs/design.md, section 5).
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pearl.lang.ast import DOCUMENT, Param
@@ -116,9 +117,9 @@ def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
 
 def _place(offset: int, source: Source, steps: Sequence[Span], broken: Collection[Span]) -> str:
     """The step's number, with its words where it cannot be read; else the line's words."""
-    for number, span in enumerate(steps, 1):
-        if span.start <= offset <= span.end:
-            return f"step {number}" + (f" {_quoted(source.at(span))}" if span in broken else "")
+    number = bisect_right(steps, offset, key=lambda span: span.start)
+    if number and offset <= (span := steps[number - 1]).end:
+        return f"step {number}" + (f" {_quoted(source.at(span))}" if span in broken else "")
     line = source.line(source.position(offset)[0])
     return _quoted(line) if line.strip() else "the plan"
 

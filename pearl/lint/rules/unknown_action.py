@@ -116,9 +116,8 @@ def with_absence(
     if line.accepts == {"_OPEN"} and line.got and _ARGUMENT.match(line.rest):
         before = line.source.text[line.span.start : line.at.start]
         called |= dict.fromkeys(_UNOPENED.findall(before))
-    known = {*told, *view.broken_names}
     for name in called:
-        if name in known or view.library.get(name):
+        if name in told or name in view.broken_names or view.library.get(name):
             continue
         near = (view.library.get(each) for each in closest(name, view.library.every_name()))
         close = "; ".join(dict.fromkeys(action.signature for action in near if action))
