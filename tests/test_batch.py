@@ -969,6 +969,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"document": None}, "has no document"),
         ({"document": "../x.txt"}, "../x.txt is not in"),
         ({"document": "/etc/hostname"}, "/etc/hostname is not in"),
+        ({"document": "../gone.txt"}, ": name the folder that holds it with --documents."),
         (
             {"document": "Lime does no harm."},
             "Lime does no harm. does not exist: check the path of the document. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -483,6 +484,15 @@ class TestFmt:
         assert "--- loose.plan\n+++ loose.plan\n@@" in result.out
         assert '+1. a = FIND_REASON(CTX, "Mara leaves")' in result.out
         assert loose.read_text() == self.LOOSE
+
+    @pytest.mark.parametrize("ends", ["\r\n", ""])
+    def test_diff_of_what_ends_a_line_alone(self, loose: Path, ends: str) -> None:
+        text = self.TIGHT.rstrip("\n").replace("\n", ends or "\n") + ends
+        loose.write_bytes(text.encode())
+        diff = call("fmt", "--diff", loose.name).out.encode()
+        command = ["patch", "--binary", "-o", "-", loose.name]
+        done = subprocess.run(command, input=diff, capture_output=True, check=True)
+        assert done.stdout.decode() == self.TIGHT
 
     def test_json(self, loose: Path, bad: str) -> None:
         result = call("fmt", "--json", "--diff", loose.name, bad)

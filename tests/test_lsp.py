@@ -126,6 +126,11 @@ class TestBadMessages:
         assert (done.code, said in done.err) == (code, True)
         assert len(done.told) == bool(said)
 
+    @pytest.mark.parametrize("body", ["[]", "null", "1", '"x"', "{}"])
+    def test_what_is_no_message_is_told_in_a_line(self, body: str):
+        done = process("lsp", stdin=f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        assert done.err == "What came is no message of the protocol, and is passed over.\n"
+
     def test_a_request_that_cannot_be_read_is_answered(self, one: Editor):
         for params in ({}, {"textDocument": 5}, [], {"position": {"line": -1, "character": 0}}):
             with pytest.raises(RefusedError) as error:

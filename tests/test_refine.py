@@ -144,6 +144,12 @@ def test_a_model_that_repeats_its_plan_is_asked_anew_each_time(
     assert len({asked.text for asked in server.asked if asked.kind == "refine"}) == 1
 
 
+def test_an_answer_picked_by_words_alone_is_told_as_such(tmp_path: Path):
+    write_questions(tmp_path, "q1")
+    done = call("refine", "q.jsonl", "-o", "demos", "--model", "offline")
+    assert "guessed    1 picked by words alone" in done.err + done.out
+
+
 def test_plans_go_through_the_checker(tmp_path: Path):
     done, server = refined(tmp_path, scripted(FIRST, UNKNOWN, SECOND, right="FIND_REASON"))
     assert server.kinds == ["plan", "step", "map", "refine", "correct", "step", "map"]

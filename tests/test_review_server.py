@@ -358,7 +358,7 @@ class TestPages:
             assert "Kept as version 2, in " in kept.text
             file = folder / "plan0.v2.plan"
             assert file.read_text(encoding="utf-8") == edit
-            for number, status in ((3, 404), (1, 404), (2, 303), (2, 303)):
+            for number, status in ((3, 404), ("9" * 5_000, 404), (1, 404), (2, 303), (2, 303)):
                 path = f"/plan/{plan}/versions/{number}/demo"
                 assert browser.post(path, {}).status == status
             (sent,) = (tmp_path / "demos").iterdir()

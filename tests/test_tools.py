@@ -837,6 +837,10 @@ def test_any_page_is_read(page: str):
     page_text(page * (300_000 // len(page)))
 
 
+def test_a_character_of_a_number_that_none_has_is_told_as_such():
+    assert page_text(f"<p>a &#{'9' * 5_000}; b &#{'0' * 5_000}65; c") == "a \ufffd b A c"
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "charset", "text"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -88,9 +89,11 @@ def diff_of(before: Source, after: str) -> str:
     """What changes in a text, as ``patch`` takes it; empty where nothing does."""
     from difflib import unified_diff
 
-    lines = before.text.splitlines(), after.splitlines()
-    changes = unified_diff(*lines, before.name, before.name, lineterm="")
-    return "".join(f"{line}\n" for line in changes)
+    # What ends a line may be all that changes.
+    old, new = (list(StringIO(text, newline="\n")) for text in (before.text, after))
+    changes = unified_diff(old, new, before.name, before.name)
+    unended = "\n\\ No newline at end of file\n"
+    return "".join(line if line.endswith("\n") else f"{line}{unended}" for line in changes)
 
 
 def show_diff(diff: str) -> None:

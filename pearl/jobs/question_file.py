@@ -169,7 +169,7 @@ class QuestionIndex:
         """
         if question.text:
             return Source(f"document of {question.id}", composed(question.text))
-        return Source(question.document, _read(question.paths, self.folder))
+        return Source(question.document, read_documents(_within(question.paths, self.folder)).text)
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
         """Questions with their documents, read when they are drawn.
@@ -282,7 +282,11 @@ def read_index(
 def _document_problem(folder: Path, paths: tuple[str, ...]) -> str:
     """Why a document cannot be read; empty where it can."""
     try:
-        _read(paths, folder)
+        within = _within(paths, folder)
+    except InputError as error:
+        return str(error)
+    try:
+        read_documents(within)
     except InputError as error:
         if len(paths) > 1 or os.path.exists(folder / paths[0]):
             return str(error)
@@ -385,20 +389,19 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
         raise InputError(f"{file} cannot be read ({error.strerror}).") from None
 
 
-def _read(paths: Iterable[str], folder: Path) -> str:
-    return read_documents([str(_path_within(path, folder)) for path in paths]).text
-
-
-def _path_within(document: str, folder: Path) -> Path:
-    """A document's path, which may not lead out of the folder: who wrote the rows is not asked."""
-    path = folder / document
-    try:
-        path.resolve().relative_to(folder.resolve())
-    except (ValueError, OSError, RuntimeError):
-        raise InputError(
-            f"{document} is not in {folder}: name the folder that holds it with --documents."
-        ) from None
-    return path
+def _within(documents: Iterable[str], folder: Path) -> list[str]:
+    """Documents' paths, which may not lead out of the folder: who wrote the rows is not asked."""
+    paths = []
+    for document in documents:
+        path = folder / document
+        try:
+            path.resolve().relative_to(folder.resolve())
+        except (ValueError, OSError, RuntimeError):
+            raise InputError(
+                f"{document} is not in {folder}: name the folder that holds it with --documents."
+            ) from None
+        paths.append(str(path))
+    return paths
 
 
 def parse_question(row: dict[str, Any], name: str) -> Question:

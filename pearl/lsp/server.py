@@ -87,6 +87,9 @@ class Protocol(LanguageServerProtocol):
 
     def handle_message(self, message: RPCMessage) -> None:
         """Answer a message, also one that comes after the shutdown."""
+        if not hasattr(message, "jsonrpc"):
+            logger.warning("What came is no message of the protocol, and is passed over.")
+            return
         if self._shutdown and isinstance(message, RPCRequest) and message.method != EXIT:
             error = JsonRpcInvalidRequest("The server is shut down: start it anew.")
             self._send_response(message.id, None, error.to_response_error())

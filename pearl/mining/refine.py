@@ -61,6 +61,7 @@ async def refine(
     head = heading(question, task.payload.document, library, model, demonstrated, options)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
+    guessed = False
     write = WritePlan(question, library, setup.prepared.demonstrations, bool(options))
     call: WritePlan | RefinePlan = write
     asked: list[Call] = []
@@ -78,7 +79,7 @@ async def refine(
                     error = {"reason": "plan", "message": wrong, "steps": []}
                     return {**row, "status": "failed", "error": error, "tries": tries}
                 break
-            judgement = await _judge(planned.plan, task.payload, setup, metric, inner)
+            judgement, guessed = await _judge(planned.plan, task.payload, setup, metric, inner)
             tries.append({"plan": print_plan(planned.plan), "judgement": judgement})
             inner.journal.decide("judgement", judgement)
             if not judgement:
@@ -100,7 +101,7 @@ async def refine(
         return {**row, "status": "failed", "error": failure_of(error), "tries": tries}
     accepted = bool(tries) and not tries[-1]["judgement"]
     session.journal.decide("accepted", accepted)
-    return {**row, "status": "answered", "correct": accepted, "tries": tries}
+    return {**row, "status": "answered", "correct": accepted, "guessed": guessed, "tries": tries}
 
 
 def refine_job(
@@ -184,8 +185,9 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
 
 async def _judge(
     plan: Plan, task: QuestionTask, setup: Setup, metric: Scorer | None, session: Session
-) -> str:
-    """What is wrong with the answer a plan leads to; empty where it is right."""
+) -> tuple[str, bool]:
+    """What is wrong with the answer a plan leads to, empty where it is right; and whether the
+    answer was picked by words alone."""
     question = task.question
     try:
         reply = await answer(
@@ -196,7 +198,7 @@ async def _judge(
             session,
         )
     except RunError as error:
-        return f"It led to no answer: {error}"
+        return f"It led to no answer: {error}", False
     if metric:
         response = reply.option.letter if reply.option else reply.words or reply.text
         asked = (question.question, question.options, question.golds)
@@ -205,4 +207,4 @@ async def _judge(
         correct = reply.option is not None and reply.option.letter == question.gold
     else:
         correct = holds(reply.words or reply.text, *question.golds)
-    return "" if correct else "The answer it led to is not the right one."
+    return "" if correct else "The answer it led to is not the right one.", reply.guessed

@@ -282,7 +282,7 @@ def send_version(visit: Visit) -> Response:
     item = _item(visit)
     demos = visit.session.folders.demos
     number = visit.request.path_params["number"]
-    versions = {version.number: version for version in _visible(visit, item)}
+    versions = {str(version.number): version for version in _visible(visit, item)}
     if demos is None or number not in versions:
         raise RefusedError(404, "There is no such version, or no folder of demonstrations.")
     try:
@@ -313,7 +313,7 @@ PAGES: Mapping[str, tuple[str, Page]] = {
     "POST /plan/{id}/check": ("in", check_page),
     "POST /plan/{id}/verdict": ("in", judge),
     "POST /plan/{id}/versions": ("in", keep_edit),
-    "POST /plan/{id}/versions/{number:int}/demo": ("in", send_version),
+    "POST /plan/{id}/versions/{number}/demo": ("in", send_version),
 }
 """Every address there is, who may come, and what answers."""
 

@@ -43,6 +43,9 @@ _UNKNOWN = ("", "application/octet-stream")
 _PAGE = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), place)
     for pattern, place in (
+        # No character has so many digits, and Python refuses to count them.
+        (r"&#0+(?=[0-9])", "&#"),
+        (r"&#[0-9]{8,};?", "\ufffd"),
         (
             r"<!--.*?(?:-->|\Z)"
             r"|<(script|style|template|noscript|svg|iframe)\b[^<>]*>.*?(?:</\1[^<>]*>|\Z)",

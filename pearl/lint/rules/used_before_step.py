@@ -26,14 +26,18 @@ _MOST = 100
 
 
 def check(view: PlanView) -> Findings:
+    steps = view.plan.steps
+    # Of a name the first line that cannot be read and defines it.
+    unread = {line.name: line.span.start for line in reversed(view.broken)}
     for index, used in enumerate(view.step_refs):
         for ref in used:
             at = view.defined.get(ref.name, -1)
             # A step that has the document's name is told as such, and once.
             if at < index or ref.name == DOCUMENT:
                 continue
+            if unread.get(ref.name, ref.span.start) < ref.span.start:
+                continue
             step, source = view.number(index), view.number(at)
-            steps = view.plan.steps
             if at == index:
                 help = (
                     f'A step cannot use its own output. If you mean the word, write "{ref.name}".'
