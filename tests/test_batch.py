@@ -336,6 +336,16 @@ def test_equal_numbers_are_one(serve: Any):
     assert [(*case[:2], said) for case, said in zip(EQUAL, judged, strict=True)] == EQUAL
 
 
+def test_a_plan_of_a_row_calls_the_library_that_its_head_names():
+    plan = '# library: letters\n1. last = LETTER_AT("winch", "last")\n'
+    write(question("q", plan=plan))
+    assert batch("--model", "offline").code == 0
+    assert answers()["q"]["answer"] == "h"
+    # What was chosen counts before it.
+    chosen = batch("--model", "offline", "--library", "core", "--restart")
+    assert "LETTER_AT does not exist" in one_line(chosen, 2)
+
+
 def test_plans_with_errors_are_all_named_and_nothing_is_sent(serve: Any):
     server = serve(saying("Yes."))
     wrong = (question(name, plan=f"1. a = FIND_NO_{name}(CTX) : x") for name in "bc")

@@ -16,10 +16,10 @@ from pearl.jobs.question_file import Question, QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
-from pearl.lang.library import Library, load_library
+from pearl.lang.library import Library, library_of, load_library
 from pearl.lang.parser import parse
 from pearl.lang.rewriting import check_kind
-from pearl.lang.source import check_writable
+from pearl.lang.source import Source, check_writable
 from pearl.lang.values import digest
 from pearl.models.base import Model, Usage
 from pearl.models.embeddings import choose_embedding
@@ -73,8 +73,13 @@ class Setup:
         Raises:
             RunError: it has errors.
         """
-        library = self.plans or self.prepared.library
-        return _prepare_plan(text, library, self.prepared.settings.passes)
+        return _prepare_plan(text, self.library_of(text), self.prepared.settings.passes)
+
+    def library_of(self, plan: str) -> Library:
+        """The actions that a question may use: the strategy's, or those of its own plan, if it has
+        one."""
+        chosen = self.plans or self.prepared.library
+        return library_of(Source("plan", plan), chosen) if plan else self.prepared.library
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer.
@@ -152,7 +157,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     """
     question, document, prepared = task.payload.question, task.payload.document, setup.prepared
     session = replace(session, examples=setup.examples)
-    library = (setup.plans or prepared.library) if question.plan else prepared.library
+    library = setup.library_of(question.plan)
     count = None if question.plan else prepared.demonstrated
     model, options = session.engine.model, question.options
     head = heading(question.question, document, library, model, count, options)

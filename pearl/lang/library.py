@@ -468,6 +468,13 @@ def shipped_libraries(source: Source) -> tuple[str, ...]:
     return names if all(name in shipped for name in names) else ()
 
 
+def library_of(plan: Source, chosen: Library) -> Library:
+    """The actions that a plan may call: of the libraries that it names, where they ship and the
+    usual actions were chosen; else those that were chosen."""
+    names = shipped_libraries(plan) if chosen.names == DEFAULT else ()
+    return load_library(*names) if names else chosen
+
+
 def find_library(head: Mapping[str, Any]) -> Library | None:
     """The library that a run's head names, as it is here and now; None where it is not here."""
     text = head.get("library")
