@@ -464,8 +464,8 @@ def named_libraries(source: Source) -> tuple[str, ...]:
 
 def shipped_libraries(source: Source) -> tuple[str, ...]:
     """The libraries that a plan names, where all of them ship; else none."""
-    names, shipped = named_libraries(source), shipped_actions()
-    return names if all(name in shipped for name in names) else ()
+    names = named_libraries(source)
+    return names if names and shipped_actions().keys() >= {*names} else ()
 
 
 def library_of(plan: Source, chosen: Library) -> Library:
