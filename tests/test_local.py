@@ -109,7 +109,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Any:
     return choose_model("smollm2")
 
 
-@pytest.fixture(params=["here", "served"])
+@pytest.fixture(params=["here", pytest.param("served", marks=pytest.mark.slow)])
 def model(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("PEARL_MAX_TOKENS", "450")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -256,6 +256,7 @@ def test_two_at_a_time_say_what_each_says_alone():
     assert [reply.text for reply in asyncio.run(both())] == alone
 
 
+@pytest.mark.slow
 def test_a_plan_runs_alike_in_two_processes_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
