@@ -300,13 +300,8 @@ def _summary(run: RunRow, rows: list[dict[str, Any]]) -> str:
 
 
 def _totals(total: Totals) -> list[tuple[str, str]]:
-    spent = total.spent
     calls = f"{total.made:,} made, {total.kept:,} kept, {total.failed:,} in vain"
-    tokens = (
-        f"{spent.prompt_tokens:,} read ({spent.cached_tokens:,} of them from the endpoint's "
-        f"cache), {spent.completion_tokens:,} written"
-    )
-    every = [("calls", calls), ("tokens", tokens)]
+    every = [("calls", calls), ("tokens", total.spent.in_words(total.made))]
     for model, share in total.models.items():
         if model:
             every += [(f"{name} of {printable(model)}", text) for name, text in _totals(share)]

@@ -181,11 +181,9 @@ class JobProgress:
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
         calls, spent = self.calls, self.calls.spent
         yield "calls", f"{calls.made:,} made, {calls.kept:,} kept, {calls.failed:,} in vain"
-        share = 100 * spent.cached_tokens / spent.prompt_tokens if spent.prompt_tokens else 0.0
-        read = f"{spent.prompt_tokens:,} read ({share:.0f} % of them from the endpoint's cache)"
-        unsaid = calls.made and not spent.total
-        yield "tokens", "not reported" if unsaid else f"{read}, {spent.completion_tokens:,} written"
+        yield "tokens", spent.in_words(calls.made)
         cost = self.cost
+        unsaid = calls.made and not spent.total
         why = "the endpoint reports no tokens" if unsaid else "no price for this model"
         yield "cost", dollars(cost) if cost is not None else f"not known: {why}"
         yield "time", f"{self.seconds:,.1f} s"

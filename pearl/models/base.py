@@ -30,6 +30,14 @@ class Usage:
         """Tokens read and written."""
         return self.prompt_tokens + self.completion_tokens
 
+    def in_words(self, calls: int) -> str:
+        """What so many calls took, for a reader; an endpoint may report no tokens."""
+        if calls and not self.total:
+            return "not reported"
+        share = 100 * self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+        cached = f"({share:.0f} % of them from the endpoint's cache)"
+        return f"{self.prompt_tokens:,} read {cached}, {self.completion_tokens:,} written"
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
