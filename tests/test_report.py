@@ -150,6 +150,8 @@ class TestFile:
             (2, '{"method": "direct", "id": "1", "labels": {"a": "b"}}', "labels is to be lists"),
             (2, '{"method": "direct", "id": "1", "usage": {"x": 1}}', "usage is to be counts"),
             (2, '{"method": "direct", "id": "1", "calls": -1}', "calls is to be a whole number"),
+            (2, '{"method": "direct", "id": "1", "calls": 1%s}' % ("0" * 400), "calls is to be"),
+            (2, '{"method": "direct", "id": "1", "score": 1%s}' % ("0" * 400), "score is to be"),
             (2, '{"method": "direct", "id": "1", "cost": true}', "cost is to be a whole number or"),
             (2, '{"method": "direct", "id": "1", "mood": 1}', '"mood" is no key of a result'),
             (3, '{"method": "direct", "id": "0", "split": "long"}', "repeats eval.jsonl:2"),

@@ -6,7 +6,6 @@ Recorded outcomes of experiments that others ran are read into it, too.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -364,6 +363,9 @@ _TYPES: Mapping[type, Mapping[str, Any]] = {
 }
 
 
+_MOST = 1 << 63
+
+
 @cache
 def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - any type
     return get_origin(kind), get_args(kind)
@@ -407,7 +409,8 @@ def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
     if kind is Usage:
         return Usage(**_read(Mapping[str, int], data))
     fits = type(data) is kind or (kind is float and type(data) is int)
-    if not fits or (kind is int and data < 0) or (kind is float and not math.isfinite(data)):
+    # Nothing that is counted or measured comes near it; neither does what is no number.
+    if not fits or not abs(data) < _MOST or (kind is int and data < 0):
         raise TypeError
     return data
 
