@@ -151,7 +151,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "no number above 0", ["batch", "rows.jsonl", "-o", "a.jsonl", "--max-tokens", "lots"]),
     (2, "a file of their own", ["batch", "rows.jsonl", "-o", "-"]),
     (2, "no such does not exist", ["batch", "rows.jsonl", "-o", "no such/x"]),
-    (2, "file cannot be read", ["estimate", "rows.jsonl", "--prices", "file"]),
+    (2, "file is not TOML", ["estimate", "rows.jsonl", "--prices", "file"]),
     (2, "deep.jsonl:1", ["replay", "deep.jsonl"]),
     (2, "deep.jsonl:1", ["ask", "story.txt", ASK, "--model", "recorded:deep.jsonl"]),
     (2, "good.plan:1 is not JSON", ["replay", "good.plan"]),

@@ -769,7 +769,7 @@ class TestLibraries:
             ('library = ["gone.actions"]', "gone.actions does not exist"),
             ("library = 5", "library in [tool.pearl] is a list of texts"),
             ('ignore = ["XYZ"]', "No rule's code starts with XYZ"),
-            ("library = [", "cannot be read as TOML"),
+            ("library = [", "is not TOML"),
             ('library = ["empty.actions"]', "empty.actions holds no action"),
         ],
     )

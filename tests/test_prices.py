@@ -79,7 +79,9 @@ def test_ones_own_table_goes_over_the_other(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nonsense", "cannot be read as TOML"),
+        ("nonsense", "is not TOML: "),
+        ("a = 1" + "0" * 5_000, "is not TOML: it has a number of too many digits."),
+        ("a = " + "[" * 2_000, "is not TOML: it is nested too deep."),
         ("x = 1", "has no prices"),
         ("models = 3", "has no prices"),
         ('[models."m"]\ninput = 1\n', "m lacks output"),

@@ -20,6 +20,7 @@ from pearl.lang.source import (
     plan_row,
     read_lines,
     read_source,
+    read_toml,
     refuse_same,
     shipped_actions,
 )
@@ -160,13 +161,11 @@ def read_config(start: Path | None = None) -> Config:
             break
     else:
         return Config()
-    import tomllib
-
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read as TOML: {error}.") from None
-    tools = data.get("tool", {})
+        raise InputError(f"{file} cannot be read: {error}.") from None
+    tools = read_toml(text, str(file)).get("tool", {})
     table = tools.get("pearl", {}) if isinstance(tools, dict) else {}
     if not isinstance(table, dict):
         raise InputError(f"{file}: pearl is to be a table of settings: write [tool.pearl].")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from pearl.commaqa.schema import (
 from pearl.commaqa.world import OF_LIST, OF_TWO
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError
-from pearl.lang.source import read_source
+from pearl.lang.source import read_source, read_toml
 
 _MOST_NAMES = 5000
 _MOST_STEPS = 20
@@ -87,10 +86,9 @@ def read_schema(name: str) -> Schema:
     else:
         path, text = f"{name}.toml", shipped_text(name)
     try:
-        data = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+        data = json.loads(text) if path.endswith(".json") else read_toml(text, path)
     except (ValueError, RecursionError) as error:
-        form = "JSON" if path.endswith(".json") else "TOML"
-        raise InputError(f"{path} is not {form}: {error}.") from None
+        raise InputError(f"{path} is not JSON: {error}.") from None
     if not isinstance(data, dict):
         raise InputError(f"{path} is no schema: give one object, with kinds, relations and so on.")
     table = _Table(path, "", data)

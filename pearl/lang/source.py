@@ -376,6 +376,29 @@ def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN4
         raise InputError(f"{where} is not JSON: give one object a line{otherwise}.") from None
 
 
+def read_toml(text: str, name: str) -> dict[str, Any]:
+    """What a text in TOML holds.
+
+    Args:
+        text: the text.
+        name: the file that it is of, for messages.
+
+    Raises:
+        InputError: it is no TOML.
+    """
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem = " ".join(str(error).split()).rstrip(".")
+    except ValueError:
+        problem = "it has a number of too many digits"
+    except RecursionError:
+        problem = "it is nested too deep"
+    raise InputError(f"{name} is not TOML: {problem}.")
+
+
 def _nothing(constant: str) -> None:
     """None for NaN, which pandas writes for what a table lacks; Infinity is a `ValueError`."""
     if constant != "NaN":

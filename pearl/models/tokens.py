@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache, partial
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError
+from pearl.lang.source import read_toml
 from pearl.models.base import Model, TokenCounter, Usage, env_number
 from pearl.prompts.calls import Message
 
@@ -248,10 +248,7 @@ def dollars(millionths: int) -> str:
 
 
 def _read(text: str, name: str) -> dict[str, Price]:
-    try:
-        table = tomllib.loads(text).get("models")
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name} cannot be read as TOML: {error}.") from None
+    table = read_toml(text, name).get("models")
     if not isinstance(table, dict) or not table:
         raise InputError(f'{name} has no prices: write [models."NAME"] and input = 0.5 below it.')
     return {model: _price(row, f"{name}, {model}") for model, row in table.items()}

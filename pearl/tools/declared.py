@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from pearl.lang.builtins import Given
 from pearl.lang.entry_points import extension
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.functions import OwnAction
-from pearl.lang.source import read_source
+from pearl.lang.source import read_source, read_toml
 from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
 from pearl.models.secrets import redaction
 from pearl.runtime.binding import StepError, carry_out
@@ -138,11 +137,7 @@ def read_tools(path: str) -> ToolsFile:
     """
     if path == NO_TOOLS:
         return ToolsFile((), ())
-    try:
-        data = tomllib.loads(read_source(path, "tools").text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = " ".join(str(error).split()).rstrip(".") or "it is nested too deep"
-        raise InputError(f"{path} is not TOML: {problem}.") from None
+    data = read_toml(read_source(path, "tools").text, path)
     mistakes: list[str] = []
     tools = []
     for name, table in data.items():
