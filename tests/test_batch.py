@@ -1205,6 +1205,9 @@ def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     result = call("eval", "questions", *words)
     assert result.code == 0, result.err
     assert ("picked" in result.out) is (mark == "picked by words")
+    assert "answers    1 of 1 answered" in call("runs", "show", "last").out
+    lacking = one_line(call("runs", "show", "last/q"), 2)
+    assert f"has no question q: one of an evaluation is METHOD/ID, as {method}/q." in lacking
     assert call("runs", "show", "last", "--html", "p.html").code == 0
     page = Path("p.html").read_text(encoding="utf-8")
     counts = ", ".join(f"{remark}: 1" for remark in mark.split(", "))

@@ -399,6 +399,7 @@ class TestFix:
         result = call(*words.split(), "letter.txt")
         assert result.code == 1
         assert "letter.txt" in result.out + result.err
+        assert "--fix" not in call("lint", "letter.txt").out
         assert Path("letter.txt").read_text(encoding="utf-8") == text
 
     def test_a_diff_shows_what_fixes_change_and_changes_nothing(self, tmp_path: Path) -> None:

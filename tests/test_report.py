@@ -700,7 +700,7 @@ class TestErrors:
 
     def test_labels_are_counted_and_rows_without_one_are_named(self):
         rows = self.drawn("8")
-        given_ = ["plan", "plan ", "Execution", "mapping", "gold", "other", "", "plna"]
+        given_ = ["plan", "plan ", "Execution", "mapping", "gold", "other", "", "Plna"]
         with Path("done.jsonl").open("w", encoding="utf-8") as file:
             for row, category in zip(rows, given_, strict=True):
                 file.write(json.dumps({**row, "category": category}) + "\n")
@@ -710,7 +710,7 @@ class TestErrors:
         counts = {row["category"]: row["count"] for row in table["rows"]}
         assert counts == {"plan": 2, "execution": 1, "mapping": 1, "gold": 1, "other": 1}
         assert table["rows"][0]["share"] == pytest.approx(1 / 3)
-        said = 'done.jsonl:7 (empty), done.jsonl:8 ("plna" is no category)'
+        said = 'done.jsonl:7 (empty), done.jsonl:8 ("Plna" is no category)'
         assert table["note"] == f"Not counted: {said}."
         whole = call("report", "eval.jsonl", "--labelled", "done.jsonl").out
         assert "Where 6 wrong answers went wrong" in whole

@@ -159,9 +159,10 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     if errors:
         if not options.as_json:
             click.echo(terminal.render([Report(source, errors)]), nl=False)
+        swapped = any(path.endswith(".plan") for path in documents)
+        advice = "the plan comes first" if swapped else "mend what pearl lint finds"
         raise NoAnswer(
-            f"{plan} has {counted(len(errors), 'error')}, so it was not run: mend what pearl "
-            "lint finds.",
+            f"{plan} has {counted(len(errors), 'error')}, so it was not run: {advice}.",
             {"findings": [as_object(error, source) for error in errors]},
         )
     context = context_for(model, options.context, options.window)

@@ -156,9 +156,7 @@ def _fix_all(
     """Fix texts, but for rows of a file: each before and after."""
     for item in inputs:
         source = item.source
-        parsed = parse(source) if item.kind is TextKind.PLAN and not item.row else None
-        # Numbered clauses look like broken steps; a text without one sound step is no plan.
-        if parsed and (parsed.plan.steps or not parsed.aside):
+        if item.kind is TextKind.PLAN and not item.row:
             folder = folder_of(source)
             library = load_quietly(own_libraries(source, libraries), folder)
             source = fix(source, library, selection(folder), unsafe=unsafe)

@@ -224,16 +224,20 @@ def settle(
     def begun(name: str) -> None:
         data["run"] = name
 
+    def done() -> str:
+        return f" What was done until then: pearl runs show {data['run']}" if data else ""
+
     place, cache = address(options.store), not options.no_cache
     try:
         with progress(quiet=options.as_json, model=model) as watch:
             doing = work(model=model, store=place, cache=cache, watch=watch, began=begun)
             return run_until_stopped(doing, [asyncio.Task.cancel]), data.get("run", "")
-    except (ModelError, RunError) as error:
+    except ModelError as error:
         raise NoAnswer(str(error), data) from None
+    except RunError as error:
+        raise NoAnswer(f"{error}{done()}", data) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
-        hint = f" What was done until then: pearl runs show {data['run']}" if data else ""
-        raise Stopped(f"Stopped.{hint}", data) from None
+        raise Stopped(f"Stopped.{done()}", data) from None
 
 
 @contextmanager

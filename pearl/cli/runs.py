@@ -53,7 +53,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
         called = "".join(f"[{tag}] " for tag in tags[run.name])
         lines.append(
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
-            f"{printable(called + about)[:60]}"
+            f"{printable(shorten(called + about, 60))}"
         )
     done = {name: sizes.rows for name, sizes in counts.items()}
     data = [
@@ -127,7 +127,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         rows = [row for id, row in _rows(engine, record).items() if item in ("", id)]
         entries = [] if many else since_last_start(list(read_entries(engine, record, item)))
         if item and not entries:
-            raise _no_question(record, item)
+            raise record.no_question(item)
     if options.as_json:
         data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
         emit_json({**_as_object(record, total, len(rows) if many else None), **data})
@@ -144,7 +144,8 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     for key, value in _totals(total):
         click.echo(f"{key:10} {value}")
     if many:
-        click.echo(f"{'questions':10} {_summary(record, rows)}")
+        noun = "answers" if record.kind == "eval" else "questions"
+        click.echo(f"{noun:10} {_summary(record, rows)}")
         failed = [row for row in rows if row["status"] == "failed"]
         for row in failed[:20]:
             click.echo(f"  {printable(row['id'])}: {printable(row['error']['message'])}")
@@ -159,7 +160,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         mark = ("kept" if entry.kept else "") if entry.status == "done" else entry.status
         value = entry.cause or " ".join(_in_words(entry.value).split())
         head = f"{entry.kind:8} {entry.path:24} {mark:7} {entry.seconds:7.2f} s"
-        click.echo(f"{head}  {printable(value)[:80]}")
+        click.echo(f"{head}  {printable(shorten(value, 80))}")
 
 
 def _came_to(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -428,10 +429,6 @@ def trace_command(run: str, options: Options) -> None:
     deliver(options, lambda: text, data)
 
 
-def _no_question(run: RunRow, item: str) -> InputError:
-    return InputError(f"The run {run.name} has no question {item}.")
-
-
 def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
     """The full name of a run, or of one question of it (``RUN/ID``), and its trace.
 
@@ -447,7 +444,7 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
         entries = last_try(since_last_start(list(read_entries(engine, record, item))))
         name = f"{record.name}/{item}" if item else record.name
         if not entries and item:
-            raise _no_question(record, item)
+            raise record.no_question(item)
         if not entries and record.has_rows:
             first = next((name for name, _ in read_rows(engine, record.name)), "ID")
             raise InputError(

@@ -107,11 +107,11 @@ def error_table(path: str) -> Table:
             raise InputError(
                 f'{where} has no "category": fill in a file that pearl report --errors wrote.'
             )
-        category = " ".join(category.split()).lower()
-        if category in CATEGORIES:
-            valid.append((split, category))
+        written = " ".join(category.split())
+        if written.lower() in CATEGORIES:
+            valid.append((split, written.lower()))
         else:
-            shown = f'"{category[:30]}" is no category' if category else "empty"
+            shown = f'"{written[:30]}" is no category' if written else "empty"
             invalid.append(f"{where} ({shown})")
     if not valid:
         raise InputError(

@@ -181,6 +181,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         *(field for key, field in _SPENT.items() if key in spent_on),
     ]
     note = (
+        "Answered: an option is named, or an answer given that can be scored. "
         "A question without a result, or whose answer failed, is wrong. Intervals: bootstrap, "
         "10,000 resamples (Wilson's where all scores are equal). What a question takes is a mean "
         "over the method's results."
@@ -189,6 +190,8 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         round(sum(result.measures.get(key, 0) for result in evaluation.results))
         for key in (IN_VAIN, SPENT_IN_VAIN)
     )
+    if any(row["none_fits"] for row in rows):
+        note += " No option fits: what was found decides for none, right or wrong."
     if tries:
         note += f" Not in it: {counted(tries, 'call')} in vain, which took {spent:,} tokens."
     if in_parts(evaluation):

@@ -209,7 +209,8 @@ def fix(
     Fixes that would bring in an error, or leave more findings than there were and no fewer errors,
     are not taken: an error hides what it leaves open, as which steps have a part in the answer.
     What a line that could not be read is found to have, once it can be, was there before. Guesses
-    come after what is certain, which may be what they miss. A text without a step is left as it is.
+    come after what is certain, which may be what they miss. Prose without a sound step is left as
+    it is.
 
     Args:
         source: the plan's text.
@@ -231,6 +232,9 @@ def _settled(
     unsafe: bool,
 ) -> tuple[Parsed, list[Diagnostic]]:
     """A plan that `fix` has fixed, and what is then found: nothing is checked twice."""
+    # Numbered clauses look like broken steps; a text without one sound step is no plan.
+    if parsed.aside and not parsed.plan.steps:
+        return parsed, findings
     for _ in range(_ROUNDS):
         before = parsed
         parsed, findings = _fixed(parsed, findings, library, selection, Safety.SAFE, _ROUNDS)

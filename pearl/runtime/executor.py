@@ -49,6 +49,7 @@ from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call
 from pearl.lang.source import Source
+from pearl.lang.text import counted
 from pearl.lang.values import (
     DEEPEST,
     DecodeError,
@@ -532,7 +533,9 @@ async def _run_prompt(
         if not reply.complete:
             text = _whole_lines(text) if read_label(inputs.document or "") else ""
             if not text or action.returns not in ("text", "any"):
-                cause = "the model stopped at its token limit: raise PEARL_MAX_TOKENS."
+                tokens = reply.usage.completion_tokens
+                at = f" after {counted(tokens, 'token')}" if tokens else ""
+                cause = f"the model stopped at its token limit{at}: raise PEARL_MAX_TOKENS."
                 raise StepError("length", cause)
             # The other parts were paid for, and the merge allows no longer reply of any.
             frame.caller.journal.decide(f"{CUT}/{path.removeprefix('step/')}", len(text))

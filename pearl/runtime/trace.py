@@ -310,11 +310,17 @@ def read_records(source: Source) -> Iterator[Trace]:
     ``open_answer``.
 
     Raises:
+        InputError: it is a plan alone.
         LinesError: past the last row, some are no such object.
     """
     if is_trace(source):
         yield read_trace(source)
         return
+    if source.name.endswith(".plan") and parse(source).plan.steps:
+        raise InputError(
+            f"{source.name} is a plan without values: pearl run runs it, and pearl trace writes "
+            "one with the values of a run."
+        )
     problems: list[InputError] = []
     for name, line in lines_of(source):
         try:

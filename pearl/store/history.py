@@ -87,6 +87,12 @@ class RunRow:
         state = "still runs" if self.alive else "stopped on the way"
         return f"{state}, with {done:,} of {self.tasks:,} {nouns} done"
 
+    def no_question(self, item: str) -> InputError:
+        """What is said of a question that it has not."""
+        method = str(self.head.get("methods", "")).partition(",")[0] if self.kind == "eval" else ""
+        named = f": one of an evaluation is METHOD/ID, as {method}/{item}" if method else ""
+        return InputError(f"The run {self.name} has no question {item}{named}.")
+
     @property
     def status(self) -> str:
         """One of `STATUSES`."""

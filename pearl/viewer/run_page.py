@@ -83,7 +83,7 @@ def run_page(
     """
     every = list(read_entries(engine, run, item))
     if not every and item:
-        raise InputError(f"The run {run.name} has no question {item}.")
+        raise run.no_question(item)
     entries = since_last_start(every)
     head = head_of(entries) or run.head
     document = find_document(head, run.head, item, folder)
