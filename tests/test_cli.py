@@ -586,6 +586,9 @@ class TestActions:
     def test_search_puts_the_best_first(self) -> None:
         found = call("actions", "--search", "conflict", "--json").json
         assert "CONFLICT" in found[0]["name"]
+        # A word that is in every definition finds none beside another.
+        of = call("actions", "--search", "conflict of", "--json").json
+        assert of == found
         assert set(found[0]) == {
             "name", "signature", "returns", "definition", "aliases", "builtin",
         }  # fmt: skip

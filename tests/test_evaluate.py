@@ -168,6 +168,13 @@ def test_the_twenty_articles(shared: Path):
     assert all(one.gold in "ABCD" for one in found)
 
 
+@pytest.mark.parametrize("name", ["quality", "hotpotqa", "letters"])
+def test_own_questions_are_told_from_a_data_sets(tmp_path: Path, name: str):
+    path = write_own(tmp_path)
+    with pytest.raises(InputError, match=f"pearl eval questions --data {path} evaluates them"):
+        read_sample(name, path)
+
+
 def write_own(folder: Path, **more: Any) -> str:
     (folder / "story.txt").write_text(STORY, encoding="utf-8")
     row = {"id": 7, "question": "Who left?", "document": "story.txt", "gold": "Mara", **more}

@@ -216,7 +216,7 @@ class _PlanMigration:
             yield f"{name}: {problem}"
         if self.errors:
             errors = counted(len(self.errors), "error")
-            yield f"{name}: {errors} left: pearl lint says which."
+            yield f"{name}: {errors} left: pearl lint with the same --library says which."
 
     def as_object(self) -> dict[str, Any]:
         """The same as JSON data."""
@@ -318,7 +318,7 @@ def actions_command(search: str, options: Options) -> None:
     library = load(options.libraries)
     matches = search_actions(library, search) if search.strip() else list(library.actions.values())
     if not matches and not options.as_json:
-        raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
+        raise NoAnswer(f"No action matches {search}: try another word.")
     data, lines = [], []
     for action in matches:
         data.append(action_object(action))

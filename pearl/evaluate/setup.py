@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from pearl.commaqa.model import read_model
 from pearl.commaqa.search import Budget, SearchMode
 from pearl.evaluate.datasets import draw_sample, find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.evaluate.datasets.reading import OWN
 from pearl.evaluate.evaluation_job import REASON_LABELS, Trials, trial_tasks
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import (
@@ -146,7 +148,15 @@ def read_sample(
     for unknown in (part for part in splits if part not in known):
         raise InputError(f"{dataset.title} has no split {unknown}: use one of {', '.join(known)}.")
     every = "all" in splits
-    examples = [item for item in dataset.read(path, folder) if every or item.split in splits]
+    try:
+        examples = [item for item in dataset.read(path, folder) if every or item.split in splits]
+    except InputError:
+        if dataset is OWN or not _is_own(path, folder):
+            raise
+        own = f"pearl eval {OWN.name} --data {path}"
+        raise InputError(
+            f"{path} has questions of your own, and none of {dataset.title}: {own} evaluates them."
+        ) from None
     if not examples:
         raise InputError(f"{path} has no question in the split {split}: name another.")
     examples = examples[:limit] if limit else examples
@@ -163,6 +173,13 @@ def read_sample(
     how = "drawn at random, of each split and category its share, with the seed"
     notes = (f"The questions were {how} {seed}.",) if drawn else ()
     return Sample(dataset, path, split, examples, notes)
+
+
+def _is_own(path: str, folder: str) -> bool:
+    """Whether a file has questions of a person's own."""
+    with suppress(InputError):
+        return any(True for _ in OWN.read(path, folder))
+    return False
 
 
 @dataclass(frozen=True)

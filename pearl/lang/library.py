@@ -490,11 +490,13 @@ def search_actions(library: Library, words: str) -> list[ast.Action]:
     """Actions whose name, aliases or definition hold the words, best first.
 
     Every word counts as found where it, or a word that starts with it, occurs;
-    a misspelt one where a name resembles it.
+    a misspelt one where a name resembles it. Beside others, words of one or two letters ("of")
+    are passed over.
     """
     from rapidfuzz import fuzz
 
     terms = words.lower().split()
+    terms = [word for word in terms if len(word) > 2] or terms
     scored: list[tuple[float, int, ast.Action]] = []
     for order, action in enumerate(library.actions.values()):
         names = " ".join((action.name, *action.aliases)).replace("_", " ").lower()
@@ -502,9 +504,10 @@ def search_actions(library: Library, words: str) -> list[ast.Action]:
         score = 0.0
         for word in terms:
             near = max((fuzz.ratio(word, name) for name in names.split()), default=0.0)
-            if word in names:
+            begins = re.compile(rf"\b{re.escape(word)}")
+            if begins.search(names):
                 score += 3
-            elif word in doc:
+            elif begins.search(doc):
                 score += 1
             elif near >= 75:
                 score += near / 50
