@@ -88,9 +88,11 @@ class Refined(JobResult):
 
     Args:
         plans: the files of the plans whose answers were right.
+        left: files that hold other plans for such questions, and stay as they were.
     """
 
     plans: tuple[Path, ...] = ()
+    left: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -401,7 +403,8 @@ class Pearl:
         with self._settings(model) as settings:
             done = await self._do(refine_job(*how), settings)
             rows = tuple(read_results(settings.store, done.run))
-        return Refined(done.run, rows, done, tuple(write_demonstrations(rows, Path(output))))
+        files = write_demonstrations(rows, Path(output))
+        return Refined(done.run, rows, done, *map(tuple, files))
 
     async def evaluate(
         self,

@@ -163,6 +163,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "latin.txt exists and is no plan", ["plan", ASK, "-o", "latin.txt"]),
     (2, "bad.plan exists and is no plan", ["plan", ASK, "-o", "bad.plan"]),
     (2, "rows.jsonl has many plans: name one", ["graph", "rows.jsonl"]),
+    (2, "core.actions is a library of actions: name a plan", ["graph", "core.actions"]),
     (2, "story.txt exists and is no graph", ["graph", "good.plan", "-o", "story.txt"]),
     (2, "story.txt exists and is no plan", ["migrate", "good.plan", "-o", "story.txt"]),
     (2, "a graph is not written as .png", ["graph", "good.plan", "-o", "g.png"]),

@@ -569,6 +569,7 @@ def test_a_budget_stops_before_the_call_that_would_exceed_it(serve: Any):
     write(*(question(f"q{at}") for at in range(20)))
     line = one_line(batch("--max-tokens", "5k"), 1)
     assert "raise --max-tokens" in line
+    assert "To go on, with a higher limit: pearl batch" in line
     assert 7 <= len(server.asked) <= 10
     sent = len(server.asked)
     # What was never sent is not in vain.
@@ -675,6 +676,11 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
     batch("--no-cache")
     listed = call("runs", "--json").json
     assert [run["kind"] for run in listed] == ["batch", "batch"]
+    assert call("runs", "--limit", "1").told == []
+    assert call("runs", "--limit", "1").out.endswith("There are more: --limit 10 lists so many.\n")
+    assert "more" not in call("runs", "--limit", "2").out
+    usage = one_line(call("runs", "nope"), 2)
+    assert usage.endswith(". Try: pearl runs --help")
     shown = call("runs", "show", "last", "--json").json
     assert [row["id"] for row in shown["rows"]] == ["a", "b"]
     last, first = (run["run"] for run in listed)

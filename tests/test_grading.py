@@ -196,7 +196,7 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
 
     assert "g.jsonl has no grade yet" in call("report", "e.jsonl", "--grades", "g.jsonl").err
     # The model: right, partly, wrong, right. By chance 2/4 * 3/4 + 1/4 * 1/4 = 7/16.
-    fill(ada=("right", "partly", "right", "right"), bo=("right", "partly", "", "wrong"))
+    fill(ada=("right", "partly", "right", "right"), bo=("Right ", "partly", "", "wrong"))
     told = call("report", "e.jsonl", "--grades", "g.jsonl", "--json").json
     [table] = [one for one in told["blocks"] if "of people" in one.get("table", "")]
     pairs = {(one["one"], one["other"]): one for one in table["rows"]}

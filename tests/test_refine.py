@@ -144,6 +144,18 @@ def test_a_model_that_repeats_its_plan_is_asked_anew_each_time(
     assert len({asked.text for asked in server.asked if asked.kind == "refine"}) == 1
 
 
+def test_a_plan_that_somebody_edited_stays(tmp_path: Path):
+    for name in ("q1", "q2"):
+        write_questions(tmp_path, name)
+        told = call("refine", "q.jsonl", "-o", "demos", "--model", "offline").out
+        assert ("1 plan in demos, 0 of them refined; 1 more were" in told) is (name == "q2")
+    made, edited = plans_in(tmp_path / "demos"), "# Mine.\n1. a = SUMMARIZE(CTX) : All\n"
+    (tmp_path / "demos" / "q2.plan").write_text(edited, encoding="utf-8")
+    done = call("refine", "q.jsonl", "-o", "demos", "--model", "offline")
+    assert "demos/q2.plan holds another plan than was made, and stays" in done.err
+    assert plans_in(tmp_path / "demos") == {**made, "q2.plan": edited}
+
+
 def test_an_answer_picked_by_words_alone_is_told_as_such(tmp_path: Path):
     write_questions(tmp_path, "q1")
     done = call("refine", "q.jsonl", "-o", "demos", "--model", "offline")

@@ -221,7 +221,7 @@ def test_an_action_may_name_its_model(serve: Serve, tmp_path: Path):
     )
     assert result.code == 0, result.err
     assert asked(server) == [("plan", "plain"), ("step", "careful"), ("step", "plain")]
-    assert result.json["model"] == "plain (planner), plain (reader), careful (by action)"
+    assert result.json["model"] == "plain (planner), plain (reader), careful (by name)"
     assert result.json["answer"] == "Read by careful.\nRead by plain."
 
 

@@ -156,7 +156,7 @@ def _report_error(error: click.ClickException | InputError) -> int:
     if isinstance(error, click.ClickException):
         message, code = error.format_message(), error.exit_code
     if isinstance(error, click.UsageError) and error.ctx:
-        message += f" Try: {error.ctx.command_path} --help"
+        message = f"{message.strip().rstrip('.')}. Try: {error.ctx.command_path} --help"
     if isinstance(error, Failure):
         more = error.data
     message = " ".join(message.split())

@@ -109,7 +109,9 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
             return start(job, settings, changed)
         except ModelError as error:
             kind = Stopped if error.reason == "stopped" else NoAnswer
-            raise kind(f"{error} What was done is kept. To go on: {_resume_command()}") from None
+            how = ", with a higher limit" if error.reason == "budget" else ""
+            again = f"To go on{how}: {_resume_command()}"
+            raise kind(f"{error} What was done is kept. {again}") from None
 
 
 def report(progress: JobProgress, settings: JobSettings) -> None:

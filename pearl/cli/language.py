@@ -403,6 +403,8 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
 
     if plan.endswith(".jsonl"):
         raise InputError(f"{plan} has many plans: name one plan, or a question of a run as RUN/ID.")
+    if plan.endswith(".actions"):
+        raise InputError(f"{plan} is a library of actions: name a plan, which calls them.")
     parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")

@@ -417,12 +417,19 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)
     rows = list(read_results(settings.store, progress.run))
-    written = list(write_demonstrations(rows, folder))
+    written, left = write_demonstrations(rows, folder)
+    others = len(list(folder.glob("*.plan"))) - len(written)
     refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)
     if options.as_json:
         files = [str(path) for path in written]
-        emit_json({**progress.as_object(), "plans": files, "refined": refined, "rows": rows})
+        kept = [str(path) for path in left]
+        told = {"plans": files, "left": kept, "refined": refined, "rows": rows}
+        emit_json({**progress.as_object(), **told})
     else:
         report(progress, settings)
-        click.echo(f"{counted(len(written), 'plan')} in {output}, {refined:,} of them refined")
+        beside = f"; {others:,} more were there" if others else ""
+        plans = counted(len(written), "plan")
+        click.echo(f"{plans} in {output}, {refined:,} of them refined{beside}")
+    for path in left:
+        warn(f"{path} holds another plan than was made, and stays: take it out to have that.")
     complain(progress)

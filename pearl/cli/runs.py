@@ -41,7 +41,8 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     from pearl.viewer.render import title_of
 
     with open_existing(options.store) as engine:
-        listed = list_runs(engine, time.time(), limit, RunFilter(tag=tag))
+        listed = list_runs(engine, time.time(), limit + 1, RunFilter(tag=tag))
+        more, listed = len(listed) > limit, listed[:limit]
         pairs = [(run, totals(engine, run.name)) for run in listed]
         names = [run.name for run in listed]
         tags, counts = read_tags(engine, names), count_rows(engine, names)
@@ -55,6 +56,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
             f"{printable(shorten(called + about, 60))}"
         )
+    lines += [f"There are more: --limit {10 * limit} lists so many."] if more else []
     done = {name: sizes.rows for name, sizes in counts.items()}
     data = [
         {

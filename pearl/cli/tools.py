@@ -232,11 +232,12 @@ def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
 
     hits = open_index(path).search(query, most)
     if not hits and not as_json:
-        raise NoAnswer(f"No passage matches {query[:80]}: try other words.")
+        raise NoAnswer(f"No passage matches {query[:80] or 'no word'}: try other words.")
     data, lines = [], []
     for hit in hits:
         data.append({"id": hit.id, "title": hit.title, "text": hit.text, "score": hit.score})
-        title = f" {hit.title}" if hit.title else ""
+        # Of a corpus of documents an id begins with its document's title.
+        title = f" {hit.title}" if not hit.id.startswith(hit.title) else ""
         lines.append(click.style(printable(f"{hit.id}{title}"), bold=True))
         lines.append("    " + printable_lines(hit.text).replace("\n", "\n    "))
     tell(data, as_json, lines)

@@ -452,8 +452,8 @@ def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
     if any(row["seconds"] is not None for row in rows):
         fields.append(_SPENT["seconds"])
         note += (
-            " Seconds: from a question's beginning to its answer, or failure, with others under "
-            "way beside it; kept replies take none."
+            " Seconds: from a question's beginning to its answer and its score, or failure, with "
+            "others under way beside it; kept replies take none."
         )
     yield build("Calls, tokens and cost a question", fields, rows, note)
     if not tokens:

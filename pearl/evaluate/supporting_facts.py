@@ -288,6 +288,16 @@ _EVIDENCE_TITLES = {
     "format": "format",
     "format_final": "final format",
 }
+_EVIDENCE_WORDS = {
+    "sp": "Facts: the sentences, or paragraphs, that support the answer.",
+    "joint": "Joint: all of it together, triples only of methods that give them.",
+    "recall": "Recall: the share of the supporting paragraphs among the first that searches named.",
+    "contains": "Contains: the answer holds a right one, letter for letter but for case.",
+    "format": "Format: the share of demands whose first reply had the demanded form, over the "
+    "questions with any; final: whose last one had.",
+}
+"""What columns say that is not in their titles, by the beginning of their measures."""
+
 _EVIDENCE = r"(?:sp|triples|joint)_\w+"
 _MEASURED = re.compile(
     rf".* (?:exact_match|f1|contains)|(?:.*-evidence|fsm2) {_EVIDENCE}"
@@ -325,14 +335,12 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
         for name, title in _EVIDENCE_TITLES.items()
         if any(row[name] is not None for row in rows)
     ]
-    note = (
-        "Means over all questions; one without a result counts as 0. Facts: the sentences, or "
-        "paragraphs, that support the answer. Joint: all of it together, triples only of methods "
-        "that give them. Recall: the share of the supporting paragraphs among the first that "
-        "searches named. Contains: the answer holds a right one, letter for letter but for case. "
-        "Format: the share of demands whose first reply had the demanded form, over the questions "
-        "with any; final: whose last one had."
-    )
+    told = [
+        words
+        for beginning, words in _EVIDENCE_WORDS.items()
+        if any(row[name] is not None for row in rows for name in row if name.startswith(beginning))
+    ]
+    note = " ".join(("Means over all questions; one without a result counts as 0.", *told))
     return method_table("Answers and their evidence", fields, rows, note)
 
 

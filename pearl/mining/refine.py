@@ -8,7 +8,7 @@ written anew, with what its steps came to in view.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
@@ -151,17 +151,26 @@ def first_file(folder: Path) -> str:
     return str(folder / "plan" if folder.is_dir() else folder)
 
 
-def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterator[Path]:
+def write_demonstrations(
+    rows: Iterable[dict[str, Any]], folder: Path
+) -> tuple[list[Path], list[Path]]:
     """Write the accepted plans as files, and beside them what they were at first.
+
+    A file that is there and holds another plan stays: somebody may have edited it.
 
     Args:
         rows: as `refine` gives them.
         folder: where they go; it is made where it is missing.
 
+    Returns:
+        The files that hold the plans, and those that stay as they were.
+
     Raises:
         InputError: they cannot be written.
     """
     used: set[str] = set()
+    written: list[Path] = []
+    left: list[Path] = []
     try:
         (folder / UNREFINED).mkdir(parents=True, exist_ok=True)
         for row in rows:
@@ -172,15 +181,18 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
             numbered = (f"{plain}_{number}" for number in count(2))
             unique = next(name for name in chain([plain], numbered) if name.casefold() not in used)
             used.add(unique.casefold())
-            name = f"{unique}.plan"
-            tries = row["tries"]
-            (folder / UNREFINED / name).write_text(tries[0]["plan"], encoding="utf-8")
-            (folder / name).write_text(tries[-1]["plan"], encoding="utf-8")
-            yield folder / name
+            file, first, plan = folder / f"{unique}.plan", row["tries"][0], row["tries"][-1]["plan"]
+            if file.exists() and file.read_bytes() != plan.encode():
+                left.append(file)
+                continue
+            (folder / UNREFINED / file.name).write_bytes(first["plan"].encode())
+            file.write_bytes(plan.encode())
+            written.append(file)
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written ({error.strerror}): name a folder of your own."
         ) from None
+    return written, left
 
 
 async def _judge(

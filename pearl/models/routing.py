@@ -153,7 +153,7 @@ class Models:
     def name(self) -> str:
         """The names, each with what it is for."""
         roles = [(self.planner.name, "planner"), (self.reader.name, "reader")]
-        roles += [(name, "by action") for name in self.actions]
+        roles += [(name, "by name") for name in self.actions]
         return ", ".join(f"{name} ({role})" for name, role in roles)
 
     @property

@@ -385,6 +385,7 @@ def graders(evaluation: Evaluation, path: str) -> Graders:
             continue
         if key not in graded:
             raise InputError(f"{where}: the evaluation has no answer {row.get('id')} of {method}.")
+        grade = " ".join(str(grade).lower().split())
         if grade not in GRADES:
             raise InputError(f"{where}: grade is to be one of {', '.join(GRADES)}.")
         number = numbers.setdefault(by, len(numbers) + 1)
