@@ -346,6 +346,21 @@ def test_a_plan_of_a_row_calls_the_library_that_its_head_names():
     assert "LETTER_AT does not exist" in one_line(chosen, 2)
 
 
+def test_a_model_that_repeats_its_prompt_has_not_answered(serve: Any):
+    """As a small one does, the document and its tasks as a list of findings."""
+    server = serve(lambda body: body["messages"][-1]["content"])
+    write(question("a", plan='a = FIND_EVENT(CTX, "it closed") : what happened'))
+    assert batch().code == 1
+    told = answers()["a"]["error"]["message"]
+    assert told == "Step a has no output: the model repeats what it was asked"
+    assert len(server.asked) == 3
+    # A document may say so itself.
+    server.asked.clear()
+    write({**question("a"), "document": {"text": "Carry out one step of a plan. So they did."}})
+    server.script = lambda body: "> Carry out one step of a plan."
+    assert batch("--restart").code == 0
+
+
 def test_plans_with_errors_are_all_named_and_nothing_is_sent(serve: Any):
     server = serve(saying("Yes."))
     wrong = (question(name, plan=f"1. a = FIND_NO_{name}(CTX) : x") for name in "bc")

@@ -286,7 +286,7 @@ def test_the_tutorial_s_plan_runs_on_it(folder: Path):
     (line,) = re.findall(r"^pearl (.* --model local)$", text, re.MULTILINE)
     done = call(*shlex.split(line))
     # It copies the document, with no end within these few tokens.
-    assert "the model stopped at its token limit: raise PEARL_MAX_TOKENS" in one_line(done, 1)
+    assert "the model stopped at its token limit after 8 tokens: raise" in one_line(done, 1)
 
 
 def test_a_prompt_over_the_window_is_told_with_its_sizes(monkeypatch: pytest.MonkeyPatch):

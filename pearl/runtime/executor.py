@@ -572,6 +572,9 @@ def _origin(step: Step) -> str:
     return f'the step "{step.note}"' if step.note else step.action
 
 
+_ASKED = "Carry out one step of a plan"
+"""What each prompt of a step says: small models repeat their prompt, and call it the answer."""
+
 _TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 
@@ -579,8 +582,10 @@ def _read(reply: str, action: Action, document: Source | None) -> Output:
     """What a reply says, and what it quotes; what an action copies is both.
 
     Raises:
-        DecodeError: it holds no value of the kind that the action gives.
+        DecodeError: it holds no value of the kind that the action gives, or repeats the prompt.
     """
+    if _ASKED in reply and not (document and _ASKED in document.text):
+        raise DecodeError("the model repeats what it was asked")
     if isinstance(action.body, Prompt) and action.body.examples:
         # The examples' answers stand in these tags, and models copy them.
         tagged = _TAGGED.match(reply)
