@@ -260,12 +260,11 @@ def test_two_at_a_time_say_what_each_says_alone():
 def test_a_plan_runs_alike_in_two_processes_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("PEARL_MAX_TOKENS", "60")
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "150")
     # Of few questions does this model's answer come to an end.
-    (folder / "one.plan").write_text(
-        '1. tom = FIND_REASON(CTX, "Tom") : Say who he is in one word\n'
-    )
-    (folder / "story.txt").write_text("Mara left.\n")
+    plan = '1. boat = FIND_REASON(CTX, "the boat") : Say what Tom did\n'
+    (folder / "one.plan").write_text(plan, encoding="utf-8")
+    (folder / "story.txt").write_text("Tom painted the boat red in May.\n", encoding="utf-8")
     words = ("run", "one.plan", "story.txt", "--library", "small.actions", "--json")
     words += ("--model", "local")
     pipe = subprocess.PIPE
