@@ -411,10 +411,10 @@ class TestWaysBack:
             (
                 {**SHE_IS, "search": BAD},
                 "search misfit decompose",
-                "Who is she? (The reply to fsm_",
+                "Who is she? (no reply had the form",
             ),
-            ({"revise": BAD}, "revise misfit search", "Holt & Sons (The reply to fsm_revise does"),
-            ({"judge": BAD}, "judge misfit revise", "The reply to fsm_judge does not fit after 3"),
+            ({"revise": BAD}, "revise misfit search", "Holt & Sons (no reply had the form that"),
+            ({"judge": BAD}, "judge misfit revise", "The reply to fsm_judge does not fit: "),
             (
                 {"decompose": [..., *BAD], "judge": [..., {"same": True}]},
                 "decompose misfit judge",
@@ -430,6 +430,8 @@ class TestWaysBack:
         first, second, *_ = done.model.given(f"fsm_{back.split()[2]}")
         assert "refused" not in first
         assert second["refused"][0].startswith(told)
+        # What to do about it is said to a person, and a model would take it for an answer.
+        assert "--constrain" not in second["refused"][0]
         if back in ("revise misfit search", "decompose misfit judge"):
             assert first["sub_question"] == second["sub_question"] == BUILT
 

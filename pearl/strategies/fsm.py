@@ -43,6 +43,9 @@ QUOTE = "> "
 _GOING_BACK = {"no-answer": "nothing", "solver": "misfit", "": "misfit"}
 """Outcomes of a step that failed, by the reason; every other reason ends the run."""
 
+_MISFIT = "no reply had the form that was asked for"
+"""What the model is told of that; the cause says to who runs it what to do."""
+
 
 @dataclass(frozen=True, slots=True)
 class FsmLimits:
@@ -182,7 +185,8 @@ class Fsm:
         try:
             reply = await self._ask(self._at, inputs, self._path, refused, check=check)
         except SchemaError as error:
-            self._back("misfit", str(error), str(error))
+            told = f"The reply to {self._state.asks} does not fit: {' '.join(error.problems)}"
+            self._back("misfit", str(error), told)
             return
         if self._at == "decompose":
             # Simple or compound, and the first sub-question.
@@ -273,18 +277,19 @@ class Fsm:
         if outcome is None:
             raise error
         cause = failure.cause if failure else str(error)
+        told = _MISFIT if outcome == "misfit" else cause
         if self._at == "search":
             self._tried.setdefault(self._sub, cause)
-            self._back(outcome, cause, f"{self._sub} ({cause})")
+            self._back(outcome, cause, f"{self._sub} ({told})")
         elif self._at == "revise":
             record = self._records()[-1]
-            if self._back(outcome, cause, f"{_field(record, 'answer')} ({cause})"):
+            if self._back(outcome, cause, f"{_field(record, 'answer')} ({told})"):
                 # The sub-question is answered anew.
                 self._sub = _field(record, "question")
                 self._spare = self._hops.pop()
                 self._question = self._spare.question
         else:
-            self._back(outcome, cause, cause)
+            self._back(outcome, cause, told)
 
     # --- from state to state ---
 
