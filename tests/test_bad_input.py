@@ -154,7 +154,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "file is not TOML", ["estimate", "rows.jsonl", "--prices", "file"]),
     (2, "deep.jsonl:1", ["replay", "deep.jsonl"]),
     (2, "deep.jsonl:1", ["ask", "story.txt", ASK, "--model", "recorded:deep.jsonl"]),
-    (2, "good.plan is a plan without values: pearl run runs it", ["replay", "good.plan"]),
+    (2, "good.plan has a plan without values: pearl run runs it", ["replay", "good.plan"]),
     (1, "so it was not run: the plan comes first", ["run", "story.txt", "good.plan"]),
     (2, "The folder no such does not exist", ["graph", "good.plan", "-o", "no such/x.svg"]),
     (2, "existing.plan/x does not exist", ["trace", "last", "-o", "existing.plan/x/y"]),

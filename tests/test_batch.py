@@ -353,6 +353,8 @@ def test_a_model_that_repeats_its_prompt_has_not_answered(serve: Any):
     assert batch().code == 1
     told = answers()["a"]["error"]["message"]
     assert told == "Step a has no output: the model repeats what it was asked"
+    assert call("trace", "last/a").out.endswith(f"# failed: {told}\n")
+    assert "a plan without values" in one_line(call("replay", "last/a"), 2)
     assert len(server.asked) == 3
     # A document may say so itself.
     server.asked.clear()

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from itertools import chain, pairwise, starmap, takewhile
 
 from pearl.evaluate.accuracy_tables import method_rows, method_table
-from pearl.evaluate.datasets.base import Example, one_line
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, bare, best, compare_sets
 from pearl.evaluate.results import Evaluation, Result
+from pearl.lang.text import one_line
 from pearl.report.document import Table, counts, figure, percent
 from pearl.runtime.calls import FITTED, Entry
 

@@ -119,6 +119,11 @@ def section(doc: str, title: str) -> str:
     return "\n".join(line[4:] for line in match[1].rstrip().splitlines()) if match else ""
 
 
+def one_line(text: str) -> str:
+    """A text with one space where it has white space."""
+    return " ".join(text.split())
+
+
 def shorten(text: str, limit: int = 40) -> str:
     """Text on one line, cut where it has more characters than the limit."""
     flat = " ".join(text.split())

@@ -39,6 +39,7 @@ from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
 from pearl.lang.source import START, Source, full_name, lines_of, plan_row
+from pearl.lang.text import one_line
 from pearl.lang.values import (
     Value,
     as_text,
@@ -233,6 +234,8 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
             lines.append(f"# evidence {step.name} = {quotes}")
     if plan.returns:
         lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
+    if "failed" in done:
+        lines.append(f"# failed: {one_line(str(done['failed']))}")
     if "answer" in done:
         lines.append(f"# answer = {one_line_json(done['answer']['text'])}")
     if done.get("marks", {}).get("grounded") is False:
@@ -316,9 +319,9 @@ def read_records(source: Source) -> Iterator[Trace]:
     if is_trace(source):
         yield read_trace(source)
         return
-    if source.name.endswith(".plan") and parse(source).plan.steps:
+    if not source.text.lstrip().startswith("{") and parse(source).plan.steps:
         raise InputError(
-            f"{source.name} is a plan without values: pearl run runs it, and pearl trace writes "
+            f"{source.name} has a plan without values: pearl run runs it, and pearl trace writes "
             "one with the values of a run."
         )
     problems: list[InputError] = []

@@ -21,6 +21,7 @@ from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Templ
 from pearl.lang.builtins import Given
 from pearl.lang.graph import needed
 from pearl.lang.source import Source
+from pearl.lang.text import one_line
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
@@ -577,11 +578,6 @@ def sentences(quotes: Value) -> list[str]:
     """Quotes under ``evidence`` or ``supporting_facts`` as sentences of the document."""
     lines = quotes if isinstance(quotes, list) else []
     return [as_text(line).removeprefix(QUOTE) for line in lines]
-
-
-def one_line(text: str) -> str:
-    """A text without line breaks and needless spaces."""
-    return " ".join(text.split())
 
 
 def _titles(paragraph: Paragraph) -> set[str]:

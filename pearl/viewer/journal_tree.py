@@ -23,7 +23,7 @@ MAPPING = "option"
 """The stage of the call that maps the answer to an option."""
 
 _CAUSES = {
-    "failed": "Its reply held no value of the kind that was wanted.",
+    "failed": "Its reply was cut, or held no value of the kind that was wanted.",
     "not run": "The run ended before it.",
 }
 _TITLES = {PLANNING: "Planning", MAPPING: "Choice of an option"}

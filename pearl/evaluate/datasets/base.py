@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import Source, check_utf_8, read_row, read_source
+from pearl.lang.text import one_line
 
 NO_DOCUMENT = Source("no document", "-")
 """What a question is asked of where nothing is read to answer it."""
@@ -86,11 +87,6 @@ class Dataset:
     libraries: tuple[str, ...] = ()
     demonstrations: str = "demos"
     short: bool = False
-
-
-def one_line(text: str) -> str:
-    """A text with one space where it has white space."""
-    return " ".join(text.split())
 
 
 Row: TypeAlias = "dict[str, Any] | InputError"

@@ -27,13 +27,13 @@ from pearl.evaluate.datasets.base import (
     Dataset,
     Example,
     label,
-    one_line,
     reader,
     with_unique_ids,
 )
 from pearl.lang.errors import InputError
 from pearl.lang.numbers import find_last, last_number
 from pearl.lang.source import Source, read_source
+from pearl.lang.text import one_line
 from pearl.lang.values import Value, canonical_json, from_json, to_json
 
 _PUBLISHED = "give a file as DecomP publishes it."

@@ -33,13 +33,13 @@ from pearl.evaluate.datasets.base import (
     gold_of,
     id_of,
     label,
-    one_line,
     reader,
     text_of,
     texts_of,
 )
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source, Span
+from pearl.lang.text import one_line
 from pearl.retrieval.terms import sentences as split_sentences
 
 METHODS = ("normal", "cot-answer", "sp-cot", "react", "fsm1", "fsm2", "rebel")

@@ -14,13 +14,13 @@ from pearl.evaluate.datasets.base import (
     Dataset,
     Example,
     objects_in,
-    one_line,
     with_unique_ids,
 )
 from pearl.jobs.answer_metrics import holds
 from pearl.jobs.question_file import gold_problem, read_index
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source
+from pearl.lang.text import one_line
 from pearl.prompts.calls import letter_of
 
 CONTEXTS = ((3.5, "3.5 to 4"), (3.0, "3 to 3.5"), (0.0, "1 to 3"))
