@@ -1000,6 +1000,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"question": None}, "neither a question nor a plan"),
         ({"id": None}, "has no id"),
         ({"document": None}, "has no document"),
+        ({"document": ["story.txt"]}, 'the text itself, and several as "documents".'),
         ({"document": "../x.txt"}, "../x.txt is not in"),
         ({"document": "/etc/hostname"}, "/etc/hostname is not in"),
         ({"document": "../gone.txt"}, ": name the folder that holds it with --documents."),

@@ -430,7 +430,8 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     else:
         inline = isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH)
     if not isinstance(document, str) or not document.strip():
-        raise InputError(f"{name} has no document: give a path, or the text itself.")
+        several = ', and several as "documents"' if isinstance(document, list) else ""
+        raise InputError(f"{name} has no document: give a path, or the text itself{several}.")
     gold, *accepted = _right_answers(row.get("gold"), options, name)
     return Question(
         id=row_id(row, name, "question"),
