@@ -29,6 +29,7 @@ from pearl.evaluate.methods.base import (
     PlanningSetup,
     describe,
     load_tool_file,
+    own_actions,
     planned_with,
     setups_in_use,
 )
@@ -255,8 +256,9 @@ def make_context(
     # What repeats its last parameter cannot be written anew: every size has it, as the builtins.
     fixed = {name: own for name, own in library.actions.items() if own.is_builtin or own.variadic}
     others = [action for name, action in library.actions.items() if name not in fixed]
+    kept = sum(not action.is_builtin for action in fixed.values())
     for size in sizes:
-        small = {action.name: action for action in condense(others, size).actions}
+        small = {own.name: own for own in condense(others, max(size - kept, 1)).actions}
         names = (*library.names, f"condensed to {size:,}")
         setups[f"@{size}"] = setup(Library(names, {**fixed, **small}), demonstrations.refined)
     sized = (LIBRARY, *(f"@{size}" for size in sizes))
@@ -389,7 +391,13 @@ def prepare_methods(
             given = load_demonstrations("", STEPWISE_LIBRARY)
         stepwise = without_evaluated(Demonstrations(given), examples)
     shared = equip(make_context(library, shown, sizes, stepwise=stepwise))
-    notes = (*_notes(methods, shared, shown, stepwise), *sized)
+    left = {size: own_actions(shared.setups[f"@{size}"].library) for size in sizes}
+    larger = tuple(
+        f"pearl@{size} has {count:,} actions: no fewer can say what the library's do."
+        for size, count in left.items()
+        if count > size
+    )
+    notes = (*_notes(methods, shared, shown, stepwise), *sized, *larger)
     return Preparation(sample, methods, shared, notes)
 
 
