@@ -235,7 +235,9 @@ def settle(
     except ModelError as error:
         raise NoAnswer(str(error), data) from None
     except RunError as error:
-        raise NoAnswer(f"{error}{done()}", data) from None
+        # Of what does not fit, and of labels that name nothing, nothing is asked.
+        asked = bool(error.failures) and error.failures[0].reason not in ("context", "value")
+        raise NoAnswer(f"{error}{done() if asked else ''}", data) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise Stopped(f"Stopped.{done()}", data) from None
 
