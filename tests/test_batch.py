@@ -48,6 +48,11 @@ def answers() -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in map(json.loads, lines)}
 
 
+def shown_of(run: str) -> str:
+    """A run as a terminal has it, its columns one space apart."""
+    return re.sub(" {2,}", " ", call("runs", "show", run).out)
+
+
 def saying(words: str) -> Script:
     """Answers every step with these words, and an option with A."""
     return lambda body: "A" if "option's letter" in body["messages"][1]["content"] else words
@@ -1173,26 +1178,26 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
     for name, marked in (("told", False), ("picked", True)):
         assert call("runs", "show", f"last/{name}", "--html", "p.html").code == 0
         assert ("picked by words alone" in Path("p.html").read_text(encoding="utf-8")) is marked
-    shown = call("runs", "show", "last/told").out
-    assert "\nremarks    no evidence\n" in shown
-    shown = call("runs", "show", "last/picked").out
+    shown = shown_of("last/told")
+    assert "\nremarks no evidence\n" in shown
+    shown = shown_of("last/picked")
     lines = (
-        "options    A. Kiel; B. Mara", "answer     B. Mara", "verdict    right",
-        "remarks    picked by words", "notice     This was picked by words alone: the offline "
+        "options A. Kiel; B. Mara", "answer B. Mara", "verdict right",
+        "remarks picked by words", "notice This was picked by words alone: the offline "
         "reader understands nothing. Read the passages.",
     )  # fmt: skip
     assert [line for line in lines if f"\n{line}\n" not in shown] == []
     write({**picked, "gold": "A"})
     assert batch("--model", "offline").code == 0
-    shown = call("runs", "show", "last/picked").out
-    assert "\nverdict    wrong, the right answer is A. Kiel\n" in shown
+    shown = shown_of("last/picked")
+    assert "\nverdict wrong, the right answer is A. Kiel\n" in shown
     # What is asked alone has no row.
     alone = ("ask", "story.txt", asked["question"], "--model", "offline")
     assert call(*alone, "--option", "Kiel", "--option", "Mara").code == 0
-    shown = call("runs", "show", "last").out
-    assert [line for line in lines if f"\n{line}\n" not in shown] == ["verdict    right"]
+    shown = shown_of("last")
+    assert [line for line in lines if f"\n{line}\n" not in shown] == ["verdict right"]
     assert call("ask", "story.txt", "Zz?", "--model", "offline").code == 0
-    assert "\nremarks    no evidence\n" in call("runs", "show", "last").out
+    assert "\nremarks no evidence\n" in shown_of("last")
     assert call("trace", "last").out.endswith("stands behind this answer\n")
 
 
@@ -1229,7 +1234,7 @@ def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     result = call("eval", "questions", *words)
     assert result.code == 0, result.err
     assert ("picked" in result.out) is (mark == "picked by words")
-    assert "answers    1 of 1 answered" in call("runs", "show", "last").out
+    assert "answers 1 of 1 answered" in shown_of("last")
     lacking = one_line(call("runs", "show", "last/q"), 2)
     assert f"has no question q: one of an evaluation is METHOD/ID, as {method}/q." in lacking
     assert call("runs", "show", "last", "--html", "p.html").code == 0
@@ -1276,7 +1281,7 @@ def test_a_question_without_a_plan_whose_answer_failed_had_none_either(serve: An
     told = batch("--json").json
     assert (told["fallbacks"], answers()["b"]["fallback"]) == (1, True)
     assert "ANSWER_DIRECTLY" in answers()["b"]["plan"]
-    assert "\nfailed     Step answer has no output: " in call("runs", "show", "last/b").out
+    assert "\nfailed Step answer has no output: " in shown_of("last/b")
     # It is no answer of which something is to be known.
     assert "no plan" not in call("runs", "show", "last").out
 

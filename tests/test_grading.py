@@ -83,7 +83,7 @@ def test_answers_are_graded_by_another_model_with_the_rubric(serve: Serve, quest
     told = call("runs", "diff", done.json["run"], other.json["run"]).out
     assert f"rubric: {RUBRIC} → Right answers are short." in told
     assert re.search(r"metric: (graded by judge with a rubric) \(.*\) → \1", told)
-    assert "rubric     Right answers are short." in call("runs", "show", "last").out
+    assert re.search("^rubric +Right answers are short.$", call("runs", "show", "last").out, re.M)
 
 
 def test_a_grade_that_is_none_is_asked_for_again(serve: Serve, questions: Path):

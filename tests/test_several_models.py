@@ -141,7 +141,7 @@ def test_a_planner_and_a_reader_share_a_run(serve: Serve, tmp_path: Path):
     assert {(entry.path.partition("/")[0], entry.model) for entry in made} == {
         ("plan", "large"), ("step", "right"), ("map", "right"),
     }  # fmt: skip
-    told = call("runs", "show", "last", "--store", "s.db").out
+    told = re.sub(" {2,}", " ", call("runs", "show", "last", "--store", "s.db").out)
     assert "calls of large 1 made" in told
     assert "calls of right 3 made" in told
     shown = call("runs", "show", "last", "--store", "s.db", "--json").json

@@ -139,23 +139,24 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     # A question of a job says itself what was asked of which document.
     decided = {entry.path: entry.value for entry in entries if entry.kind == "decision"}
     request = decided.pop("run", None)
-    for key, value in (request if item and isinstance(request, dict) else record.facts).items():
-        if key == "options":
-            value = "; ".join(f"{letter(at)}. {text}" for at, text in enumerate(value))
-        click.echo(f"{key:10} {printable(str(value))}")
-    for key, value in _totals(total):
-        click.echo(f"{key:10} {value}")
+    facts = dict(request if item and isinstance(request, dict) else record.facts)
+    if "options" in facts:
+        options_given = (f"{letter(at)}. {text}" for at, text in enumerate(facts["options"]))
+        facts["options"] = "; ".join(options_given)
+    told = [*facts.items(), *_totals(total)]
     if many:
-        noun = "answers" if record.kind == "eval" else "questions"
-        click.echo(f"{noun:10} {_summary(record, rows)}")
+        told.append(("answers" if record.kind == "eval" else "questions", _summary(record, rows)))
+    else:
+        told += _came_to(rows[0] if rows else {}, decided)
+    width = max(10, *(len(key) for key, _ in told))
+    for key, value in told:
+        click.echo(f"{key:{width}} {printable(str(value))}")
+    if many:
         failed = [row for row in rows if row["status"] == "failed"]
         for row in failed[:20]:
             click.echo(f"  {printable(row['id'])}: {printable(row['error']['message'])}")
         if len(failed) > 20:
             click.echo(f"  and {len(failed) - 20} more: --json has them all")
-    else:
-        for key, text in _came_to(rows[0] if rows else {}, decided):
-            click.echo(f"{key:10} {printable(text)}")
     for entry in entries:
         if entry.path in ("run", "notice", "marks", "failed"):
             continue
