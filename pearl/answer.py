@@ -17,7 +17,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.graph import reads_document
 from pearl.lang.printer import print_call
 from pearl.lang.source import Source
-from pearl.lang.text import counted, printable, shorten
+from pearl.lang.text import counted, one_line, printable, shorten
 from pearl.lang.values import Pairs, Value, as_text, from_json
 from pearl.models.base import Model, ModelError, Reply, Usage
 from pearl.models.routing import readers_of
@@ -117,7 +117,7 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
         chosen = read_option(reply.text, options)
     caller.journal.decide("option", letter(chosen) if chosen is not None else None)
     if chosen is None:
-        excerpt = " ".join(reply.text.split())[:80]
+        excerpt = one_line(reply.text)[:80]
         raise RunError(
             f"The model named no option, asked twice: it last said {excerpt!r}. Ask another model."
         )

@@ -21,7 +21,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import format_plan
 from pearl.lang.source import LONGEST_PATH, Source
-from pearl.lang.text import counted, shorten
+from pearl.lang.text import counted, one_line, shorten
 from pearl.lint.checker import (
     DEFAULT,
     Selection,
@@ -382,7 +382,7 @@ def _listed(given: object) -> list[Any]:
 
 
 def _question(text: object) -> str:
-    question = " ".join(text.split()) if isinstance(text, str) else ""
+    question = one_line(text) if isinstance(text, str) else ""
     if not question:
         raise InputError("The question is empty: write it in quotes.")
     return question

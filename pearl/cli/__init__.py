@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from pearl.lang.errors import InputError, LinesError
-from pearl.lang.text import json_text, printable
+from pearl.lang.text import json_text, one_line, printable
 
 
 class Failure(click.ClickException):
@@ -159,11 +159,11 @@ def _report_error(error: click.ClickException | InputError) -> int:
         message = f"{message.strip().rstrip('.')}. Try: {error.ctx.command_path} --help"
     if isinstance(error, Failure):
         more = error.data
-    message = " ".join(message.split())
+    message = one_line(message)
     lines = error.lines if isinstance(error, LinesError) else (message,)
     if "--json" in sys.argv[1:]:
         click.echo(json_text({"error": message, **more}), nl=False, color=True)
-    warn(*(" ".join(line.split()) for line in lines))
+    warn(*(one_line(line) for line in lines))
     return code
 
 

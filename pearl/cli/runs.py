@@ -17,7 +17,7 @@ from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.source import Source, check_utf_8, read_source, write
-from pearl.lang.text import counted, printable, shorten
+from pearl.lang.text import counted, one_line, printable, shorten
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -50,7 +50,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     if tag and not pairs:
         lines = [f"No run is called {printable(tag)}: pearl runs lists them all."]
     for run, total in pairs:
-        about = " ".join(title_of(run).split())
+        about = one_line(title_of(run))
         called = "".join(f"[{tag}] " for tag in tags[run.name])
         lines.append(
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
@@ -161,7 +161,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         if entry.path in ("run", "notice", "marks", "failed"):
             continue
         mark = ("kept" if entry.kept else "") if entry.status == "done" else entry.status
-        value = entry.cause or " ".join(_in_words(entry.value).split())
+        value = entry.cause or one_line(_in_words(entry.value))
         head = f"{entry.kind:8} {entry.path:24} {mark:7} {entry.seconds:7.2f} s"
         click.echo(f"{head}  {printable(shorten(value, 80))}")
 
@@ -278,7 +278,7 @@ def _in_short(outcome: dict[str, Any]) -> str:
 
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
-    words = " ".join((outcome["words"] or "").split())[:40] or "(quotes only)"
+    words = one_line(outcome["words"] or "")[:40] or "(quotes only)"
     answer = words if outcome["option"] is None else outcome["option"] or "none"
     return printable(f"{answer} {scored(outcome['score'])}".rstrip())
 

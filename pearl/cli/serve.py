@@ -32,7 +32,7 @@ from pearl.cli.output import (
 )
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import Source
-from pearl.lang.text import counted, printable
+from pearl.lang.text import counted, one_line, printable
 
 if TYPE_CHECKING:
     from pearl.models.base import Model
@@ -469,7 +469,7 @@ class Tools:
         try:
             yield
         except (InputError, ModelError, RunError) as error:
-            raise self._refuse(" ".join(str(error).split())) from None
+            raise self._refuse(one_line(str(error))) from None
 
 
 def below(root: Path, name: str) -> Path:

@@ -19,6 +19,7 @@ from pearl.commaqa.decomposition import Hop, HopError, Operation, name_of, read_
 from pearl.commaqa.world import Fact, Lookup, Template, World, calculate, read_number
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
+from pearl.lang.text import one_line
 from pearl.lang.values import Value, as_text
 from pearl.runtime.binding import Item, SolverError, value_of
 from pearl.runtime.executor import Handlers
@@ -212,7 +213,7 @@ def exact_match(answer: Value | None, gold: Value) -> bool:
     """
 
     def count_spans(value: Value) -> Counter[str]:
-        spans = (" ".join(span.split()).casefold() for span in _spans(value))
+        spans = (one_line(span).casefold() for span in _spans(value))
         return Counter(_number(span) or span for span in spans)
 
     return answer is not None and count_spans(answer) == count_spans(gold)

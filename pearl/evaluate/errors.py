@@ -13,6 +13,7 @@ from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import interval
 from pearl.lang.errors import InputError
 from pearl.lang.source import read_rows
+from pearl.lang.text import one_line
 from pearl.prompts.calls import letter
 from pearl.report.document import Table, build, counts, figure, number, pair, percent, span, words
 
@@ -107,7 +108,7 @@ def error_table(path: str) -> Table:
             raise InputError(
                 f'{where} has no "category": fill in a file that pearl report --errors wrote.'
             )
-        written = " ".join(category.split())
+        written = one_line(category)
         if written.lower() in CATEGORIES:
             valid.append((split, written.lower()))
         else:

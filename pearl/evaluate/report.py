@@ -36,7 +36,7 @@ from pearl.evaluate.supporting_facts import evidence_table, found_table
 from pearl.lang.ast import Plan
 from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
-from pearl.lang.text import counted
+from pearl.lang.text import counted, one_line
 from pearl.models.base import Usage
 from pearl.passes.split_context import FINDINGS
 from pearl.report.document import (
@@ -108,7 +108,7 @@ def failures(evaluation: Evaluation) -> Iterator[str]:
     """How many questions of each method failed, and what of most."""
     for method in evaluation.methods:
         errors = [result.error for result in evaluation.results_of(method)]
-        causes = Counter(" ".join(error.split()) for error in errors if error)
+        causes = Counter(one_line(error) for error in errors if error)
         if causes:
             (cause, most), *others = causes.most_common()
             failed = counted(causes.total(), "question")

@@ -19,7 +19,7 @@ from pearl.answer import check_options, twice_given
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.source import LONGEST_PATH, Source, decode, read_row, read_rows, row_id
-from pearl.lang.text import composed
+from pearl.lang.text import composed, one_line
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of
 from pearl.retrieval.converters import SEVERAL, read_documents
@@ -349,7 +349,7 @@ def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, A
 
 def comparable(question: str) -> str:
     """A question as it is compared: case, spaces and the last mark do not count."""
-    return " ".join(question.split()).casefold().rstrip("?.! ")
+    return one_line(question).casefold().rstrip("?.! ")
 
 
 def questions_in(path: str) -> frozenset[str]:
@@ -435,7 +435,7 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     gold, *accepted = _right_answers(row.get("gold"), options, name)
     return Question(
         id=row_id(row, name, "question"),
-        question=" ".join((row.get("question") or "").split()),
+        question=one_line(row.get("question") or ""),
         document="inline" if inline else document,
         text=document if inline else "",
         options=tuple(options),
@@ -461,8 +461,8 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
     letters = [letter(at) for at in range(len(options))]
     if len(right) > 1:
         raise InputError(f"{name}: gold has several of the options: give the one that is right.")
-    option, plain = right[0].strip().upper(), [" ".join(text.split()) for text in options]
-    text = " ".join(right[0].split())
+    option, plain = right[0].strip().upper(), [one_line(text) for text in options]
+    text = one_line(right[0])
     if option in letters and text in plain and plain[letters.index(option)] != text:
         raise InputError(
             f"{name}: gold {right[0]} is one option's letter and another's text: put the options "

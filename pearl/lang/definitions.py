@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Ref, Template, as_arg, woven
-from pearl.lang.text import FUNCTION_WORDS, pattern, stem
+from pearl.lang.text import FUNCTION_WORDS, one_line, pattern, stem
 
 SYNONYMS = """
 reason cause motive motivation rationale justification explanation
@@ -392,7 +392,7 @@ def phrase(action: Action) -> Literal | Template:
     names = params_of(action)
     lead, region, rest = split_definition(doc, names)
     text = f"{region}{rest}" if is_plain(lead) else doc
-    first, *more = sentences_of(" ".join((text or doc).split()))
+    first, *more = sentences_of(one_line(text or doc))
     # Further sentences about the action in general are no part of what it asks for.
     text = ". ".join([first, *(part for part in more if any(name in part for name in names))])
     parts = [*woven(text, {name: name for name in names})]

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.errors import InputError
-from pearl.lang.text import pattern
+from pearl.lang.text import one_line, pattern
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -28,7 +28,7 @@ _SHORTEST, _LONGEST = 8, 300
 def failure_text(error: Exception) -> str:
     """What a person's own code says of its failure, in a line: without the values of variables of
     the environment whose names are those of keys."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = one_line(f"{type(error).__name__}: {error}")
     secrets = {value.strip() for name, value in os.environ.items() if _SECRET.search(name)}
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:

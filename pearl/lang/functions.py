@@ -16,6 +16,7 @@ from pearl.lang.ast import DOCUMENT, Action, Function, Param
 from pearl.lang.entry_points import source_digest
 from pearl.lang.errors import InputError
 from pearl.lang.library import TRAITS, builtins
+from pearl.lang.text import one_line
 from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, from_json
 
 _TYPES: Mapping[object, Type] = {
@@ -96,7 +97,7 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
     traits = (traits,) if isinstance(traits, str) else traits
     if unknown := set(traits) - TRAITS.keys():
         raise refused(f"there is no trait {min(unknown)}: use {', '.join(TRAITS)}.")
-    doc = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    doc = one_line((inspect.getdoc(function) or "").split("\n\n")[0])
     if not doc:
         raise refused("it has no docstring, and a planner reads that as its definition.")
     try:

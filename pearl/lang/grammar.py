@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pearl.lang.ast import Action, Arg, Literal, Mode, Param, Ref, Step, Template, listed
 from pearl.lang.source import Span, grammar_table
-from pearl.lang.text import pattern
+from pearl.lang.text import one_line, pattern
 from pearl.lang.values import DEEPEST, TYPES, read_number
 
 _TRUTHS = {"true": True, "false": False}
@@ -75,7 +75,7 @@ class Token(NamedTuple):
 
 
 def _mode(text: str) -> Mode:
-    return _MODES[" ".join(text.lower().split())]
+    return _MODES[one_line(text.lower())]
 
 
 def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
@@ -123,7 +123,7 @@ def _note(raw: str) -> tuple[str, tuple[str, ...]]:
         codes = match["codes"]
         noqa = tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
     mark = _NOTE_MARK.match(raw)
-    return _bare(" ".join((raw[mark.end() :] if mark else raw).split())), noqa
+    return _bare(one_line(raw[mark.end() :] if mark else raw)), noqa
 
 
 def _bare(words: str) -> str:

@@ -10,7 +10,7 @@ from pearl.lang import ast
 from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
 from pearl.lang.logical_lines import INSIDE, call_end, inner_step, split, thoughts, unwrap
 from pearl.lang.source import Source, Span
-from pearl.lang.text import pattern
+from pearl.lang.text import one_line, pattern
 
 _DEFINES = pattern(
     r"[`*\s]*(\$?(?:[^\W\d]|\\_)(?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
@@ -115,7 +115,7 @@ class _Reader:
                 self._fail("step", line, Failure(span, "STEP", "", frozenset()), at)
             case ast.Kind.QUESTION:
                 words = re.split(r"[:：]", self.text[line.start : line.end], maxsplit=1)[1]
-                if question := " ".join(words.split()).strip("*_ "):
+                if question := one_line(words).strip("*_ "):
                     self.question, self.head, self.comments = question, self.comments, []
             case ast.Kind.COMMENT:
                 self.comments.append(self.text[line.start : line.end].strip())

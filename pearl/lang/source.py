@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from pearl.lang.errors import InputError, install_command, refuse
-from pearl.lang.text import pattern, printable, text_digest
+from pearl.lang.text import one_line, pattern, printable, text_digest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -116,7 +116,7 @@ class Source:
         at = self.text.find(words) if words else -1
         if at >= 0 or not words:
             return Span(at, at + len(words)) if words else None
-        spelled = " ".join(words.split())
+        spelled = one_line(words)
         plain, spaced, starts = self._words
         at = plain.find(spelled)
         if at < 0:
@@ -391,7 +391,7 @@ def read_toml(text: str, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        problem = " ".join(str(error).split()).rstrip(".")
+        problem = one_line(str(error)).rstrip(".")
     except ValueError:
         problem = "it has a number of too many digits"
     except RecursionError:

@@ -102,8 +102,8 @@ def passage_line(text: str) -> str:
     """A passage on one line; of a table, whose cells stand behind tabs, each cell behind a bar and
     each row behind a slash, so that an empty cell is seen."""
     if "\t" not in text:
-        return " ".join(text.split())
-    rows = ([" ".join(cell.split()) for cell in row.split("\t")] for row in text.splitlines())
+        return one_line(text)
+    rows = ([*map(one_line, row.split("\t"))] for row in text.splitlines())
     return " / ".join(" | ".join(row) for row in rows)
 
 
@@ -126,7 +126,7 @@ def one_line(text: str) -> str:
 
 def shorten(text: str, limit: int = 40) -> str:
     """Text on one line, cut where it has more characters than the limit."""
-    flat = " ".join(text.split())
+    flat = one_line(text)
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

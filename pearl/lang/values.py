@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal, TypeAlias
 
-from pearl.lang.text import pattern, text_digest
+from pearl.lang.text import one_line, pattern, text_digest
 
 Type: TypeAlias = Literal["any", "text", "number", "bool", "list", "pairs"]
 TYPES: tuple[Type, ...] = ("any", "text", "number", "bool", "list", "pairs")
@@ -249,5 +249,5 @@ def _json_value(text: str) -> Value | None:
 
 
 def _short(text: str) -> str:
-    shown = " ".join(text.split())
+    shown = one_line(text)
     return repr(shown if len(shown) <= 60 else shown[:57] + "...")

@@ -23,7 +23,7 @@ from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import SURE, likeness
 from pearl.lang.source import Source, Tabled, as_frame, read_row, read_source
-from pearl.lang.text import free_name
+from pearl.lang.text import free_name, one_line
 from pearl.lang.values import digest
 from pearl.lint.checker import HARMLESS, check_library
 from pearl.models.base import ModelError
@@ -108,7 +108,7 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
             notes.append(Note("cut", text + "PEARL_MAX_TOKENS.", (name,)))
         for finding in row.get("findings", ()):
             unread = finding["code"].startswith("PRL1")
-            text = " ".join(finding["text"].split())[:80]
+            text = one_line(finding["text"])[:80]
             message = finding["message"] + (f" It reads: {text}" if unread else "")
             kind = "unreadable" if unread else "finding"
             notes.append(Note(kind, message, (name,), finding["code"]))
@@ -174,7 +174,7 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
                     raise InputError(f"{name}: its id holds characters that cannot be printed.")
                 if str(id) in questions:
                     raise InputError(f"{name} has the id {id} again: give each its own.")
-                questions[str(id)] = " ".join(question.split())
+                questions[str(id)] = one_line(question)
         except InputError as error:
             wrong.append(error)
     refuse(wrong)

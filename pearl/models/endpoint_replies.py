@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from pearl.lang.text import one_line
 from pearl.models.base import SAY_WINDOW, ModelError, Reply, Request, Usage
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import ExecuteStep
@@ -84,7 +85,7 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
         # The one tool that was offered takes the reply, held to a grammar; text beside it is not.
         text = _get(_get(tools[0], "custom"), "input") or text
     if isinstance(refusal, str) and refusal and not text:
-        words = " ".join(redact(refusal).split())[:SHOWN]
+        words = one_line(redact(refusal))[:SHOWN]
         raise ModelError("refusal", f"The model refused: {words}")
     if finished == "content_filter":
         raise ModelError("refusal", "The endpoint's content filter held the answer back.")
@@ -370,7 +371,7 @@ def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any 
 
 def _words(text: str, redact: Redact) -> str:
     """A text in one line and without the key; nothing of a web page."""
-    return "" if text.lstrip().startswith("<") else " ".join(redact(text).split())
+    return "" if text.lstrip().startswith("<") else one_line(redact(text))
 
 
 def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:

@@ -19,6 +19,7 @@ from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Param, Plan, Ref, Ste
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
+from pearl.lang.text import one_line
 from pearl.lang.values import TYPES
 from pearl.prompts.calls import WritePlan
 from pearl.retrieval.terms import QUESTION_STOP as STOP
@@ -117,7 +118,7 @@ class Question:
 def read_question(question: str) -> Question:
     """Take a question apart. It never fails: at the least, it is about its own words."""
     # In a plan, braces would stand for the output of a step.
-    text = " ".join(question.replace("{", "(").replace("}", ")").split())
+    text = one_line(question.replace("{", "(").replace("}", ")"))
     parts = [text[span.start : span.end] for span in sentences(text)] or [text]
     at = next((at for at in reversed(range(len(parts))) if parts[at].endswith("?")), -1)
     sentence = parts[at].strip(' "“”')

@@ -38,7 +38,7 @@ from pearl.lang import ast
 from pearl.lang.builtins import label
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.lang.text import free_name
+from pearl.lang.text import free_name, one_line
 from pearl.lang.values import Type
 from pearl.lint.rules.base import PlanView
 from pearl.passes.base import Applied, Pass
@@ -359,7 +359,7 @@ class _Split:
 
 
 def _task(action: ast.Action) -> str:
-    return " ".join(action.doc.split()) or action.signature
+    return one_line(action.doc) or action.signature
 
 
 def _put(args: Sequence[ast.Arg], place: int, arg: ast.Arg) -> tuple[ast.Arg, ...]:

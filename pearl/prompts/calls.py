@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 from pearl.lang.ast import DOCUMENT, Action, Step
 from pearl.lang.library import Library
 from pearl.lang.source import Source
+from pearl.lang.text import one_line
 from pearl.lang.values import Value, as_text
 
 if TYPE_CHECKING:
@@ -368,5 +369,5 @@ def letter_of(options: Sequence[str], index: int) -> str:
 def first_alike(options: Sequence[str], index: int) -> int:
     """The place of the first option with the same text: who reads a prompt cannot tell a space
     more or less."""
-    plain = [" ".join(option.split()) for option in options]
+    plain = [one_line(option) for option in options]
     return plain.index(plain[index])

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import install_command
-from pearl.lang.text import printable, shorten
+from pearl.lang.text import one_line, printable, shorten
 from pearl.report.document import LABEL, Chart, Point, Report, describe
 from pearl.report.text import text_chart
 
@@ -198,7 +198,7 @@ def _plain(drawing: str, chart: Chart, name: str) -> str:
     # Labels are text between tags: what stands in them is no attribute.
     head, _, rest = re.sub("<[^<>]+>", plain_tag, text).partition(">")
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)
-    label = escape(" ".join(_text(f"{chart.title}. {describe(chart)}").split()))
+    label = escape(one_line(_text(f"{chart.title}. {describe(chart)}")))
     return f'{head} role="img" aria-label="{label}">{rest.strip()}'
 
 

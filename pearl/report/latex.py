@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from pearl.lang.text import printable
+from pearl.lang.text import one_line, printable
 from pearl.report.document import Chart, Report, Table, parts
 
 WIDTH = 130
@@ -156,7 +156,7 @@ def _chart(chart: Chart) -> Iterator[str]:
 
 def _text(text: str) -> str:
     """Words that stand for themselves, in characters that every LaTeX has."""
-    return "".join(map(_character, " ".join(printable(text).split())))
+    return "".join(map(_character, one_line(printable(text))))
 
 
 def _character(char: str) -> str:

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from pearl.lang.text import cells, printable
+from pearl.lang.text import cells, one_line, printable
 from pearl.report.document import LABEL, Chart, Point, Report, Table, Text, parts, wide
 
 WIDTH = 100
@@ -224,7 +224,7 @@ def _row(cells: Sequence[str]) -> str:
 
 def _words(text: str) -> str:
     """Words that stand for themselves: nothing in them marks up or links."""
-    shown = " ".join(printable(text).split())
+    shown = one_line(printable(text))
     shown = _SPECIAL.sub(r"\\\1", shown)
     # An address would become a link by itself.
     return re.sub(r"(?i)\b(https?|ftp|mailto)(:)|\b(www)(\.)", r"\1\3&#8203;\2\4", shown)

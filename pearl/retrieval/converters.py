@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pearl.lang.errors import InputError, LinesError, install_command
 from pearl.lang.source import START, UTF_16, Source, decode, read_bytes
-from pearl.lang.text import composed, printable
+from pearl.lang.text import composed, one_line, printable
 from pearl.retrieval.pdf import pdf
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _main(kind: str) -> None:
     except (BadZipFile, EOFError, zlib.error):
         sys.exit("it is damaged")
     except (Exception, RecursionError) as error:  # noqa: BLE001 - whatever a converter raises
-        sys.exit(" ".join(str(error).split()) or type(error).__name__)
+        sys.exit(one_line(str(error)) or type(error).__name__)
     sys.stdout.write(text)
 
 

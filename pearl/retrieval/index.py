@@ -33,6 +33,7 @@ from weakref import finalize
 
 from pearl.lang.errors import NAMED, InputError, LinesError, install_command
 from pearl.lang.source import replacing
+from pearl.lang.text import one_line
 from pearl.retrieval.corpus import Corpus, Folder, Row, digest_of, open_corpus
 from pearl.retrieval.retriever import Passage, in_order, near
 from pearl.retrieval.terms import field_terms, query_terms
@@ -224,7 +225,7 @@ class CorpusRetriever:
                 id, title, text = json.loads(bytes(stored).decode("utf-8", "surrogatepass"))
                 passages.append(Passage(id, title, text, score))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _damaged(self.path, " ".join(str(error).split())) from None
+            raise _damaged(self.path, one_line(str(error))) from None
         except BaseException as error:
             # What the engine did not expect reaches Python as a panic, which is no Exception.
             if type(error).__name__ != "PanicException":
@@ -316,7 +317,7 @@ def build_index(
             _publish(target, info)
     except (OSError, ValueError, sqlite3.Error) as error:
         # The engine says ValueError for whatever the disk says to it.
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        reason = getattr(error, "strerror", None) or one_line(str(error))
         raise InputError(
             f"{target} cannot be written ({reason}): make room, or name a place of your own."
         ) from None

@@ -24,6 +24,7 @@ from pearl.evaluate.results import Evaluation
 from pearl.jobs.answer_metrics import GRADES, option_words
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import read_rows
+from pearl.lang.text import one_line
 from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
 from pearl.review.people import Person, everybody
 from pearl.review.verdicts import (
@@ -385,7 +386,7 @@ def graders(evaluation: Evaluation, path: str) -> Graders:
             continue
         if key not in graded:
             raise InputError(f"{where}: the evaluation has no answer {row.get('id')} of {method}.")
-        grade = " ".join(str(grade).lower().split())
+        grade = one_line(str(grade).lower())
         if grade not in GRADES:
             raise InputError(f"{where}: grade is to be one of {', '.join(GRADES)}.")
         number = numbers.setdefault(by, len(numbers) + 1)

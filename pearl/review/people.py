@@ -23,6 +23,7 @@ from sqlalchemy import Table, bindparam, delete, insert, select, text, update
 
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
+from pearl.lang.text import one_line
 from pearl.review.queue import Folders, Item, Queue
 from pearl.store.database import reading
 from pearl.store.store import storable
@@ -76,7 +77,7 @@ def read_wanted(annotators: str) -> int | tuple[str, ...]:
         if not 1 <= int(annotators) <= MOST:
             raise InputError(f"--annotators is to be from 1 to {MOST}, or names with commas.")
         return int(annotators)
-    names = tuple(" ".join(name.split()) for name in annotators.split(","))
+    names = tuple(one_line(name) for name in annotators.split(","))
     for name in names:
         check_name(name)
     if len({name.casefold() for name in names}) < len(names) or len(names) > MOST:
@@ -158,7 +159,7 @@ def rename(connection: Connection, person: Person, name: str) -> Person:
     Raises:
         InputError: it cannot be shown, or is another's.
     """
-    name = storable(" ".join(name.split()))
+    name = storable(one_line(name))
     check_name(name)
     if name == person.name:
         return person

@@ -19,6 +19,7 @@ from pearl.evaluate.results import read_evaluation
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, lines_of, read_row, read_source
+from pearl.lang.text import one_line
 from pearl.lang.values import digest
 from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
@@ -323,7 +324,7 @@ def _item(
     question = row.get("question")
     if not isinstance(question, str) or not question.strip():
         question = parse(text).plan.question
-    question = storable(" ".join(question.split()))
+    question = storable(one_line(question))
     yield Item(kind, name, question, storable(text), run=run, task=task, about=_about(row))
 
 

@@ -15,6 +15,7 @@ from pearl.lang.ast import Literal, Plan
 from pearl.lang.builtins import read_name
 from pearl.lang.graph import dependencies
 from pearl.lang.source import Place, Source, Span
+from pearl.lang.text import one_line
 from pearl.lang.values import Value, as_text
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.retrieval.terms import sentences
@@ -163,8 +164,8 @@ where they lack none."""
 
 def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
     """Whether an answer says nothing beside what it quotes."""
-    passages = {" ".join(quote.text.split()) for quote in quotes}
-    return passages.issuperset(" ".join(line.split()) for line in without_quotes(text).splitlines())
+    passages = {one_line(quote.text) for quote in quotes}
+    return passages.issuperset(one_line(line) for line in without_quotes(text).splitlines())
 
 
 def without_quotes(text: str) -> str:

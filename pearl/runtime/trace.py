@@ -126,7 +126,7 @@ def _flat(tree: Branch, prefix: str) -> Iterator[Step]:
         text = ""
         match step.args:
             case (Literal(value=str(words)), *_):
-                text = " ".join(words.split())
+                text = one_line(words)
                 text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
         def inside(ref: Ref) -> Ref:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError, install_command
+from pearl.lang.text import one_line
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -201,7 +202,7 @@ def usable(engine: Engine) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
-        reason = " ".join(str(getattr(error, "orig", error)).split())[:200].rstrip(".")
+        reason = one_line(str(getattr(error, "orig", error)))[:200].rstrip(".")
         password = engine.url.password
         reason = reason.replace(str(password), "***") if password else reason
         raise InputError(f"The store {shown_place(engine)} cannot be used: {reason}.") from None

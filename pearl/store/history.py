@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import and_, case, delete, exists, func, or_, select, true, tuple_
 
 from pearl.lang.errors import InputError
+from pearl.lang.text import one_line
 from pearl.models.base import Reply, Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
@@ -309,7 +310,7 @@ def as_tags(names: Iterable[str]) -> list[str]:
     Raises:
         InputError: one is empty or too long.
     """
-    labels = [" ".join(storable(name).split()) for name in names]
+    labels = [one_line(storable(name)) for name in names]
     if wrong := [name for name in labels if not 0 < len(name) <= LONGEST_TAG]:
         raise InputError(f'"{wrong[0][:80]}" is no tag: write 1 to {LONGEST_TAG} characters.')
     return labels

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from pearl.lang.text import one_line
 from pearl.models.base import ModelError
 from pearl.store.database import checkpoint, is_log_long
 
@@ -103,7 +104,7 @@ class Writer(ABC):
                 if part and not self._broken:
                     self._transaction(part, answers)
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
-            reason = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
+            reason = one_line(str(getattr(error, "orig", None) or error))[:200]
             self._broken = f"The store cannot be written: {reason.rstrip('.')}."
         return [(change, answers.get(id(change))) for change in changes]
 

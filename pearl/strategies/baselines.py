@@ -45,6 +45,7 @@ from pearl.lang.builtins import SAID, Given
 from pearl.lang.library import Library, load_library
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
+from pearl.lang.text import one_line
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
 from pearl.prompts.calls import Demonstration, FillSchema, WritePlan, letter
 from pearl.prompts.render import load_schema
@@ -235,7 +236,7 @@ class LeastToMost:
 def in_turn(question: str, parts: Sequence[str]) -> Plan:
     """A step for each part of a question, in the order they are to be answered, each given the
     answers to those before it, and one for the question itself."""
-    lines = dict.fromkeys(" ".join(part.split()) for part in parts)
+    lines = dict.fromkeys(one_line(part) for part in parts)
     new = [part for part in lines if part and part.casefold() != question.casefold()]
     names = [*(f"part_{number}" for number in range(1, len(new) + 1)), "answer"]
     steps = []

@@ -24,7 +24,7 @@ from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import migrate
 from pearl.lang.source import Source, Span, full_name, plan_folders, read_source, shipped_plans
-from pearl.lang.text import counted, pattern
+from pearl.lang.text import counted, one_line, pattern
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
 from pearl.lint.rules import no_steps, truncated_line, undefined_variable
@@ -161,7 +161,7 @@ async def write_plan(
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         cut = "" if reply.complete else "are cut at their token limit"
         fault = _fault(parsed, write.library) or cut
-        rejected.append((" ".join(reply.text.split()), fault))
+        rejected.append((one_line(reply.text), fault))
         if stopped := stopped or _why_to_stop(rejected):
             decide(f"plan/{attempt}/stopped", stopped)
             break
@@ -358,7 +358,7 @@ def with_one_answer(plan: Plan) -> Plan:
         return plan
     names = chain(("answer",), (f"answer_{number}" for number in count(2)))
     name = next(name for name in names if name not in used)
-    last = Step(name, ANSWER_FROM, tuple(map(Ref, ends)), " ".join(plan.question.split()))
+    last = Step(name, ANSWER_FROM, tuple(map(Ref, ends)), one_line(plan.question))
     declares = (*plan.declares, load_library("core").actions[ANSWER_FROM])
     returns = (Ref(name),) if plan.returns else ()
     return replace(plan, steps=(*plan.steps, last), declares=declares, returns=returns)

@@ -19,6 +19,7 @@ from pearl.lang.ast import DOCUMENT, Literal, Plan, Ref, Step
 from pearl.lang.builtins import Given
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source
+from pearl.lang.text import one_line
 from pearl.lang.values import Value, as_text
 from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema
@@ -208,10 +209,10 @@ def _paragraph(plan: Plan) -> str:
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return one_line(text.casefold())
 
 
 def _short_line(text: str) -> str:
     """What a model wrote, as one short line; half a surrogate pair could not be kept."""
     whole = text.encode("utf-8", "ignore").decode()
-    return " ".join(whole.split())[:_LONGEST].strip()
+    return one_line(whole)[:_LONGEST].strip()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from typing import Literal as OneOf
 
 from pearl.lang.ast import Arg, Literal, Ref, Template, listed, woven
+from pearl.lang.text import one_line
 from pearl.lang.values import Value, as_text, canonical_json, from_json
 from pearl.models.base import Ask, Reply, Request
 from pearl.models.embeddings import Embed, OpenAIEmbedding, cosine
@@ -126,7 +127,7 @@ def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
 
 def flat(text: str) -> str:
     """A text in one line: what a tool replied must not look like several facts."""
-    return " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
+    return one_line(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 # --- a tool's input, as a plan writes it ---

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
+from pearl.lang.text import one_line
 from pearl.tools.toolbox import Parameter
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -63,7 +64,7 @@ class Table:
     def wrong(self, message: str, key: str = "") -> None:
         """Note a mistake of this table, or of one of its fields."""
         place = f"{self.place}.{key}" if key else self.place
-        self.mistakes.append(" ".join(f"{place}: {message}".split()))
+        self.mistakes.append(one_line(f"{place}: {message}"))
 
     def only(self, *fields: str) -> None:
         """Note every field but these; one that is nearly one of them is read as it from then on."""

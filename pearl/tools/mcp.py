@@ -36,6 +36,7 @@ from pydantic import ValidationError
 from yarl import URL
 
 from pearl.lang.errors import InputError
+from pearl.lang.text import one_line
 from pearl.tools.endpoint import Resolve, Server, origin_of, with_variables
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
 from pearl.tools.web import open_session, oversized, refusal, unreached
@@ -189,7 +190,7 @@ class Connection:
     def _line(self, text: object) -> str:
         """A server's words on something, in one line."""
         words = "".join(char if char.isprintable() else " " for char in str(text or ""))
-        return " ".join(self._redact(words).split())[:LONGEST_ABOUT]
+        return one_line(self._redact(words))[:LONGEST_ABOUT]
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> str:
         """A call's reply, as `Service`."""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from pearl.lang.builtins import Given
+from pearl.lang.text import one_line
 from pearl.lang.values import Pairs, Value, as_text, digest, to_json
 from pearl.models.middleware.cache import read_or_make
 from pearl.runtime.binding import SolverError
@@ -257,7 +258,7 @@ class Toolbox:
         tool = self.tools.get(name)
         if tool is None:
             message = f"There is no tool {name[:60]}: use {', '.join(self.tools)}."
-            raise ToolError("input", " ".join(self.redact(message).split()))
+            raise ToolError("input", one_line(self.redact(message)))
         limits = tool.limits
         try:
             async with asyncio.timeout(limits.seconds):
@@ -271,7 +272,7 @@ class Toolbox:
                 "time", f"{name}: No answer within {limits.seconds:g} seconds."
             ) from None
         except ToolError as error:
-            message = " ".join(self.redact(str(error)).split())
+            message = one_line(self.redact(str(error)))
             raise ToolError(error.reason, f"{name}: {message}") from None
         # Before it is cut: a secret's beginning is not found any more.
         return cut(self.redact(text))

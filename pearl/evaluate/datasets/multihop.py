@@ -172,12 +172,12 @@ class Scores(NamedTuple):
 
 def bare(text: str) -> str:
     """A text in lower case, without ASCII punctuation, with one space for white space."""
-    return " ".join(text.lower().translate(_PUNCTUATION).split())
+    return one_line(text.lower().translate(_PUNCTUATION))
 
 
 def normalise(answer: str) -> str:
     """An answer as it is compared: `bare`, and without articles."""
-    return " ".join(_ARTICLES.sub(" ", bare(answer)).split())
+    return one_line(_ARTICLES.sub(" ", bare(answer)))
 
 
 def compare(answer: str, gold: str) -> Scores:

@@ -31,7 +31,7 @@ from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severit
 from pearl.lang.library import METADATA, TRAITS, Library, builtins
 from pearl.lang.logical_lines import ASSIGN, PREFIX
 from pearl.lang.source import Source, Span
-from pearl.lang.text import FUNCTION_WORDS, pattern, section, shorten, stem
+from pearl.lang.text import FUNCTION_WORDS, one_line, pattern, section, shorten, stem
 from pearl.lang.values import Type, Value, type_of
 
 # What rules take of other modules, they take from here.
@@ -456,7 +456,7 @@ def joined(words: str, names: Iterable[str]) -> list[str]:
     """The references that words may be, with ``_`` between them or together: ``rudder state`` for
     ``rudder_state``. How it is taken, as ``each``, stays."""
     lead = _MODE.match(words)
-    mode, start = (" ".join((lead["mode"] or "").split()), lead.end()) if lead else ("", 0)
+    mode, start = (one_line(lead["mode"] or ""), lead.end()) if lead else ("", 0)
     whole = re.sub(r"\W+", "_", words[start:]).strip("_")
     together, names = whole.replace("_", ""), dict.fromkeys(names)
     letters = together.casefold()
