@@ -418,15 +418,13 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
         click.echo(setup.prepared.notice, err=True)
     rows = list(read_results(settings.store, progress.run))
     written, left = write_demonstrations(rows, folder)
-    others = len(list(folder.glob("*.plan"))) - len(written)
     refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)
     if options.as_json:
-        files = [str(path) for path in written]
-        kept = [str(path) for path in left]
-        told = {"plans": files, "left": kept, "refined": refined, "rows": rows}
-        emit_json({**progress.as_object(), **told})
+        files = {"plans": [*map(str, written)], "left": [*map(str, left)]}
+        emit_json({**progress.as_object(), **files, "refined": refined, "rows": rows})
     else:
         report(progress, settings)
+        others = len([*folder.glob("*.plan")]) - len(written)
         beside = f"; {others:,} more were there" if others else ""
         plans = counted(len(written), "plan")
         click.echo(f"{plans} in {output}, {refined:,} of them refined{beside}")

@@ -364,6 +364,7 @@ _TYPES: Mapping[type, Mapping[str, Any]] = {
 
 
 _MOST = 1 << 63
+"""Nothing that is counted or measured comes near it."""
 
 
 @cache
@@ -409,7 +410,7 @@ def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
     if kind is Usage:
         return Usage(**_read(Mapping[str, int], data))
     fits = type(data) is kind or (kind is float and type(data) is int)
-    # Nothing that is counted or measured comes near it; neither does what is no number.
+    # Of NaN no comparison is true.
     if not fits or not abs(data) < _MOST or (kind is int and data < 0):
         raise TypeError
     return data

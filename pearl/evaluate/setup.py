@@ -391,11 +391,10 @@ def prepare_methods(
             given = load_demonstrations("", STEPWISE_LIBRARY)
         stepwise = without_evaluated(Demonstrations(given), examples)
     shared = equip(make_context(library, shown, sizes, stepwise=stepwise))
-    left = {size: own_actions(shared.setups[f"@{size}"].library) for size in sizes}
     larger = tuple(
         f"pearl@{size} has {count:,} actions: no fewer can say what the library's do."
-        for size, count in left.items()
-        if count > size
+        for size in sizes
+        if (count := own_actions(shared.setups[f"@{size}"].library)) > size
     )
     notes = (*_notes(methods, shared, shown, stepwise), *sized, *larger)
     return Preparation(sample, methods, shared, notes)

@@ -331,15 +331,12 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     rows = method_rows(
         evaluation, lambda method: {name: mean(method, name) for name in _EVIDENCE_TITLES}
     )
-    fields = [
-        figure(name, title, percent)
-        for name, title in _EVIDENCE_TITLES.items()
-        if any(row[name] is not None for row in rows)
-    ]
+    known = [name for name in _EVIDENCE_TITLES if any(row[name] is not None for row in rows)]
+    fields = [figure(name, _EVIDENCE_TITLES[name], percent) for name in known]
     told = [
         words
         for beginning, words in _EVIDENCE_WORDS.items()
-        if any(row[name] is not None for row in rows for name in row if name.startswith(beginning))
+        if any(name.startswith(beginning) for name in known)
     ]
     note = " ".join(("Means over all questions; one without a result counts as 0.", *told))
     return method_table("Answers and their evidence", fields, rows, note)

@@ -78,8 +78,9 @@ class Setup:
     def library_of(self, plan: str) -> Library:
         """The actions that a question may use: the strategy's, or those of its own plan, if it has
         one."""
-        chosen = self.plans or self.prepared.library
-        return library_of(Source("plan", plan), chosen) if plan else self.prepared.library
+        if not plan:
+            return self.prepared.library
+        return library_of(Source("plan", plan), self.plans or self.prepared.library)
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer.

@@ -183,8 +183,8 @@ class JobProgress:
         yield "calls", f"{calls.made:,} made, {calls.kept:,} kept, {calls.failed:,} in vain"
         yield "tokens", spent.in_words(calls.made)
         cost = self.cost
-        unsaid = calls.made and not spent.total
-        why = "the endpoint reports no tokens" if unsaid else "no price for this model"
+        known = spent.is_reported(calls.made)
+        why = "no price for this model" if known else "the endpoint reports no tokens"
         yield "cost", dollars(cost) if cost is not None else f"not known: {why}"
         yield "time", f"{self.seconds:,.1f} s"
 

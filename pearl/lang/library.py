@@ -495,16 +495,18 @@ def search_actions(library: Library, words: str) -> list[ast.Action]:
     """
     from rapidfuzz import fuzz
 
-    terms = words.lower().split()
-    terms = [word for word in terms if len(word) > 2] or terms
+    every = words.lower().split()
+    terms = [
+        (word, re.compile(rf"\b{re.escape(word)}"))
+        for word in [word for word in every if len(word) > 2] or every
+    ]
     scored: list[tuple[float, int, ast.Action]] = []
     for order, action in enumerate(library.actions.values()):
         names = " ".join((action.name, *action.aliases)).replace("_", " ").lower()
         doc = action.doc.lower()
         score = 0.0
-        for word in terms:
+        for word, begins in terms:
             near = max((fuzz.ratio(word, name) for name in names.split()), default=0.0)
-            begins = re.compile(rf"\b{re.escape(word)}")
             if begins.search(names):
                 score += 3
             elif begins.search(doc):

@@ -30,9 +30,13 @@ class Usage:
         """Tokens read and written."""
         return self.prompt_tokens + self.completion_tokens
 
+    def is_reported(self, calls: int) -> bool:
+        """Whether the tokens of so many calls are known: an endpoint may report none."""
+        return self.total > 0 or not calls
+
     def in_words(self, calls: int) -> str:
-        """What so many calls took, for a reader; an endpoint may report no tokens."""
-        if calls and not self.total:
+        """What so many calls took, for a reader."""
+        if not self.is_reported(calls):
             return "not reported"
         share = 100 * self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
         cached = f"({share:.0f} % of them from the endpoint's cache)"

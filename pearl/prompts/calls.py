@@ -128,6 +128,10 @@ class ContinuePlan:
     begun: str
 
 
+STEP_TASK = "Carry out one step of a plan"
+"""What the prompt of each step says is to be done."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExecuteStep:
     """Carry out one step on the document (PEARL, section 2.3).

@@ -81,6 +81,7 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
             return _messages(
                 "execute_step",
                 call=call,
+                task=calls.STEP_TASK,
                 document=document_block(call.document) if call.document else None,
                 arguments=_written(call),
                 named={f"[{name}]" for name, _, _ in call.outputs},

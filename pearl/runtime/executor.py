@@ -64,7 +64,7 @@ from pearl.lang.values import (
 )
 from pearl.models.base import ModelError, env_number
 from pearl.models.middleware.cache import Keep
-from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.calls import STEP_TASK, ExecuteStep
 from pearl.retrieval.terms import sentences
 from pearl.retrieval.text_splitter import LabelError, part
 from pearl.runtime.binding import (
@@ -572,9 +572,6 @@ def _origin(step: Step) -> str:
     return f'the step "{step.note}"' if step.note else step.action
 
 
-_ASKED = "Carry out one step of a plan"
-"""What each prompt of a step says: small models repeat their prompt, and call it the answer."""
-
 _TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 
@@ -584,7 +581,8 @@ def _read(reply: str, action: Action, document: Source | None) -> Output:
     Raises:
         DecodeError: it holds no value of the kind that the action gives, or repeats the prompt.
     """
-    if _ASKED in reply and not (document and _ASKED in document.text):
+    # Small models repeat their prompt, and call it the answer.
+    if STEP_TASK in reply and not (document and STEP_TASK in document.text):
         raise DecodeError("the model repeats what it was asked")
     if isinstance(action.body, Prompt) and action.body.examples:
         # The examples' answers stand in these tags, and models copy them.
