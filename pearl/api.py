@@ -15,7 +15,7 @@ from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.errors import InputError, check_numbers, refuse
 from pearl.lang.functions import OwnAction
-from pearl.lang.library import Library, shipped_libraries
+from pearl.lang.library import Library, plan_library
 from pearl.lang.library import load_library as _load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -98,7 +98,7 @@ def format(plan: str | Plan) -> str:
 def _library_of(plan: Source, library: Actions) -> Library:
     """The library that was given; else those that ship and that a plan's head names; else the
     usual ones."""
-    return as_library(library) or _load_library(*shipped_libraries(plan))
+    return as_library(library) or plan_library(plan, _load_library())
 
 
 def _plan_text(plan: object) -> str:

@@ -16,7 +16,7 @@ from pearl.jobs.question_file import Question, QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
-from pearl.lang.library import Library, library_of, load_library
+from pearl.lang.library import Library, load_library, plan_library
 from pearl.lang.parser import parse
 from pearl.lang.rewriting import check_kind
 from pearl.lang.source import Source, check_writable
@@ -73,14 +73,14 @@ class Setup:
         Raises:
             RunError: it has errors.
         """
-        return _prepare_plan(text, self.library_of(text), self.prepared.settings.passes)
+        return _prepare_plan(text, self.plan_library(text), self.prepared.settings.passes)
 
-    def library_of(self, plan: str) -> Library:
+    def plan_library(self, plan: str) -> Library:
         """The actions that a question may use: the strategy's, or those of its own plan, if it has
         one."""
         if not plan:
             return self.prepared.library
-        return library_of(Source("plan", plan), self.plans or self.prepared.library)
+        return plan_library(Source("plan", plan), self.plans or self.prepared.library)
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer.
@@ -158,7 +158,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     """
     question, document, prepared = task.payload.question, task.payload.document, setup.prepared
     session = replace(session, examples=setup.examples)
-    library = setup.library_of(question.plan)
+    library = setup.plan_library(question.plan)
     count = None if question.plan else prepared.demonstrated
     model, options = session.engine.model, question.options
     head = heading(question.question, document, library, model, count, options)

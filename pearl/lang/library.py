@@ -462,17 +462,11 @@ def named_libraries(source: Source) -> tuple[str, ...]:
     return tuple(name.strip() for name in named[1].split(",") if name.strip())
 
 
-def shipped_libraries(source: Source) -> tuple[str, ...]:
-    """The libraries that a plan names, where all of them ship; else none."""
-    names = named_libraries(source)
-    return names if names and shipped_actions().keys() >= {*names} else ()
-
-
-def library_of(plan: Source, chosen: Library) -> Library:
-    """The actions that a plan may call: of the libraries that it names, where they ship and the
-    usual actions were chosen; else those that were chosen."""
-    names = shipped_libraries(plan) if chosen.names == DEFAULT else ()
-    return load_library(*names) if names else chosen
+def plan_library(plan: Source, chosen: Library) -> Library:
+    """The actions that a plan may call: of the libraries that it names, where all of them ship and
+    the usual actions were chosen; else those that were chosen."""
+    names = named_libraries(plan) if chosen.names == DEFAULT else ()
+    return load_library(*names) if names and shipped_actions().keys() >= {*names} else chosen
 
 
 def find_library(head: Mapping[str, Any]) -> Library | None:

@@ -13,7 +13,7 @@ from pearl.lang.ast import Action, Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.errors import InputError
 from pearl.lang.graph import dependencies, image, outputs, reads_document
-from pearl.lang.library import Library, find_library, library_of
+from pearl.lang.library import Library, find_library, plan_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.text import counted
@@ -209,7 +209,7 @@ def _library(visit: Visit, item: Item) -> Library:
         run = find_run(engine, item.run, "the store", time.time()) if item.run else None
         head = run and (head_of(read_journal(engine, run, item.task)) or run.head)
         library = find_library(head or {})
-    return library or library_of(Source(item.name, item.text), visit.session.library)
+    return library or plan_library(Source(item.name, item.text), visit.session.library)
 
 
 def run_page(visit: Visit) -> Response:
