@@ -307,6 +307,13 @@ def test_everything_wrong_with_arguments_is_told_at_once(here: Services):
     assert len(here.came) == before
 
 
+def test_no_example_is_held_to_a_schema_that_is_none():
+    example = '[[it.examples]]\nquestion = "q"\narguments = { place = "Ulm" }\n'
+    file = service("https://it.example", f"{PLACE}enum = 0\n{example}")
+    wrong = "it.parameters.place.enum: 0 is not of type 'array'."
+    assert read_tools(file).mistakes == (wrong,)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -230,10 +230,13 @@ def _parameter(name: str, table: Table) -> Parameter:
         table.wrong("that is no parameter's name: use letters, digits, _, . and -.")
     table.only("about", "type", "required", *_KEYWORDS)
     kind = table.choice("type", "string", "number", "integer", "boolean", "array")
-    schema = {"type": kind, **{key: table.data[key] for key in _KEYWORDS if key in table.data}}
+    given = {"type": kind, **{key: table.data[key] for key in _KEYWORDS if key in table.data}}
+    schema = {"type": kind}
     try:
-        Draft202012Validator.check_schema(schema)
-        regex.compile(str(schema.get("pattern", "")))
+        Draft202012Validator.check_schema(given)
+        regex.compile(str(given.get("pattern", "")))
+        # Examples are held to it, which is only possible where it is one.
+        schema = given
     except SchemaError as error:
         table.wrong(f"{error.message[:200]}.", ".".join(map(str, error.path)))
     except regex.error as error:

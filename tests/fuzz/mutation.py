@@ -48,7 +48,13 @@ def seeds(rows: str = "") -> list[str]:
 
 def mutated(plans: Sequence[str], chance: random.Random) -> str:
     """One of the plans after one to eight edits of its bytes."""
-    data = bytearray(chance.choice(plans).encode("utf-8", "surrogatepass"))
+    texts = [plan.encode("utf-8", "surrogatepass") for plan in plans]
+    return mutated_bytes(texts, chance).decode("utf-8", "replace")
+
+
+def mutated_bytes(texts: Sequence[bytes], chance: random.Random) -> bytes:
+    """One of the texts after one to eight edits, some with a part of another."""
+    data = bytearray(chance.choice(texts))
     for _ in range(chance.choice((1, 1, 2, 3, 5, 8))):
         at = chance.randrange(len(data) + 1)
         to = min(len(data), at + chance.choice((1, 1, 2, 5, 20, 80)))
@@ -64,12 +70,12 @@ def mutated(plans: Sequence[str], chance: random.Random) -> str:
             case 4:
                 data[at:to] = bytes(chance.randrange(256) for _ in data[at:to])
             case 5:
-                other = chance.choice(plans).encode("utf-8", "surrogatepass")
+                other = chance.choice(texts)
                 start = chance.randrange(len(other) + 1)
                 data[at:to] = other[start : start + chance.randrange(200)]
             case _:
                 del data[at:]
-    return data.decode("utf-8", "replace")
+    return bytes(data)
 
 
 def problems(text: str, library: Library) -> Iterator[str]:

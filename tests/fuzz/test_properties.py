@@ -20,8 +20,10 @@ from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check, check_for_person, check_library, fix
 from tests.conftest import ROOT
+from tests.fuzz import files
 from tests.fuzz.mutation import attack, mutated, problems, seeds
 from tests.growth import assert_linear
+from tests.shell import call
 
 MODEST = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -430,6 +432,21 @@ def test_a_safe_fix_never_changes_the_answer(text: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_what_ships_is_mutated(seed: int):
     assert list(attack(500, seed, seeds())) == []
+
+
+def test_a_file_of_any_kind_is_mutated():
+    assert list(files.attack(250, 1)) == []
+
+
+def test_the_attack_on_files_starts_from_what_is_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("WEATHER_KEY", "w")
+    monkeypatch.setenv("ENCYCLOPAEDIA_KEY", "e")
+    for name, data in files.prepare(tmp_path).items():
+        for command in files.KINDS[name]:
+            ended = call(*files.in_folder(tmp_path, name, command, data)[0])
+            assert ended.code == 0, ended.err
 
 
 def test_a_guess_waits_for_what_is_certain():
