@@ -687,3 +687,23 @@ def test_what_has_no_rows_is_utf_8_as_a_whole(
     Path("x").write_bytes(text.encode("latin-1"))
     command = ["replay", "x"] if text[0] == "#" else ["eval", "hotpotqa", "--data", "x"]
     assert "x is not UTF-8" in one_line(call(*command), 2)
+
+
+def test_rows_take_the_place_of_no_pipe_and_no_device():
+    os.mkfifo("pipe.jsonl")
+    question = {"id": "1", "question": ASK, "document": "story.txt"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    told = one_line(call("batch", "q.jsonl", "-o", "pipe.jsonl"), 2)
+    assert "cannot be written (it is a device or a pipe): name a file" in told
+    assert Path("pipe.jsonl").is_fifo()
+
+
+@pytest.mark.parametrize("name", ["batch", "mine"])
+def test_an_output_that_leads_to_itself(name: str):
+    Path("loop.jsonl").symlink_to("other.jsonl")
+    Path("other.jsonl").symlink_to("loop.jsonl")
+    question = {"id": "1", "question": ASK, "document": "story.txt"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    told = one_line(call(name, "q.jsonl", "-o", "loop.jsonl"), 2)
+    assert "cannot be written (Too many levels of symbolic links)" in told
+    assert Path("loop.jsonl").is_symlink()

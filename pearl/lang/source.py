@@ -6,6 +6,7 @@ actions/ and plans/ that ship with Pearl, found alike in a checkout, a wheel and
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -457,6 +458,13 @@ def check_writable(output: str, read: Iterable[str | Path] = ()) -> None:
     """
     refuse_same(output, read)
     target = Path(output)
+    try:
+        target.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        # A link that leads to itself, or a name that is too long.
+        raise _unwritable(output, error) from None
     if target.is_dir():
         raise InputError(f"{output} is a directory: name a file in it.")
     if not target.parent.is_dir():
@@ -477,6 +485,9 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         OSError: it cannot be written; ``path`` is as it was.
     """
     target = path.resolve()
+    if target.exists() and not target.is_file() and not target.is_dir():
+        # Whoever may write to /dev would lose what all programs write to.
+        raise OSError(errno.EEXIST, "it is a device or a pipe")
     part = (folder or target.parent) / f".{target.name[:40]}.{os.urandom(4).hex()}.part"
     try:
         with part.open("xb") as file:
@@ -506,9 +517,13 @@ def write(path: str, text: str | bytes) -> None:
             with replacing(target) as file:
                 file.write(data)
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
-        ) from None
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: str, error: OSError) -> InputError:
+    return InputError(
+        f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
+    )
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
