@@ -107,10 +107,7 @@ def mutated_file(name: str, files: dict[str, bytes], chance: random.Random) -> b
     """A file after some edits: of its bytes, or of what its JSON holds."""
     data = files[name]
     if name.endswith(".jsonl") and chance.random() < 0.7:
-        try:
-            rows = [json.loads(line) for line in data.splitlines()]
-        except ValueError:
-            rows = [json.loads(data)]
+        rows = [json.loads(line) for line in data.splitlines()]
         for _ in range(chance.choice((1, 1, 2))):
             _edit(chance.choice(rows), chance)
         return "".join(json.dumps(row) + "\n" for row in rows).encode()
