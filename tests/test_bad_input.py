@@ -707,3 +707,13 @@ def test_an_output_that_leads_to_itself(name: str):
     told = one_line(call(name, "q.jsonl", "-o", "loop.jsonl"), 2)
     assert "cannot be written (Too many levels of symbolic links)" in told
     assert Path("loop.jsonl").is_symlink()
+
+
+def test_a_folder_of_results_takes_the_place_of_no_file():
+    question = {"id": "1", "question": ASK, "document": "story.txt", "gold": "Tom"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    methods = ("--methods", "pearl", "-o", "e.jsonl")
+    assert call("eval", "questions", "--data", "q.jsonl", *methods).code == 0
+    told = one_line(call("report", "e.jsonl", "-o", "good.plan/"), 2)
+    assert told == "good.plan/ cannot be written (File exists): name a new folder of your own."
+    assert "is what is read" in one_line(call("report", "e.jsonl", "-o", "e.jsonl/"), 2)

@@ -183,9 +183,9 @@ def check_output(path: str, noun: str, *more: str) -> None:
     given = (context.params[name] for name in names)
     every = (value if isinstance(value, tuple) else (value,) for value in given)
     texts = [text for values in every for text in values if isinstance(text, str)]
-    if path in texts:
-        # As its own option names it.
-        texts.remove(path)
+    if own := next((text for text in texts if text in (path, f"{path}/")), ""):
+        # As its own option names it; a folder's name may end in a slash there.
+        texts.remove(own)
     store = address(str(context.params.get("store") or ""))
     files = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
     models = [text.removeprefix("recorded:") for text in texts]

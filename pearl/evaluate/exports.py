@@ -99,7 +99,9 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
             log.write_eval_log(document, str(Path(folder) / "whole.eval"))
             os.replace(Path(folder) / "whole.eval", path)
     except OSError as wrong:
-        raise InputError(f"{path} cannot be written: {wrong.strerror}.") from None
+        raise InputError(
+            f"{path} cannot be written ({wrong.strerror}): name a file in a folder of your own."
+        ) from None
 
 
 def _scores(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspect's own
@@ -187,7 +189,9 @@ def write_dataset(evaluation: Evaluation, folder: str) -> None:
         place.mkdir(exist_ok=True)
         other = sorted(file.name for file in place.iterdir() if file.name not in (ROWS, CARD))
     except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}): name a new folder of your own."
+        ) from None
     if other:
         raise InputError(f"{folder} has other files, as {other[0]}: name a new folder.")
     rows = [_row(result) for result in evaluation.results]
