@@ -691,9 +691,7 @@ def test_what_has_no_rows_is_utf_8_as_a_whole(
 
 def test_rows_take_the_place_of_no_pipe_and_no_device():
     os.mkfifo("pipe.jsonl")
-    question = {"id": "1", "question": ASK, "document": "story.txt"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
-    told = one_line(call("batch", "q.jsonl", "-o", "pipe.jsonl"), 2)
+    told = one_line(call("batch", "gold.jsonl", "-o", "pipe.jsonl"), 2)
     assert "cannot be written (it is a device or a pipe): name a file" in told
     assert Path("pipe.jsonl").is_fifo()
 
@@ -702,18 +700,14 @@ def test_rows_take_the_place_of_no_pipe_and_no_device():
 def test_an_output_that_leads_to_itself(name: str):
     Path("loop.jsonl").symlink_to("other.jsonl")
     Path("other.jsonl").symlink_to("loop.jsonl")
-    question = {"id": "1", "question": ASK, "document": "story.txt"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
-    told = one_line(call(name, "q.jsonl", "-o", "loop.jsonl"), 2)
+    told = one_line(call(name, "gold.jsonl", "-o", "loop.jsonl"), 2)
     assert "cannot be written (Too many levels of symbolic links)" in told
     assert Path("loop.jsonl").is_symlink()
 
 
 def test_a_folder_of_results_takes_the_place_of_no_file():
-    question = {"id": "1", "question": ASK, "document": "story.txt", "gold": "Tom"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
     methods = ("--methods", "pearl", "-o", "e.jsonl")
-    assert call("eval", "questions", "--data", "q.jsonl", *methods).code == 0
+    assert call("eval", "questions", "--data", "gold.jsonl", *methods).code == 0
     told = one_line(call("report", "e.jsonl", "-o", "good.plan/"), 2)
     assert told == "good.plan/ cannot be written (File exists): name a new folder of your own."
     assert "is what is read" in one_line(call("report", "e.jsonl", "-o", "e.jsonl/"), 2)

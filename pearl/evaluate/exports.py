@@ -18,7 +18,7 @@ from typing import Any
 from pearl.evaluate.report import summarise
 from pearl.evaluate.results import UNFINISHED, Evaluation, Result
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import write
+from pearl.lang.source import unwritable, write
 from pearl.lang.text import counted
 from pearl.report.document import Report, Text
 from pearl.report.text import markdown
@@ -99,9 +99,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
             log.write_eval_log(document, str(Path(folder) / "whole.eval"))
             os.replace(Path(folder) / "whole.eval", path)
     except OSError as wrong:
-        raise InputError(
-            f"{path} cannot be written ({wrong.strerror}): name a file in a folder of your own."
-        ) from None
+        raise unwritable(path, wrong) from None
 
 
 def _scores(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspect's own
@@ -189,9 +187,7 @@ def write_dataset(evaluation: Evaluation, folder: str) -> None:
         place.mkdir(exist_ok=True)
         other = sorted(file.name for file in place.iterdir() if file.name not in (ROWS, CARD))
     except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written ({error.strerror}): name a new folder of your own."
-        ) from None
+        raise unwritable(folder, error, "a new folder of your own") from None
     if other:
         raise InputError(f"{folder} has other files, as {other[0]}: name a new folder.")
     rows = [_row(result) for result in evaluation.results]

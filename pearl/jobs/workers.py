@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import replacing
+from pearl.lang.source import replacing, unwritable
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import SAME, Engine
 from pearl.models.tokens import FREE, NO_PRICES, Prices, dollars
@@ -312,7 +312,7 @@ class Output:
         except OSError as error:
             with suppress(OSError):
                 self._file.truncate(size)
-            raise self._unwritable(error) from None
+            raise unwritable(self._path, error) from None
 
     def close(self, lines: Iterable[str]) -> None:
         """Replace the file by all lines in their final order."""
@@ -324,12 +324,7 @@ class Output:
             with replacing(self._path) as file:
                 file.writelines(line.encode() for line in lines)
         except OSError as error:
-            raise self._unwritable(error) from None
-
-    def _unwritable(self, error: OSError) -> InputError:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = "make room, and run it again" if full else "name a file in a folder of your own"
-        return InputError(f"{self._path} cannot be written ({error.strerror}): {advice}.")
+            raise unwritable(self._path, error) from None
 
 
 def internal_error(error: BaseException) -> ModelError:

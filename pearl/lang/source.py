@@ -464,7 +464,7 @@ def check_writable(output: str, read: Iterable[str | Path] = ()) -> None:
         pass
     except OSError as error:
         # A link that leads to itself, or a name that is too long.
-        raise _unwritable(output, error) from None
+        raise unwritable(output, error) from None
     if target.is_dir():
         raise InputError(f"{output} is a directory: name a file in it.")
     if not target.parent.is_dir():
@@ -517,13 +517,22 @@ def write(path: str, text: str | bytes) -> None:
             with replacing(target) as file:
                 file.write(data)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
 
 
-def _unwritable(path: str, error: OSError) -> InputError:
-    return InputError(
-        f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
-    )
+def unwritable(
+    path: str | Path, error: OSError, instead: str = "a file in a folder of your own"
+) -> InputError:
+    """That something cannot be written, why, and what to do.
+
+    Args:
+        path: what was named.
+        error: what came of it.
+        instead: what to name, where there is room.
+    """
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "make room, and run it again" if full else f"name {instead}"
+    return InputError(f"{path} cannot be written ({error.strerror}): {advice}.")
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:

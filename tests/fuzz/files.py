@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.fuzz.mutation import mutated_bytes
+from tests.fuzz.mutation import mutated
 from tests.shell import STORY, call
 
 LONGEST = 10.0
@@ -111,7 +111,7 @@ def mutated_file(name: str, files: dict[str, bytes], chance: random.Random) -> b
         for _ in range(chance.choice((1, 1, 2))):
             _edit(chance.choice(rows), chance)
         return "".join(json.dumps(row) + "\n" for row in rows).encode()
-    return mutated_bytes([data], chance)
+    return mutated([data], chance)
 
 
 def _edit(data: Any, chance: random.Random) -> None:

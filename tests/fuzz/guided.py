@@ -36,7 +36,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         for number, text in enumerate(seeds()):
-            (Path(folder) / str(number)).write_text(text, encoding="utf-8")
+            (Path(folder) / str(number)).write_bytes(text)
         limits = [f"-max_total_time={seconds}", "-max_len=4096", "-rss_limit_mb=0"]
         atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={folder}/", folder], attack)
         atheris.Fuzz()

@@ -37,22 +37,17 @@ LINES = (
 )  # fmt: skip
 
 
-def seeds(rows: str = "") -> list[str]:
+def seeds(rows: str = "") -> list[bytes]:
     """Texts to start from: the plans that ship, or those of a file of JSON lines."""
     if rows:
         lines = lines_of(read_source(rows, "file of plans"))
-        return [plan_row(line, name)["plan"] for name, line in lines]
+        plans = (plan_row(line, name)["plan"] for name, line in lines)
+        return [plan.encode("utf-8", "surrogatepass") for plan in plans]
     found = (file for folder in plan_folders() for file in shipped_plans(folder))
-    return [file.read_text(encoding="utf-8") for file in found]
+    return [file.read_bytes() for file in found]
 
 
-def mutated(plans: Sequence[str], chance: random.Random) -> str:
-    """One of the plans after one to eight edits of its bytes."""
-    texts = [plan.encode("utf-8", "surrogatepass") for plan in plans]
-    return mutated_bytes(texts, chance).decode("utf-8", "replace")
-
-
-def mutated_bytes(texts: Sequence[bytes], chance: random.Random) -> bytes:
+def mutated(texts: Sequence[bytes], chance: random.Random) -> bytes:
     """One of the texts after one to eight edits, some with a part of another."""
     data = bytearray(chance.choice(texts))
     for _ in range(chance.choice((1, 1, 2, 3, 5, 8))):
@@ -119,11 +114,11 @@ def _errors(found: Sequence[Diagnostic]) -> int:
     return sum(one.severity is Severity.ERROR for one in found)
 
 
-def attack(count: int, seed: int, plans: Sequence[str]) -> Iterator[tuple[str, str]]:
+def attack(count: int, seed: int, plans: Sequence[bytes]) -> Iterator[tuple[str, str]]:
     """Mutate, and give each problem with the text that has it; an exception is one, too."""
     chance, library = random.Random(seed), load_library()
     for _ in range(count):
-        text = mutated(plans, chance)
+        text = mutated(plans, chance).decode("utf-8", "replace")
         try:
             for problem in problems(text, library):
                 yield problem, text
