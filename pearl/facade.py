@@ -33,8 +33,8 @@ from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, check_numbers
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source
-from pearl.lang.rewriting import check_kind
-from pearl.lang.source import Source, check_writable, write
+from pearl.lang.output_files import check_kind, check_writable, write
+from pearl.lang.source import Source
 from pearl.models.base import Model
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import EngineLimits

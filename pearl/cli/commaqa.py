@@ -14,7 +14,7 @@ from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json, tell
 from pearl.jobs.progress import is_watched
 from pearl.lang.errors import InputError
-from pearl.lang.source import write
+from pearl.lang.output_files import write
 from pearl.lang.text import counted, printable
 
 _KINDS = 10

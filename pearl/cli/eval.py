@@ -17,7 +17,7 @@ from pearl.cli.inputs import load
 from pearl.cli.options import GROUPS, Options, choose_metric, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, on_terminal
 from pearl.lang.errors import InputError
-from pearl.lang.source import write
+from pearl.lang.output_files import write
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:

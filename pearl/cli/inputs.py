@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from pearl.cli import warn
 from pearl.lang.errors import InputError, refuse
+from pearl.lang.output_files import refuse_same
+from pearl.lang.rows import plan_row
 from pearl.lang.source import (
     Source,
     TextKind,
     decode,
-    plan_row,
     read_lines,
     read_source,
     read_toml,
-    refuse_same,
     shipped_actions,
 )
 from pearl.lang.text import pattern

@@ -37,7 +37,8 @@ from pearl.cli.output import (
     tell,
 )
 from pearl.lang.errors import InputError
-from pearl.lang.source import Source, TextKind, read_bytes, read_source, write
+from pearl.lang.output_files import write
+from pearl.lang.source import Source, TextKind, read_bytes, read_source
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

@@ -37,8 +37,9 @@ from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
 from pearl.lang.diagnostics import Diagnostic, Report, Severity
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, builtins, library_source
+from pearl.lang.output_files import write
 from pearl.lang.parser import parse
-from pearl.lang.source import TextKind, write
+from pearl.lang.source import TextKind
 from pearl.lang.text import counted, printable
 from pearl.lint.checker import Selection, check_for_person, check_library, fix
 from pearl.lint.render import RENDERERS

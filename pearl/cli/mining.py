@@ -19,7 +19,8 @@ from pearl.cli.inputs import load, load_sound
 from pearl.cli.options import Options, choose_metric, shared
 from pearl.cli.output import check_output, emit, emit_json, on_terminal, settle
 from pearl.lang.errors import InputError
-from pearl.lang.source import read_source, refuse_same, write
+from pearl.lang.output_files import refuse_same, write
+from pearl.lang.source import read_source
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

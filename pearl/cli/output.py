@@ -16,7 +16,8 @@ from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import read_config
 from pearl.jobs.progress import bar, is_watched, run_until_stopped
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import Source, check_writable, write
+from pearl.lang.output_files import check_kind, check_writable, write
+from pearl.lang.source import Source
 from pearl.lang.text import json_text, printable, printable_lines
 
 if TYPE_CHECKING:
@@ -172,7 +173,6 @@ def check_output(path: str, noun: str, *more: str) -> None:
     Raises:
         InputError: it cannot.
     """
-    from pearl.lang.rewriting import check_kind
     from pearl.store.database import address
 
     if path in ("", "-"):

@@ -16,7 +16,9 @@ from pearl.cli.inputs import folder_of, load, names_run, open_existing, open_run
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
-from pearl.lang.source import Source, check_utf_8, read_source, write
+from pearl.lang.output_files import write
+from pearl.lang.rows import check_utf_8
+from pearl.lang.source import Source, read_source
 from pearl.lang.text import counted, one_line, printable, shorten
 
 if TYPE_CHECKING:

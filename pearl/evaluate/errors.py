@@ -12,7 +12,7 @@ from pearl.evaluate.accuracy_tables import shares
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import interval
 from pearl.lang.errors import InputError
-from pearl.lang.source import read_rows
+from pearl.lang.rows import read_rows
 from pearl.lang.text import one_line
 from pearl.prompts.calls import letter
 from pearl.report.document import Table, build, counts, figure, number, pair, percent, span, words

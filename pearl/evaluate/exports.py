@@ -18,7 +18,7 @@ from typing import Any
 from pearl.evaluate.report import summarise
 from pearl.evaluate.results import UNFINISHED, Evaluation, Result
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import unwritable, write
+from pearl.lang.output_files import unwritable, write
 from pearl.lang.text import counted
 from pearl.report.document import Report, Text
 from pearl.report.text import markdown

@@ -16,7 +16,7 @@ from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import Tabled, as_frame, read_rows
+from pearl.lang.rows import Tabled, as_frame, read_rows
 from pearl.models.base import Usage
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Action
 from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library, plan_library
+from pearl.lang.output_files import check_kind, check_writable
 from pearl.lang.parser import parse
-from pearl.lang.rewriting import check_kind
-from pearl.lang.source import Source, check_writable
+from pearl.lang.source import Source
 from pearl.lang.values import digest
 from pearl.models.base import Model, Usage
 from pearl.models.embeddings import choose_embedding

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.jobs.progress import run_until_stopped
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import Tabled, as_frame
+from pearl.lang.rows import Tabled, as_frame
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode

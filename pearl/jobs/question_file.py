@@ -18,7 +18,8 @@ from typing import Any
 from pearl.answer import check_options, twice_given
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
-from pearl.lang.source import LONGEST_PATH, Source, decode, read_row, read_rows, row_id
+from pearl.lang.rows import read_row, read_rows, row_id
+from pearl.lang.source import LONGEST_PATH, Source, decode
 from pearl.lang.text import composed, one_line
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of

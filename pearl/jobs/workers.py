@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import replacing, unwritable
+from pearl.lang.output_files import replacing, unwritable
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import SAME, Engine
 from pearl.models.tokens import FREE, NO_PRICES, Prices, dollars

@@ -1,5 +1,4 @@
-"""Files written anew, no word of them lost: in canonical form, with newer names of actions, or over
-what a command wrote before, and nothing else.
+"""Files written anew, no word of them lost: in canonical form, or with newer names of actions.
 
 ``pearl fmt`` makes what is no part of a plan comments, and only marks that say nothing (code
 fences, tags) go. ``pearl migrate`` rewrites plans for a library that replaces their actions.
@@ -7,7 +6,6 @@ fences, tags) go. ``pearl migrate`` rewrites plans for a library that replaces t
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pearl.lang.ast import (
     Action,
@@ -25,7 +23,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import Library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg, print_library, print_plan
-from pearl.lang.source import Source, Span, read_row, read_rows, read_source
+from pearl.lang.source import Source, Span
 from pearl.lang.text import pattern
 from pearl.lang.values import Value, as_text
 
@@ -234,77 +232,3 @@ def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
 
 def _listed_text(value: Value) -> str:
     return ", ".join(map(_listed_text, value)) if isinstance(value, list) else as_text(value)
-
-
-_FILLED_IN = {"file of wrong answers": "category", "file of answers to grade": "grade"}
-"""What a person writes into every object of files of JSON lines, by what these hold."""
-
-_KEYS = {
-    "recording": {"key"},
-    "file of answers": {"id", "status"},
-    "evaluation": {"evaluation"},
-    "file of notes": {"kind", "message"},
-    "file of worlds": {"kb", "qa_pairs"},
-    "file of pairs": {"world", "agent"},
-    **{noun: {key} for noun, key in _FILLED_IN.items()},
-}
-"""What the first object has of files of JSON lines, by what they hold."""
-
-_PAGE = r'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv='
-_OPENINGS = {
-    "graph": pattern("flowchart|<svg"),
-    "page": pattern(_PAGE),
-    # As a page, Markdown, LaTeX, JSON, and plain text.
-    "report": pattern(
-        rf"{_PAGE}"
-        r'|# .+\n\n- \*\*.+?:\*\* |% Needs \\usepackage|\{\s+"title": .+\s+"about": '
-        r"|(?:.+\n){1,9}\n\w[\w -]{0,40} {2}\S"
-    ),
-    "model": pattern(r'\{\s+"kind": "pearl commaqa model"'),
-    "schema": pattern(r"(?:#.*\n|\n)*about = "),
-    "file of verdicts": pattern("plan,plan_id,"),
-}
-"""How texts begin, by what they are."""
-
-
-def check_kind(path: str, noun: str) -> None:
-    """Make sure that a file takes the place of nothing but one of its own kind, or an empty one;
-    and of none that a person has filled in.
-
-    Args:
-        path: the file; ``-`` for none.
-        noun: what it is to hold: a plan, a library, or one of `_KEYS` and `_OPENINGS`.
-
-    Raises:
-        InputError: it holds something else.
-    """
-    target = Path(path)
-    if path == "-" or not target.is_file() or not target.stat().st_size:
-        return
-    wrong = f"{path} exists and is no {noun}: name another file to write."
-    try:
-        is_one, key = _is_one(path, noun), _FILLED_IN.get(noun, "")
-        filled_in = bool(key) and any(row.get(key) for _, row in read_rows(path, noun))
-    except InputError:
-        raise InputError(wrong) from None
-    if not is_one:
-        raise InputError(wrong)
-    if filled_in:
-        raise InputError(f"{path} is filled in already: name another file to write.")
-
-
-def _is_one(path: str, noun: str) -> bool:
-    """Whether a file holds what `check_kind` calls so."""
-    if keys := _KEYS.get(noun):
-        with open(path, "rb") as file:
-            first = file.readline().decode("utf-8-sig", "replace")
-        return keys <= read_row(first, path).keys()
-    text = read_source(path, noun)
-    if opening := _OPENINGS.get(noun):
-        return bool(opening.match(text.text))
-    if noun == "plan":
-        parsed = parse(text)
-        return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
-    # A library may be one of comments alone.
-    library = parse_library(text)
-    return bool(library.actions) or not library.broken

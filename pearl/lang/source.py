@@ -1,35 +1,29 @@
 """Text, the places in it, and where it is read from.
 
-That is a file, standard input, a line of a file of JSON lines, or one of the folders grammar/,
-actions/ and plans/ that ship with Pearl, found alike in a checkout, a wheel and an sdist.
+That is a file, standard input, or one of the folders grammar/, actions/ and plans/ that ship with
+Pearl, found alike in a checkout, a wheel and an sdist.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import sys
-from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
-from pearl.lang.errors import InputError, install_command, refuse
+from pearl.lang.errors import InputError
 from pearl.lang.text import one_line, pattern, printable, text_digest
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 LONGEST_PATH = 300
 """Characters above which a document is taken to be the text itself."""
@@ -312,71 +306,6 @@ def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
     return Source(name, text)
 
 
-def check_utf_8(text: str, where: str) -> None:
-    """See that a text that was decoded as ``rows`` was UTF-8.
-
-    Raises:
-        InputError: it was not.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        decode(where, text.encode("utf-8", "surrogateescape"), "row")
-
-
-def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a file of JSON lines, with its file and line, for messages.
-
-    Args:
-        path: the file, or ``-`` for standard input.
-        noun: what messages call it.
-
-    Raises:
-        InputError: the file cannot be read, or, past the last line, one is no object.
-    """
-    problems: list[InputError] = []
-    for where, line in lines_of(read_source(path, noun, rows=True)):
-        try:
-            row = read_row(line, where)
-        except InputError as error:
-            problems.append(error)
-        else:
-            yield where, row
-    refuse(problems)
-
-
-def lines_of(source: Source) -> Iterator[tuple[str, str]]:
-    """The lines of a text that are not blank, each with its place."""
-    # JSON allows line ends within its texts that `splitlines` would split at.
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if line.strip():
-            yield f"{source.name}:{number}", line
-
-
-def read_row(line: str, where: str) -> dict[str, Any]:
-    """The object of one line.
-
-    Args:
-        line: its JSON.
-        where: its file and line, for messages.
-
-    Raises:
-        InputError: it is none.
-    """
-    row = _read_json(line, where)
-    if not isinstance(row, dict):
-        raise InputError(f"{where} is no object: give one object a line.")
-    return row
-
-
-def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN401 - any JSON
-    check_utf_8(line, where)
-    try:
-        return json.loads(line, parse_constant=_nothing)
-    except (ValueError, RecursionError):
-        raise InputError(f"{where} is not JSON: give one object a line{otherwise}.") from None
-
-
 def read_toml(text: str, name: str) -> dict[str, Any]:
     """What a text in TOML holds.
 
@@ -398,175 +327,6 @@ def read_toml(text: str, name: str) -> dict[str, Any]:
     except RecursionError:
         problem = "it is nested too deep"
     raise InputError(f"{name} is not TOML: {problem}.")
-
-
-def _nothing(constant: str) -> None:
-    """None for NaN, which pandas writes for what a table lacks; Infinity is a `ValueError`."""
-    if constant != "NaN":
-        raise ValueError
-
-
-def row_id(row: dict[str, Any], where: str, noun: str) -> str:
-    """What a row is named by: its ``id``, a text or a whole number.
-
-    Args:
-        row: an object of a file of JSON lines.
-        where: its file and line, for messages.
-        noun: what a row is.
-
-    Raises:
-        InputError: it has none that can be printed.
-    """
-    name = row.get("id")
-    if isinstance(name, int) and not isinstance(name, bool):
-        return str(name)
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InputError(f"{where} has no id: give each {noun} one of its own.")
-    return name
-
-
-def refuse_same(output: str, read: Iterable[str | Path]) -> None:
-    """Make sure that a file to be written takes the place of none that is read.
-
-    Args:
-        output: the file, by whatever path.
-        read: files that are read, likewise; one may be no path at all.
-
-    Raises:
-        InputError: it does.
-    """
-    target = Path(output)
-    for path in read:
-        try:
-            same = target.resolve() == Path(path).resolve() or target.samefile(path)
-        except (OSError, ValueError, RuntimeError):
-            # One of them is not there, or is no path.
-            continue
-        if same and target.exists():
-            raise InputError(f"{output} is what is read: name another file to write.")
-
-
-def check_writable(output: str, read: Iterable[str | Path] = ()) -> None:
-    """Make sure that a file can be written, before work is done for it.
-
-    Args:
-        output: its path.
-        read: as `refuse_same` takes it.
-
-    Raises:
-        InputError: it cannot.
-    """
-    refuse_same(output, read)
-    target = Path(output)
-    try:
-        target.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except OSError as error:
-        # A link that leads to itself, or a name that is too long.
-        raise unwritable(output, error) from None
-    if target.is_dir():
-        raise InputError(f"{output} is a directory: name a file in it.")
-    if not target.parent.is_dir():
-        raise InputError(f"The folder {target.parent} does not exist: make it, or name another.")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise InputError(f"{output} cannot be written: name a file in a folder of your own.")
-
-
-@contextmanager
-def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``path`` when the block ends well: whole, or not at all.
-
-    Args:
-        path: what it is to be; a link is followed.
-        folder: where it is written meanwhile, on the same disk; by default beside ``path``.
-
-    Raises:
-        OSError: it cannot be written; ``path`` is as it was.
-    """
-    target = path.resolve()
-    if target.exists() and not target.is_file() and not target.is_dir():
-        # Whoever may write to /dev would lose what all programs write to.
-        raise OSError(errno.EEXIST, "it is a device or a pipe")
-    part = (folder or target.parent) / f".{target.name[:40]}.{os.urandom(4).hex()}.part"
-    try:
-        with part.open("xb") as file:
-            if target.exists():
-                part.chmod(target.stat().st_mode & 0o777)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write(path: str, text: str | bytes) -> None:
-    """Write a file so that it is there as a whole or as it was.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-    target = Path(path)
-    try:
-        if target.exists() and not target.is_file():
-            # A pipe or a device is written to, not replaced; a directory says that it is one.
-            target.write_bytes(data)
-        else:
-            with replacing(target) as file:
-                file.write(data)
-    except OSError as error:
-        raise unwritable(path, error) from None
-
-
-def unwritable(
-    path: str | Path, error: OSError, instead: str = "a file in a folder of your own"
-) -> InputError:
-    """That something cannot be written, why, and what to do.
-
-    Args:
-        path: what was named.
-        error: what came of it.
-        instead: what to name, where there is room.
-    """
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room, and run it again" if full else f"name {instead}"
-    return InputError(f"{path} cannot be written ({error.strerror}): {advice}.")
-
-
-def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Rows as a table of pandas; what is below a key is a column ``key.inner``.
-
-    Raises:
-        InputError: pandas is not installed.
-    """
-    try:
-        import pandas
-    except ImportError:
-        raise InputError(f"A frame needs pandas: {install_command('pandas')}.") from None
-    every = [*map(dict, rows)]
-    # What is an object in some rows has a column for each of its fields, and none of its own.
-    objects = {key for row in every for key, value in row.items() if isinstance(value, Mapping)}
-    return pandas.json_normalize(
-        [{k: v for k, v in row.items() if v is not None or k not in objects} for row in every]
-    )
-
-
-class Tabled(ABC):
-    """What a notebook shows as a table, where pandas is installed."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def frame(self) -> DataFrame:
-        """The table, as `as_frame` makes it."""
-
-    def _repr_html_(self) -> str | None:
-        with suppress(InputError):
-            shown: str = self.frame()._repr_html_()
-            return shown
-        return None
 
 
 def _shipped(folder: str) -> Path:
@@ -603,22 +363,3 @@ def plan_folders() -> list[str]:
 def shipped_plans(name: str = "demos") -> list[Path]:
     """The demonstration plans of a folder that ships with Pearl, in name order."""
     return sorted((_shipped("plans") / name).glob("*.plan"))
-
-
-def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
-    """A row that has a plan.
-
-    Args:
-        line: its JSON.
-        name: its file and line, for messages.
-        otherwise: what could be given in place of such rows, as the end of a sentence.
-
-    Raises:
-        InputError: it is no such object.
-    """
-    row = _read_json(line, name, otherwise)
-    if isinstance(row, dict) and row.get("plan") and not isinstance(row["plan"], str):
-        raise InputError(f"{name}: plan is to be a text.")
-    if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
-        raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
-    return row

@@ -22,8 +22,9 @@ from pearl.lang.library import Library, builtins
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg, print_library, print_plan
 from pearl.lang.rewriting import migrate, substituted
+from pearl.lang.rows import Tabled, as_frame
 from pearl.lang.similarity import FLOOR, clearest, group
-from pearl.lang.source import Source, Tabled, as_frame
+from pearl.lang.source import Source
 from pearl.lang.text import free_name
 from pearl.lang.values import Type
 

@@ -21,8 +21,9 @@ from pearl.lang.diagnostics import Severity
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
+from pearl.lang.rows import Tabled, as_frame, read_row
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import Source, Tabled, as_frame, read_row, read_source
+from pearl.lang.source import Source, read_source
 from pearl.lang.text import free_name, one_line
 from pearl.lang.values import digest
 from pearl.lint.checker import HARMLESS, check_library

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar, get_args
 
-from pearl.lang.source import replacing
+from pearl.lang.output_files import replacing
 from pearl.lang.text import text_digest
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, PASSING, ModelError

@@ -23,9 +23,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pearl.lang.ast import by_number
 from pearl.lang.errors import InputError
+from pearl.lang.output_files import replacing
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
-from pearl.lang.source import replacing
 from pearl.lang.text import text_digest
 from pearl.lint.rules.base import PlanView
 from pearl.models.base import Constraint, Kind, ModelError

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import replacing
+from pearl.lang.output_files import replacing
 from pearl.lang.values import canonical_json
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number
 from pearl.models.constraints import Forms, request_fields

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import decode, row_id
+from pearl.lang.rows import row_id
+from pearl.lang.source import decode
 from pearl.lang.text import printable
 from pearl.retrieval.converters import ENDINGS, files_of, read_document
 from pearl.retrieval.retriever import DocumentRetriever

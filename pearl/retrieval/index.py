@@ -32,7 +32,7 @@ from typing import IO, TYPE_CHECKING, Any
 from weakref import finalize
 
 from pearl.lang.errors import NAMED, InputError, LinesError, install_command
-from pearl.lang.source import replacing
+from pearl.lang.output_files import replacing
 from pearl.lang.text import one_line
 from pearl.retrieval.corpus import Corpus, Folder, Row, digest_of, open_corpus
 from pearl.retrieval.retriever import Passage, in_order, near

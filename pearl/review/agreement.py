@@ -23,7 +23,7 @@ from pearl.evaluate.errors import evenly
 from pearl.evaluate.results import Evaluation
 from pearl.jobs.answer_metrics import GRADES, option_words
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.source import read_rows
+from pearl.lang.rows import read_rows
 from pearl.lang.text import one_line
 from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
 from pearl.review.people import Person, everybody

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pearl.evaluate.results import read_evaluation
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
-from pearl.lang.source import Source, lines_of, read_row, read_source
+from pearl.lang.rows import lines_of, read_row
+from pearl.lang.source import Source, read_source
 from pearl.lang.text import one_line
 from pearl.lang.values import digest
 from pearl.retrieval.converters import SEVERAL

@@ -38,7 +38,8 @@ from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
-from pearl.lang.source import START, Source, full_name, lines_of, plan_row
+from pearl.lang.rows import lines_of, plan_row
+from pearl.lang.source import START, Source, full_name
 from pearl.lang.text import one_line
 from pearl.lang.values import (
     Value,

@@ -17,7 +17,8 @@ from pearl.evaluate.datasets import DATASETS
 from pearl.jobs.question_file import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError
-from pearl.lang.source import START, Source, Span, read_row
+from pearl.lang.rows import read_row
+from pearl.lang.source import START, Source, Span
 from pearl.lang.text import passage_line
 from pearl.lang.values import Value
 from pearl.retrieval.converters import LARGEST, SEVERAL, files_of, read_documents

@@ -20,7 +20,8 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import format_plan
-from pearl.lang.source import Source, lines_of, plan_folders, plan_row, read_source, shipped_plans
+from pearl.lang.rows import lines_of, plan_row
+from pearl.lang.source import Source, plan_folders, read_source, shipped_plans
 from pearl.lint.checker import check, check_library, fix
 
 TOKENS = r'''

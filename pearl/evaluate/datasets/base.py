@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pearl.lang.errors import InputError, refuse
-from pearl.lang.source import Source, check_utf_8, read_row, read_source
+from pearl.lang.rows import check_utf_8, read_row
+from pearl.lang.source import Source, read_source
 from pearl.lang.text import one_line
 
 NO_DOCUMENT = Source("no document", "-")

@@ -1,0 +1,202 @@
+"""How files are written: whole or not at all; not over what is read, nor over another kind."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from pearl.lang.errors import InputError
+from pearl.lang.rows import read_row, read_rows
+from pearl.lang.source import read_source
+from pearl.lang.text import pattern
+
+
+def refuse_same(output: str, read: Iterable[str | Path]) -> None:
+    """Make sure that a file to be written takes the place of none that is read.
+
+    Args:
+        output: the file, by whatever path.
+        read: files that are read, likewise; one may be no path at all.
+
+    Raises:
+        InputError: it does.
+    """
+    target = Path(output)
+    for path in read:
+        try:
+            same = target.resolve() == Path(path).resolve() or target.samefile(path)
+        except (OSError, ValueError, RuntimeError):
+            # One of them is not there, or is no path.
+            continue
+        if same and target.exists():
+            raise InputError(f"{output} is what is read: name another file to write.")
+
+
+def check_writable(output: str, read: Iterable[str | Path] = ()) -> None:
+    """Make sure that a file can be written, before work is done for it.
+
+    Args:
+        output: its path.
+        read: as `refuse_same` takes it.
+
+    Raises:
+        InputError: it cannot.
+    """
+    refuse_same(output, read)
+    target = Path(output)
+    try:
+        target.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        # A link that leads to itself, or a name that is too long.
+        raise unwritable(output, error) from None
+    if target.is_dir():
+        raise InputError(f"{output} is a directory: name a file in it.")
+    if not target.parent.is_dir():
+        raise InputError(f"The folder {target.parent} does not exist: make it, or name another.")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise InputError(f"{output} cannot be written: name a file in a folder of your own.")
+
+
+@contextmanager
+def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the place of ``path`` when the block ends well: whole, or not at all.
+
+    Args:
+        path: what it is to be; a link is followed.
+        folder: where it is written meanwhile, on the same disk; by default beside ``path``.
+
+    Raises:
+        OSError: it cannot be written; ``path`` is as it was.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file() and not target.is_dir():
+        # Whoever may write to /dev would lose what all programs write to.
+        raise OSError(errno.EEXIST, "it is a device or a pipe")
+    part = (folder or target.parent) / f".{target.name[:40]}.{os.urandom(4).hex()}.part"
+    try:
+        with part.open("xb") as file:
+            if target.exists():
+                part.chmod(target.stat().st_mode & 0o777)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write(path: str, text: str | bytes) -> None:
+    """Write a file so that it is there as a whole or as it was.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    target = Path(path)
+    try:
+        if target.exists() and not target.is_file():
+            # A pipe or a device is written to, not replaced; a directory says that it is one.
+            target.write_bytes(data)
+        else:
+            with replacing(target) as file:
+                file.write(data)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(
+    path: str | Path, error: OSError, instead: str = "a file in a folder of your own"
+) -> InputError:
+    """That something cannot be written, why, and what to do.
+
+    Args:
+        path: what was named.
+        error: what came of it.
+        instead: what to name, where there is room.
+    """
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "make room, and run it again" if full else f"name {instead}"
+    return InputError(f"{path} cannot be written ({error.strerror}): {advice}.")
+
+
+_FILLED_IN = {"file of wrong answers": "category", "file of answers to grade": "grade"}
+"""What a person writes into every object of files of JSON lines, by what these hold."""
+
+_KEYS = {
+    "recording": {"key"},
+    "file of answers": {"id", "status"},
+    "evaluation": {"evaluation"},
+    "file of notes": {"kind", "message"},
+    "file of worlds": {"kb", "qa_pairs"},
+    "file of pairs": {"world", "agent"},
+    **{noun: {key} for noun, key in _FILLED_IN.items()},
+}
+"""What the first object has of files of JSON lines, by what they hold."""
+
+_PAGE = r'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv='
+_OPENINGS = {
+    "graph": pattern("flowchart|<svg"),
+    "page": pattern(_PAGE),
+    # As a page, Markdown, LaTeX, JSON, and plain text.
+    "report": pattern(
+        rf"{_PAGE}"
+        r'|# .+\n\n- \*\*.+?:\*\* |% Needs \\usepackage|\{\s+"title": .+\s+"about": '
+        r"|(?:.+\n){1,9}\n\w[\w -]{0,40} {2}\S"
+    ),
+    "model": pattern(r'\{\s+"kind": "pearl commaqa model"'),
+    "schema": pattern(r"(?:#.*\n|\n)*about = "),
+    "file of verdicts": pattern("plan,plan_id,"),
+}
+"""How texts begin, by what they are."""
+
+
+def check_kind(path: str, noun: str) -> None:
+    """Make sure that a file takes the place of nothing but one of its own kind, or an empty one;
+    and of none that a person has filled in.
+
+    Args:
+        path: the file; ``-`` for none.
+        noun: what it is to hold: a plan, a library, or one of `_KEYS` and `_OPENINGS`.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    target = Path(path)
+    if path == "-" or not target.is_file() or not target.stat().st_size:
+        return
+    wrong = f"{path} exists and is no {noun}: name another file to write."
+    try:
+        is_one, key = _is_one(path, noun), _FILLED_IN.get(noun, "")
+        filled_in = bool(key) and any(row.get(key) for _, row in read_rows(path, noun))
+    except InputError:
+        raise InputError(wrong) from None
+    if not is_one:
+        raise InputError(wrong)
+    if filled_in:
+        raise InputError(f"{path} is filled in already: name another file to write.")
+
+
+def _is_one(path: str, noun: str) -> bool:
+    """Whether a file holds what `check_kind` calls so."""
+    if keys := _KEYS.get(noun):
+        with open(path, "rb") as file:
+            first = file.readline().decode("utf-8-sig", "replace")
+        return keys <= read_row(first, path).keys()
+    from pearl.lang.library import parse_library
+    from pearl.lang.parser import parse
+
+    text = read_source(path, noun)
+    if opening := _OPENINGS.get(noun):
+        return bool(opening.match(text.text))
+    if noun == "plan":
+        parsed = parse(text)
+        return bool(parsed.plan.steps) and not (parsed.broken or parsed.aside)
+    # A library may be one of comments alone.
+    library = parse_library(text)
+    return bool(library.actions) or not library.broken

@@ -1,0 +1,158 @@
+"""Rows: the objects of a file of JSON lines, and tables of them."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pearl.lang.errors import InputError, install_command, refuse
+from pearl.lang.source import Source, decode, read_source
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def check_utf_8(text: str, where: str) -> None:
+    """See that a text that was decoded as ``rows`` was UTF-8.
+
+    Raises:
+        InputError: it was not.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        decode(where, text.encode("utf-8", "surrogateescape"), "row")
+
+
+def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of a file of JSON lines, with its file and line, for messages.
+
+    Args:
+        path: the file, or ``-`` for standard input.
+        noun: what messages call it.
+
+    Raises:
+        InputError: the file cannot be read, or, past the last line, one is no object.
+    """
+    problems: list[InputError] = []
+    for where, line in lines_of(read_source(path, noun, rows=True)):
+        try:
+            row = read_row(line, where)
+        except InputError as error:
+            problems.append(error)
+        else:
+            yield where, row
+    refuse(problems)
+
+
+def lines_of(source: Source) -> Iterator[tuple[str, str]]:
+    """The lines of a text that are not blank, each with its place."""
+    # JSON allows line ends within its texts that `splitlines` would split at.
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if line.strip():
+            yield f"{source.name}:{number}", line
+
+
+def read_row(line: str, where: str) -> dict[str, Any]:
+    """The object of one line.
+
+    Args:
+        line: its JSON.
+        where: its file and line, for messages.
+
+    Raises:
+        InputError: it is none.
+    """
+    row = _read_json(line, where)
+    if not isinstance(row, dict):
+        raise InputError(f"{where} is no object: give one object a line.")
+    return row
+
+
+def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN401 - any JSON
+    check_utf_8(line, where)
+    try:
+        return json.loads(line, parse_constant=_nothing)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} is not JSON: give one object a line{otherwise}.") from None
+
+
+def _nothing(constant: str) -> None:
+    """None for NaN, which pandas writes for what a table lacks; Infinity is a `ValueError`."""
+    if constant != "NaN":
+        raise ValueError
+
+
+def row_id(row: dict[str, Any], where: str, noun: str) -> str:
+    """What a row is named by: its ``id``, a text or a whole number.
+
+    Args:
+        row: an object of a file of JSON lines.
+        where: its file and line, for messages.
+        noun: what a row is.
+
+    Raises:
+        InputError: it has none that can be printed.
+    """
+    name = row.get("id")
+    if isinstance(name, int) and not isinstance(name, bool):
+        return str(name)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InputError(f"{where} has no id: give each {noun} one of its own.")
+    return name
+
+
+def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
+    """A row that has a plan.
+
+    Args:
+        line: its JSON.
+        name: its file and line, for messages.
+        otherwise: what could be given in place of such rows, as the end of a sentence.
+
+    Raises:
+        InputError: it is no such object.
+    """
+    row = _read_json(line, name, otherwise)
+    if isinstance(row, dict) and row.get("plan") and not isinstance(row["plan"], str):
+        raise InputError(f"{name}: plan is to be a text.")
+    if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
+        raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+    return row
+
+
+def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """Rows as a table of pandas; what is below a key is a column ``key.inner``.
+
+    Raises:
+        InputError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise InputError(f"A frame needs pandas: {install_command('pandas')}.") from None
+    every = [*map(dict, rows)]
+    # What is an object in some rows has a column for each of its fields, and none of its own.
+    objects = {key for row in every for key, value in row.items() if isinstance(value, Mapping)}
+    return pandas.json_normalize(
+        [{k: v for k, v in row.items() if v is not None or k not in objects} for row in every]
+    )
+
+
+class Tabled(ABC):
+    """What a notebook shows as a table, where pandas is installed."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def frame(self) -> DataFrame:
+        """The table, as `as_frame` makes it."""
+
+    def _repr_html_(self) -> str | None:
+        with suppress(InputError):
+            shown: str = self.frame()._repr_html_()
+            return shown
+        return None
