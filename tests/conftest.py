@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,9 @@ if (
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Each of the many processes that tests start would compile what nobody else has.
     sys.dont_write_bytecode = False
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As where a shell runs the suite in the background: all that tests start would ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def library_of(text: str, others: Mapping[str, Action] | None = None) -> Library:
