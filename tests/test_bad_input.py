@@ -495,6 +495,26 @@ def test_questions_do_not_come_through_a_pipe():
     assert told in one_line(call("batch", "pipe", "-o", "answers.jsonl"), 2)
 
 
+def test_no_row_is_about_a_pipe():
+    """Whoever wrote the rows may have put it there, and nothing would ever come out of it."""
+    os.mkfifo("pipe.txt")
+    row = {"id": "a", "question": "Why?", "document": "pipe.txt"}
+    Path("q.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    told = one_line(call("batch", "q.jsonl", "-o", "answers.jsonl", "--model", "offline"), 2)
+    assert told.endswith("q.jsonl:1: pipe.txt is a pipe or a device: name a file.")
+
+
+@pytest.mark.parametrize("command", [("lint",), ("fmt",), ("ask", "Why?")])
+def test_what_has_no_end_is_not_read_until_memory_has_one(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("pearl.lang.source.LARGEST_STREAM", 3 << 20)
+    name, *more = command
+    told = call(name, "/dev/zero", *more, *(["--model", "offline"] if more else []))
+    assert told.code in (1, 2)
+    assert told.told == ["pearl: /dev/zero has more than 3 MB: name a file."]
+
+
 def test_ctrl_c_keeps_the_journal(tmp_path: Path):
     with Server([dripping]) as server:
         settings = {"OPENAI_BASE_URL": server.url, "PEARL_MODEL": "m"}

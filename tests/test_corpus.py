@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,6 +145,25 @@ def test_texts_are_read_as_they_are_checked():
     next(told)
     assert read <= lint.FEW + lint._CHUNK
     told.close()
+
+
+def test_who_is_told_to_end_leaves_no_process_and_says_nothing_of_python_s(many: Path):
+    row = json.dumps({"plan": text(0)}) + "\n"
+    (many / "more.jsonl").write_text(row * 20_000, encoding="utf-8")
+    words = [sys.executable, "-m", "pearl", "lint", "more.jsonl", "--no-cache"]
+    child = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert child.stdout is not None
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    while len(children.read_text(encoding="utf-8").split()) < 2:
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.terminate()
+    _, err = child.communicate()
+    assert child.returncode == 128 + signal.SIGTERM
+    assert "Warning" not in err
+    assert "Traceback" not in err
 
 
 def test_a_row_that_is_not_text_hides_no_other(many: Path):

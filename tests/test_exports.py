@@ -87,6 +87,15 @@ def test_a_log_of_inspect_has_a_method_s_results():
         write_inspect(EVALUATION, "rebel", "it.eval")
 
 
+def test_a_log_is_written_to_what_a_link_leads_to():
+    pytest.importorskip("inspect_ai")
+    Path("logs").mkdir()
+    Path("it.eval").symlink_to("logs/it.eval")
+    write_inspect(EVALUATION, "pearl", "it.eval")
+    assert Path("it.eval").is_symlink()
+    assert read_log("logs/it.eval").status == "success"
+
+
 def test_a_batch_is_a_log_of_inspect_too(batch: str):
     pytest.importorskip("inspect_ai")
     assert call("report", batch, "--store", "s.db", "-o", "it.eval").code == 0

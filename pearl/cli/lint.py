@@ -322,6 +322,8 @@ def check_all(
     ignore = signal.signal, (signal.SIGINT, signal.SIG_IGN)
     pool = ProcessPoolExecutor(cores, get_context("spawn"), *ignore)
     under_way: deque[Future[list[TextFindings]]] = deque()
+    # Ended at once it would leave what the processes share, of which Python then warns.
+    earlier = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         for chunk in chunks:
             under_way.append(pool.submit(_check, checks, chunk))
@@ -336,6 +338,7 @@ def check_all(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+        signal.signal(signal.SIGTERM, earlier)
 
 
 def _check(checks: Checks, chunk: list[Input]) -> list[TextFindings]:

@@ -4,7 +4,6 @@ reads."""
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -95,9 +94,10 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
         samples=samples,
     )
     try:
-        with TemporaryDirectory(dir=Path(path).parent) as folder:
-            log.write_eval_log(document, str(Path(folder) / "whole.eval"))
-            os.replace(Path(folder) / "whole.eval", path)
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "whole.eval"
+            log.write_eval_log(document, str(file))
+            write(path, file.read_bytes())
     except OSError as wrong:
         raise unwritable(path, wrong) from None
 

@@ -401,6 +401,9 @@ def _within(documents: Iterable[str], folder: Path) -> list[str]:
             raise InputError(
                 f"{document} is not in {folder}: name the folder that holds it with --documents."
             ) from None
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+            # It is read more than once, and may never end.
+            raise InputError(f"{document} is a pipe or a device: name a file.")
         paths.append(str(path))
     return paths
 

@@ -20,7 +20,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from pearl.lang.errors import InputError
 from pearl.lang.text import one_line, pattern, printable, text_digest
@@ -209,16 +209,29 @@ def read_bytes(path: str, noun: str) -> bytes:
     """The bytes of a file, or of standard input, as `read_source` takes them.
 
     Raises:
-        InputError: missing, a directory, or unreadable.
+        InputError: missing, a directory, unreadable, or a stream that is too long.
     """
     if path != "-":
-        with _readable(path, noun):
-            return Path(path).read_bytes()
+        with _readable(path, noun), Path(path).open("rb") as file:
+            return file.read() if os.path.isfile(path) else _read_stream(file, path)
     try:
-        return sys.stdin.buffer.read()
+        return _read_stream(sys.stdin.buffer, "Standard input")
     except (AttributeError, OSError, ValueError):
         # Python has no stream at all where the shell gave none.
         raise InputError(f"Standard input is closed: pipe the {noun} in, or name a file.") from None
+
+
+LARGEST_STREAM = 256 << 20
+"""Bytes that are read of a pipe or a device, which may have no end."""
+
+
+def _read_stream(stream: BinaryIO, name: str) -> bytes:
+    read = bytearray()
+    while piece := stream.read(1 << 20):
+        read += piece
+        if len(read) > LARGEST_STREAM:
+            raise InputError(f"{name} has more than {LARGEST_STREAM >> 20} MB: name a file.")
+    return bytes(read)
 
 
 def read_lines(path: str, noun: str) -> Iterator[tuple[str, bytes]]:
