@@ -12,6 +12,7 @@ import signal
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
@@ -326,7 +327,8 @@ def check_all(
     earlier = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         for chunk in chunks:
-            under_way.append(pool.submit(_check, checks, chunk))
+            with _signals_held():
+                under_way.append(pool.submit(_check, checks, chunk))
             if len(under_way) == _AHEAD * cores:
                 yield from under_way.popleft().result()
         while under_way:
@@ -339,6 +341,20 @@ def check_all(
     finally:
         pool.shutdown(cancel_futures=True)
         signal.signal(signal.SIGTERM, earlier)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Holds back what ends a program while another process may be started, which would be left
+    half begun and say so; and for good in that process, which the first one ends."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _check(checks: Checks, chunk: list[Input]) -> list[TextFindings]:
