@@ -716,6 +716,24 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
     assert "1 question in both, 1 answered differently; 1 only in the first, 1 only" in told.out
 
 
+def test_the_list_of_runs_says_which_came_to_no_answer(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a"))
+    batch()
+    call("ask", "story.txt", "Why?")
+    server.script = lambda _: 404
+    batch("--no-cache")
+    call("ask", "story.txt", "Why not?")
+    names = [line.split()[1:3] for line in call("runs").out.splitlines()]
+    assert names == [["ask", "failed"], ["batch", "ended"], ["ask", "ended"], ["batch", "ended"]]
+    assert [run["failed"] for run in call("runs", "--json").json] == [1, 1, 0, 0]
+    assert call("runs").out.count("1 question of q.jsonl, 1 failed\n") == 1
+    # What is asked again, and answered, has not failed.
+    server.script = saying("Yes.")
+    call("ask", "story.txt", "Why not?")
+    assert [run["failed"] for run in call("runs", "--json").json][0] == 0
+
+
 def test_the_cache_is_counted_and_let_go(serve: Any):
     serve(saying("Yes."))
     write(question("a"))

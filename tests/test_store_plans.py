@@ -98,6 +98,7 @@ def use(file: Path) -> None:
     history.count_rows(engine, [run], "pearl")
     history.totals(engine, run, method="pearl")
     history.read_tags(engine, [run])
+    history.unanswered(engine, [run])
     history.in_use(engine)
     for item in (None, "q"):
         list(history.read_entries(engine, found, item))

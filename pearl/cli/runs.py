@@ -39,7 +39,14 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     """List the runs of a store, the last one first. pearl view has them as pages."""
     if ctx.invoked_subcommand is not None:
         return
-    from pearl.store.history import RunFilter, count_rows, list_runs, read_tags, totals
+    from pearl.store.history import (
+        RunFilter,
+        count_rows,
+        list_runs,
+        read_tags,
+        totals,
+        unanswered,
+    )
     from pearl.viewer.render import title_of
 
     with open_existing(options.store) as engine:
@@ -48,14 +55,18 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
         pairs = [(run, totals(engine, run.name)) for run in listed]
         names = [run.name for run in listed]
         tags, counts = read_tags(engine, names), count_rows(engine, names)
+        failed = dict.fromkeys(unanswered(engine, names), 1)
+    failed |= {name: sizes.rows - sizes.answered for name, sizes in counts.items()}
     lines = [] if pairs else ["There are no runs yet: make one with pearl ask, run or batch."]
     if tag and not pairs:
         lines = [f"No run is called {printable(tag)}: pearl runs lists them all."]
     for run, total in pairs:
-        about = one_line(title_of(run))
+        about, lost = one_line(title_of(run)), failed.get(run.name, 0)
+        status = "failed" if lost and not run.has_rows else run.status
+        about += f", {lost:,} failed" if lost and run.has_rows else ""
         called = "".join(f"[{tag}] " for tag in tags[run.name])
         lines.append(
-            f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
+            f"{run.name}  {run.kind:6} {status:8} {counted(total.made, 'call'):>12}  "
             f"{printable(shorten(called + about, 60))}"
         )
     lines += [f"There are more: --limit {10 * limit} lists so many."] if more else []
@@ -63,6 +74,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     data = [
         {
             **_as_object(run, total, done.get(run.name, 0) if run.has_rows else None),
+            "failed": failed.get(run.name, 0),
             "tags": tags[run.name],
         }
         for run, total in pairs

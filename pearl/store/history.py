@@ -413,6 +413,19 @@ def since_last_start(journal: list[Entry]) -> list[Entry]:
     return journal[starts[-1] :] if starts else journal
 
 
+def unanswered(engine: Engine, names: Collection[str]) -> frozenset[str]:
+    """Those of some runs that are no jobs whose question came to no answer when last begun."""
+    query = (
+        select(entries.c.run, entries.c.path)
+        .where(entries.c.run.in_(names), entries.c.item == "")
+        .where(entries.c.path.in_(("run", "failed")))
+        .order_by(entries.c.id)
+    )
+    with reading(engine) as connection:
+        last = {run: path for run, path in connection.execute(query)}  # noqa: C416 - rows are no pairs
+    return frozenset(name for name, path in last.items() if path == "failed")
+
+
 def totals(engine: Engine, run: str, item: str | None = None, method: str = "") -> Totals:
     """What a run's calls came to, or those of one of its questions, or of a method."""
     done = entries.c.status == "done"

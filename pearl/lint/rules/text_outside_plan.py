@@ -46,12 +46,13 @@ def check(view: PlanView) -> Findings:
             before = view.names_before(len(view.plan.steps))
             near = joined(returned, [*view.spelled(returned), *before])
             names = near if len(near) == 1 else []
+        one = "one " if words.startswith("##") else ""
         if names and view.defined.keys() >= set(names):
             returns = f"return {', '.join(names)}"
             help = f'Write "{returns}", or make it a comment with "#".'
             fix = guess(span, returns)
         else:
-            help = 'Take it out, or make it a comment with "#".'
+            help = f'Take it out, or make it a comment with {one}"#".'
             fix = mend(span, comment_out(text, span), "make it a comment")
         yield RULE(
             span,
