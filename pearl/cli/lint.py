@@ -315,6 +315,11 @@ def check_all(
         for chunk in chunks:
             yield from checker.many(chunk)
         return
+    yield from _check_on(cores, checks, chunks)
+
+
+def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iterator[TextFindings]:
+    """What is found in texts, by as many processes as there are cores."""
     from concurrent.futures import Future, ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
