@@ -11,11 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
+from pearl.lang.output_files import replacing
 from pearl.store.store import open_store
 from tests.forks import Fork
 from tests.runs import runs
@@ -714,6 +715,16 @@ def test_rows_take_the_place_of_no_pipe_and_no_device():
     told = one_line(call("batch", "gold.jsonl", "-o", "pipe.jsonl"), 2)
     assert "cannot be written (it is a device or a pipe): name a file" in told
     assert Path("pipe.jsonl").is_fifo()
+
+
+def test_what_is_broken_off_leaves_the_file_as_it_was_and_none_beside_it(tmp_path: Path):
+    target = tmp_path / "new" / "a.jsonl"
+    target.parent.mkdir()
+    target.write_text("before", encoding="utf-8")
+    with suppress(RuntimeError), replacing(target) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert [path.read_text(encoding="utf-8") for path in target.parent.iterdir()] == ["before"]
 
 
 @pytest.mark.parametrize("name", ["batch", "mine"])
