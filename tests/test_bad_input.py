@@ -373,6 +373,8 @@ def test_no_command_writes_over_what_is_another_kind_of_file():
             Path("again").unlink(missing_ok=True)
             for _ in range(2):
                 assert call(*line.format(form).split(), "again").code == 0, line
+    Path("own.actions").write_text("# The actions of the ledger come here.\n", encoding="utf-8")
+    assert call("condense", "core", "--model", "offline", "-o", "own.actions").code == 0
 
 
 def test_the_questions_of_an_evaluation_are_not_written_over_by_its_report():
