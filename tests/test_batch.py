@@ -6,12 +6,16 @@ import gc
 import itertools
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import pearl
+from pearl.cli.batch import _resume_command
+from pearl.cli.output import follow_up
 from pearl.jobs.workers import CUT
 from pearl.lang.values import digest
 from pearl.models.middleware import rate_limit, retry
@@ -732,6 +736,27 @@ def test_the_list_of_runs_says_which_came_to_no_answer(serve: Any):
     server.script = saying("Yes.")
     call("ask", "story.txt", "Why not?")
     assert call("runs", "--json").json[0]["failed"] == 0
+
+
+@pytest.mark.parametrize(
+    "asked", [("ask", "story.txt", "Why?"), ("batch", "q.jsonl", "-o", "x.jsonl")]
+)
+def test_what_is_to_be_typed_next_names_the_store(serve: Any, asked: tuple[str, ...]):
+    serve(saying("Yes."))
+    write(question("a"))
+    told = call(*asked, "--store", "other place.db").out.splitlines()[-1]
+    assert told.endswith(" --store 'other place.db'")
+    assert call(*shlex.split(told)[1:]).code == 0
+
+
+def test_what_is_to_be_typed_next_has_no_password(monkeypatch: pytest.MonkeyPatch):
+    place = "postgresql+psycopg://me:hunter2@db/pearl"
+    monkeypatch.setattr("sys.argv", ["pearl", "batch", f"--store={place}", "--restart"])
+    with click.Context(click.Command("batch")) as context:
+        context.params["store"] = place
+        for told in (follow_up("runs show", "last"), _resume_command()):
+            assert "hunter2" not in told
+            assert "me:***@db/pearl" in told
 
 
 def test_the_cache_is_counted_and_let_go(serve: Any):

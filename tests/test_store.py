@@ -193,6 +193,28 @@ class TestClaims:
                 assert connection.execute(select(runs.c.seen)).scalar_one() > time.time() - 60
             assert find_run(one.engine, name, place, time.time()).alive
 
+    def test_what_a_run_took_leaves_out_the_time_between_its_goes(self, place: str):
+        def move(store: Store, **times: float) -> None:
+            with store.engine.begin() as connection:
+                connection.execute(update(runs).values(times))
+
+        with opened(place) as store:
+            name = store.start("batch", {})
+            store.end(name)
+            run(store.flush())
+            move(store, started=1000.0, ended=1002.0)
+            store.resume(name, {})
+            run(store.flush())
+            # This go is broken off, and was last heard of after three seconds.
+            move(store, resumed=2000.0, seen=2003.0)
+            store.resume(name, {})
+            run(store.flush())
+            assert find_run(store.engine, name, place, time.time()).seconds is None
+            store.end(name)
+            run(store.flush())
+            move(store, resumed=3000.0, ended=3004.0)
+            assert find_run(store.engine, name, place, time.time()).seconds == 9.0
+
     def test_scopes_keep_apart(self, place: str):
         async def scenario(store: Store) -> None:
             await kept(store, "k", "in common")
@@ -657,6 +679,8 @@ class TestEarlierVersion:
             run(store.flush())
             with store.engine.begin() as connection:
                 for change in ("DROP INDEX rows_by_result", "ALTER TABLE rows DROP COLUMN score",
+                               "ALTER TABLE runs DROP COLUMN resumed",
+                               "ALTER TABLE runs DROP COLUMN earlier_seconds",
                                "UPDATE pearl_version SET version_num = '0015'"):  # fmt: skip
                     connection.exec_driver_sql(change)
         with opened(place) as store:

@@ -430,7 +430,13 @@ def old_store(place: str) -> None:
     open_store(place).close()
     with sqlite3.connect(place) as file:
         file.execute("DROP INDEX rows_by_result")
-        for table, column in (("entries", "model"), ("rows", "correct"), ("rows", "score")):
+        for table, column in (
+            ("entries", "model"),
+            ("rows", "correct"),
+            ("rows", "score"),
+            ("runs", "resumed"),
+            ("runs", "earlier_seconds"),
+        ):
             file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         back_to_first_version(file)
         head = json.dumps({"question": QUESTION, "model": "m"})

@@ -11,7 +11,7 @@ import click
 from pearl.cli import NoAnswer, warn
 from pearl.cli.inputs import folder_of, library_for, load_sound, own_libraries, warn_of_library
 from pearl.cli.options import Options, choose, shared
-from pearl.cli.output import check_output, deliver, emit_json, on_screen, settle
+from pearl.cli.output import check_output, deliver, emit_json, follow_up, on_screen, settle
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
@@ -199,7 +199,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         click.echo(
             "No plan passed the checker, so the question was asked directly, in one step.", err=True
         )
-    hint = f" or pearl runs show {answer.run} --json" if answer.run else ""
+    hint = f" or {follow_up('runs show', answer.run)} --json" if answer.run else ""
     whole = f"--json{hint} has the whole."
     _title("Answer")
     if only_quotes(answer.text, answer.evidence):
@@ -242,7 +242,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
     _title("Plan")
     click.echo(on_screen(printable_lines(answer.plan).rstrip(), whole))
     if answer.run:
-        click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
+        click.echo(click.style(f"\n{follow_up('trace', answer.run)}", dim=True))
 
 
 def _title(text: str) -> None:

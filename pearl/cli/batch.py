@@ -19,7 +19,7 @@ import click
 from pearl.cli import NoAnswer, Stopped, warn
 from pearl.cli.inputs import library_for, load_sound, open_existing, read_config
 from pearl.cli.options import Options, choose, concurrency, shared
-from pearl.cli.output import check_output, emit_json
+from pearl.cli.output import check_output, emit_json, follow_up
 from pearl.lang.errors import InputError
 from pearl.lang.text import counted, printable
 
@@ -123,7 +123,7 @@ def report(progress: JobProgress, settings: JobSettings) -> None:
             click.echo(notice, err=True)
     for name, value in progress.table():
         click.echo(f"{name:10} {value}")
-    click.echo(click.style(f"\npearl runs show {progress.run}", dim=True))
+    click.echo(click.style(f"\n{follow_up('runs show', progress.run)}", dim=True))
 
 
 def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> None:
@@ -149,7 +149,7 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
             again += ". Replies that are kept are asked for anew with --no-cache alone."
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and "
-            f"{where or f'pearl runs show {job.run}'} says why"
+            f"{where or follow_up('runs show', job.run)} says why"
             f"{'' if failed == 1 else '; the first'}: {first}"
             f"{'' if first.endswith(('.', '?', '!')) else '.'} {again}",
             err=True,
@@ -159,8 +159,13 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
 
 
 def _resume_command() -> str:
-    """The command that goes on with the run."""
-    return f"pearl {shlex.join(word for word in sys.argv[1:] if word != '--restart')}"
+    """The command that goes on with the run, without a password in the store's address."""
+    from pearl.store.database import without_password
+
+    typed = [word for word in sys.argv[1:] if word != "--restart"]
+    if store := click.get_current_context().params.get("store"):
+        typed = [word.replace(store, without_password(store)) for word in typed]
+    return f"pearl {shlex.join(typed)}"
 
 
 @click.command(

@@ -15,7 +15,15 @@ import click
 from pearl.cli.batch import complain, do, fit_of, job_settings, prices_of
 from pearl.cli.inputs import load
 from pearl.cli.options import GROUPS, Options, choose_metric, shared
-from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, on_terminal
+from pearl.cli.output import (
+    check_ending,
+    check_output,
+    deliver,
+    emit,
+    emit_json,
+    follow_up,
+    on_terminal,
+)
 from pearl.lang.errors import InputError
 from pearl.lang.output_files import write
 from pearl.lang.text import counted
@@ -158,7 +166,7 @@ def eval_command(
     else:
         show(summarise(evaluation), Options(form="terminal", output="", as_json=False))
         runs = " ".join(progress.run for progress in done)
-        click.echo(click.style(f"\npearl report {runs}", dim=True))
+        click.echo(click.style(f"\n{follow_up('report', runs)}", dim=True))
     complain(*done, noun="trial")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
@@ -194,6 +195,15 @@ def check_output(path: str, noun: str, *more: str) -> None:
         check_kind(path, noun)
 
 
+def follow_up(command: str, run: str) -> str:
+    """What to type to see more of a run: a command, with the store that this one was given."""
+    from pearl.store.database import without_password
+
+    store = click.get_current_context().params.get("store")
+    place = f" --store {shlex.quote(without_password(store))}" if store else ""
+    return f"pearl {command} {run}{place}"
+
+
 def settle(
     work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Options
 ) -> tuple[_T, str]:
@@ -225,7 +235,9 @@ def settle(
         data["run"] = name
 
     def done() -> str:
-        return f" What was done until then: pearl runs show {data['run']}" if data else ""
+        if not data:
+            return ""
+        return f" What was done until then: {follow_up('runs show', data['run'])}"
 
     place, cache = address(options.store), not options.no_cache
     try:

@@ -70,6 +70,13 @@ def shown_place(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=True)
 
 
+def without_password(place: str) -> str:
+    """Where a store is, as a person may have typed it, without the password of an address."""
+    from sqlalchemy import make_url
+
+    return make_url(place).render_as_string(hide_password=True) if "://" in place else place
+
+
 def _engine(place: str) -> Engine:
     from sqlalchemy import create_engine, event, make_url
     from sqlalchemy.exc import SQLAlchemyError

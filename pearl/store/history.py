@@ -43,6 +43,7 @@ class RunRow:
         ended: likewise; None where it stopped on the way, or still runs.
         alive: whether the process that ran it last still does.
         head: what was run on what.
+        seconds: how long all its goes took; None as for ``ended``.
     """
 
     name: str
@@ -53,13 +54,18 @@ class RunRow:
     ended: float | None
     alive: bool
     head: dict[str, Any]
+    seconds: float | None
 
     @classmethod
     def of(cls, row: Row[Any], now: float) -> RunRow:
         """The run of a row of the table."""
         alive = row.ended is None and not is_dead(row.owner, row.seen, now)
         names = (row.id, row.kind, row.fingerprint, row.scope)
-        return cls(*names, row.started, row.ended, alive, json.loads(row.head))
+        seconds = None
+        if row.ended is not None:
+            begun = row.started if row.resumed is None else row.resumed
+            seconds = row.earlier_seconds + max(0.0, row.ended - begun)
+        return cls(*names, row.started, row.ended, alive, json.loads(row.head), seconds)
 
     @property
     def has_rows(self) -> bool:

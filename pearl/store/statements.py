@@ -25,7 +25,9 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    case,
     delete,
+    func,
     insert,
     select,
     update,
@@ -99,8 +101,12 @@ def drop_rows(connection: Connection, changes: list[Row]) -> None:
 
 def put_runs(connection: Connection, changes: list[Row]) -> None:
     """Write down that runs start or go on."""
+    # Of a go that was broken off, the last sign of life is known.
+    last = func.coalesce(runs.c.ended, runs.c.seen) - func.coalesce(runs.c.resumed, runs.c.started)
+    seconds = runs.c.earlier_seconds + case((last > 0, last), else_=0)
     for row in changes:
         changed = {name: row[name] for name in ("owner", "seen", "ended", "head")}
+        changed |= {"resumed": row["seen"], "earlier_seconds": seconds}
         done = connection.execute(update(runs).where(runs.c.id == row["id"]).values(changed))
         if not done.rowcount:
             connection.execute(insert(runs), row)

@@ -60,6 +60,8 @@ CHANGES: Mapping[str, str | Mapping[str, str]] = MappingProxyType(
         },
         "0018": "DROP INDEX IF EXISTS rows_by_result",
         "0019": "CREATE INDEX rows_by_result ON rows (run, status, correct, score)",
+        "0020": "ALTER TABLE runs ADD COLUMN resumed FLOAT",
+        "0021": "ALTER TABLE runs ADD COLUMN earlier_seconds FLOAT DEFAULT 0 NOT NULL",
     }
 )
 """What brings the tables of the version before to a version; in order. Of each database's own where
@@ -76,13 +78,18 @@ runs = Table(
     *_columns(Float, "started seen"),
     Column("ended", Float),
     *_columns(Text, "head"),
+    Column("resumed", Float),
+    *_columns(Float, "earlier_seconds", server_default="0"),
     Index("runs_by_fingerprint", "fingerprint"),
     Index("runs_by_start", "started", "id"),
     Index("runs_by_owner", "owner"),
     Index("runs_by_kind", "kind", "started", "id"),
     Index("runs_by_end", "ended", "started", "id"),
 )
-"""One row a run. ``scope`` is where its replies are kept: empty for all runs' common cache."""
+"""One row a run. ``scope`` is where its replies are kept: empty for all runs' common cache.
+``resumed`` is when it was gone on with last, null where it never was; ``earlier_seconds`` is what
+the goes before that took.
+"""
 
 entries = Table(
     "entries",

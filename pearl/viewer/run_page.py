@@ -88,7 +88,9 @@ def run_page(
     head = head_of(entries) or run.head
     document = find_document(head, run.head, item, folder)
     ends = [entry.started + entry.seconds for entry in entries if entry.started is not None]
-    ended = max(ends, default=None)
+    started, seconds = (entries[0].started, None) if item else (run.started, run.seconds)
+    if seconds is None and ends and started is not None:
+        seconds = max(ends) - started
     failed = any(entry.path == "failed" for entry in entries) and not item
     row = read_row(engine, run.name, item) if item else {}
     frames = read_frames(entries)
@@ -118,7 +120,7 @@ def run_page(
         gold=with_text(Item(row).gold, options),
         neighbours=neighbours(engine, run, item, view),
         **tags_and_others(engine, run, view if not item else None),
-        span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
+        times=(started, seconds),
         begun=sum(entry.path == "run" for entry in every),
         total=totals(engine, run.name, item),
         cost=partial(cost_of, prices, head),
