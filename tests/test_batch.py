@@ -1262,7 +1262,7 @@ def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
 @pytest.mark.parametrize(
     ("method", "option", "mark"),
     [
-        ("pearl", "Ulm", "no evidence"),
+        ("pearl", "Ulm", "no evidence, no option"),
         ("pearl", "nine years of Mara", "picked by words"),
         ("mcq", "nine years of Mara", "picked by words"),
     ],

@@ -9,7 +9,7 @@ import os
 import time
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -132,7 +132,7 @@ class JobProgress:
         marks = result.get("measures", result)
         self.fallbacks += result.get("fallback") is True
         self.ungrounded += marks.get("grounded") == 0
-        self.unnamed += (row.get("option") or {}).get("letter") == ""
+        self.unnamed += names_no_option(row)
         self.guessed += marks.get("guessed") == 1
         if row.get("correct") is not None:
             self.judged += 1
@@ -207,6 +207,16 @@ class JobProgress:
             "cost": None if cost is None else cost / 1e6,
             "seconds": round(self.seconds, 3),
         }
+
+
+def names_no_option(row: Mapping[str, Any]) -> bool:
+    """Whether the answer of a row names none of the options there were, in a batch or in an
+    evaluation."""
+    option, result = row.get("option"), row.get("result")
+    if isinstance(result, dict):
+        given = row.get("status") == "answered" and result.get("options")
+        return bool(given) and result.get("answer") is None
+    return isinstance(option, dict) and option.get("letter") == ""
 
 
 T = TypeVar("T", covariant=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sqlalchemy import and_, case, func, select, true
 
 from pearl.evaluate.statistics import compare as compare_scores
+from pearl.jobs.workers import names_no_option
 from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices
@@ -170,12 +171,13 @@ _REMARKS = {
 
 def remarks_on(row: Mapping[str, Any]) -> list[str]:
     """What to know of a row's answer: that nothing stands behind it, that there was no plan, that
-    it was picked by words alone."""
+    it was picked by words alone, that it names no option."""
     # An evaluation's row has them as measures, which are numbers; a person's own has what it may.
     result = row["result"] if isinstance(row.get("result"), dict) else {}
     measures = result["measures"] if isinstance(result.get("measures"), dict) else {}
     values = {**measures, **result, **row}
-    return [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
+    told = [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
+    return told + ["no option"] * names_no_option(row)
 
 
 def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
