@@ -36,9 +36,6 @@ class Stopped(Failure):
 
     exit_code = 130
 
-    def __init__(self, message: str = "Stopped.", data: dict[str, Any] | None = None) -> None:
-        super().__init__(message, data)
-
 
 COMMANDS = {
     "ask": ("ask", "Plan, run, and answer with evidence."),
@@ -108,7 +105,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise Stopped from None
+            raise Stopped("Stopped.") from None
 
 
 @click.group(
