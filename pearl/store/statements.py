@@ -38,7 +38,7 @@ from pearl.store.database import is_dead
 from pearl.store.tables import TOKENS, entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Dialect, Executable
+    from sqlalchemy import Connection, Dialect, Executable
 
 Row: TypeAlias = dict[str, Any]
 
@@ -75,7 +75,7 @@ def add_entries(connection: Connection, changes: list[Row]) -> None:
 def add_replies(connection: Connection, changes: list[Row]) -> None:
     """Keep replies, and give up the leases on their keys."""
     changes.sort(key=lambda row: (row["scope"], row["key"]))
-    write_many(connection, _keeping(connection.dialect.name), changes)
+    write_many(connection, _upsert(replies, connection.dialect.name), changes)
     # Whoever took such a call over meanwhile finds its reply.
     write_many(connection, _END_LEASE, [{"s": row["scope"], "k": row["key"]} for row in changes])
 
@@ -83,7 +83,7 @@ def add_replies(connection: Connection, changes: list[Row]) -> None:
 def put_rows(connection: Connection, changes: list[Row]) -> None:
     """Put a batch's results; a later one of the same question replaces it."""
     last = {(row["run"], row["id"]): row for row in changes}
-    write_many(connection, _replacing(connection.dialect.name), list(last.values()))
+    write_many(connection, _upsert(rows, connection.dialect.name), list(last.values()))
 
 
 _ROW = and_(rows.c.run == bindparam("r"), rows.c.id == bindparam("i"))
@@ -118,19 +118,12 @@ def end_runs(connection: Connection, changes: list[str]) -> None:
 
 
 @cache
-def _keeping(dialect: str) -> Insert:
-    """Keep replies; one that was cut off makes room for another, a whole one stays."""
-    return _upsert(replies, dialect, where=~replies.c.complete)
+def _upsert(table: Table, dialect: str) -> Insert:
+    """Add a row, or replace the one of its key: a question's result, or a reply that was cut off.
 
-
-@cache
-def _replacing(dialect: str) -> Insert:
-    """Put a question's result in the place of an earlier one."""
-    return _upsert(rows, dialect)
-
-
-def _upsert(table: Table, dialect: str, where: ColumnElement[bool] | None = None) -> Insert:
-    """Add a row, or replace the one of its key; where a condition is given, only if that has it."""
+    A whole reply stays.
+    """
+    where = ~table.c.complete if table is replies else None
     statement = insert_into(table, dialect).values(params(table))
     key = [column.name for column in table.primary_key]
     replaced = {name: column for name, column in statement.excluded.items() if name not in key}
