@@ -101,7 +101,7 @@ def _read(path: str, refused: Callable[[InputError], object]) -> Iterator[Input]
 
     try:
         if path.endswith(".jsonl"):
-            for name, line in read_lines(path, "plan"):
+            for name, line in read_lines(path):
                 try:
                     text = plan_row(decode(name, line, "row").text, name)["plan"]
                     yield Input(Source(name, text), TextKind.PLAN, row=True)

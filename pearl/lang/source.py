@@ -234,26 +234,25 @@ def _read_stream(stream: BinaryIO, name: str) -> bytes:
     return bytes(read)
 
 
-def read_lines(path: str, noun: str) -> Iterator[tuple[str, bytes]]:
-    """The lines of a file that are not blank, each with its file and line, one at a time.
+def read_lines(path: str) -> Iterator[tuple[str, bytes]]:
+    """The lines of a file of plans that are not blank, each with its file and line, one at a time.
 
     Args:
         path: the file.
-        noun: what messages call it.
 
     Raises:
         InputError: missing, a directory, unreadable, UTF-16, or empty.
     """
-    with _readable(path, noun), Path(path).open("rb") as file:
+    with _readable(path, "plan"), Path(path).open("rb") as file:
         blank = True
         for number, line in enumerate(file, 1):
             if number == 1 and line.startswith(UTF_16):
-                decode(path, line, noun)
+                decode(path, line, "plan")
             if line.strip():
                 blank = False
                 yield f"{path}:{number}", line
         if blank:
-            decode(path, b"", noun)
+            decode(path, b"", "plan")
 
 
 @contextmanager
