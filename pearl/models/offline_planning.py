@@ -267,13 +267,13 @@ def write(call: WritePlan) -> str:
     if main and question.pair and len(main.params) == 3:
         return _text(question, _about_two(ranked, main, question.pair, question))
     happens = question.happens or bool(question.scene)
-    first = ranked.best_for(EVENT if happens else TOPIC, (1,))
-    main = main or (ranked.best_for(TOPIC, (1,)) if question.scene else first) or ranked.any()
+    first = ranked.best_for(EVENT if happens else TOPIC)
+    main = main or (ranked.best_for(TOPIC) if question.scene else first) or ranked.any()
     if main is None:
         return ""
     if len(main.params) == 1:
         return _text(question, [_step("answer", main, [], question.text)])
-    about, person = _about(question), ranked.best_for(PERSON, (1,))
+    about, person = _about(question), ranked.best_for(PERSON)
     if first is None or main in (first, person):
         return _text(question, [_step("answer", main, [Literal(about)], question.text)])
     scene = question.scene.strip(" .") or about
@@ -286,7 +286,7 @@ def write_shortest(call: WritePlan) -> str:
     """One step, with the least that can be wrong in it."""
     question = read_question(call.question)
     ranked = _Ranking(call.library)
-    action = ranked.best_for(TOPIC, (1,)) or ranked.any()
+    action = ranked.best_for(TOPIC) or ranked.any()
     if action is None:
         return ""
     args = [Literal(question.clause)][: len(action.params) - 1]
@@ -321,7 +321,7 @@ def _about_two(
         # "In Ulm" speaks of a name as of a place.
         at = rf"{_AT_PLACE} (?:the )?{re.escape(party)}\b"
         person = party in names(question.text) and not re.search(at, question.text)
-        action = ranked.best_for(PERSON if person else TOPIC, (1,))
+        action = ranked.best_for(PERSON if person else TOPIC)
         if action is None or len(party.split()) > _PARTY:
             args.append(Literal(party))
             continue
@@ -407,9 +407,9 @@ class _Ranking:
                 return action
         return None
 
-    def best_for(self, about: str, arities: Collection[int]) -> Action | None:
-        """The action that is called after these words, or at least defined with them."""
-        return self._top(about, arities) or self._top(about, arities, named=False)
+    def best_for(self, about: str) -> Action | None:
+        """The action of one thing: called after these words, or at least defined with them."""
+        return self._top(about, {1}) or self._top(about, {1}, named=False)
 
     def any(self) -> Action | None:
         """The first action that can be asked about anything."""
