@@ -152,16 +152,7 @@ def _show(mined: Mined, questions: int, output: str, notes: str) -> None:
 
 def _mined_object(mined: Mined) -> dict[str, Any]:
     return {
-        "actions": [
-            {
-                "name": action.name,
-                "signature": action.signature,
-                "returns": action.returns,
-                "definition": action.doc,
-                "questions": list(action.provenance),
-            }
-            for action in mined.actions
-        ],
+        "actions": mined.rows(),
         "proposals": mined.proposals,
         "notes": [asdict(note) for note in mined.notes],
     }

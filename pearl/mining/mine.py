@@ -78,13 +78,17 @@ class Mined(Tabled):
         """The library's text."""
         return print_library(self.actions) if self.actions else "# No action was proposed.\n"
 
-    def frame(self) -> DataFrame:
-        """The actions as a table of pandas, as `as_frame` makes it."""
-        return as_frame(
+    def rows(self) -> list[dict[str, Any]]:
+        """The actions as JSON, each with the questions that proposed it."""
+        return [
             {"name": action.name, "signature": action.signature, "returns": action.returns,
              "definition": action.doc, "questions": list(action.provenance)}
             for action in self.actions
-        )  # fmt: skip
+        ]  # fmt: skip
+
+    def frame(self) -> DataFrame:
+        """The actions as a table of pandas, as `as_frame` makes it."""
+        return as_frame(self.rows())
 
 
 def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
