@@ -326,10 +326,8 @@ def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepare
     def together(prepared: Prepared, inputs: RunInputs) -> Made:
         return make(inputs.caller), prepared.retrieving(inputs)
 
-    def unlimited(_: Limits) -> int:
-        return sys.maxsize
-
-    return Prepared(StrategySpec("", "", together, needs_model=False, calls=unlimited), library)
+    spec = StrategySpec("", "", together, needs_model=False, calls=lambda _: sys.maxsize)
+    return Prepared(spec, library)
 
 
 PASSAGES = 3
