@@ -52,7 +52,7 @@ class Session:
         planner = engine.model.planner if isinstance(engine.model, Models) else None
         return Caller(
             learning(engine.ask, self.context, journal.decide, planner, self.planning),
-            engine.identity,
+            engine.model.identity,
             journal,
             watch,
             engine.forms,

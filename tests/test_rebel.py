@@ -643,7 +643,7 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(until: int):
         with closing(open_store("store.db")) as store:
             engine = start_engine(model, store)
             journal = store.journal(store.start("ask", {"question": WHOLE}))
-            caller = Caller(engine.ask, engine.identity, journal)
+            caller = Caller(engine.ask, engine.model.identity, journal)
             strategy = rebel(caller, CachedTools(box, store, "the run", "the question"))
             frame = Frame(Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers)
             finished = await run_strategy(strategy, WHOLE, frame)

@@ -473,7 +473,8 @@ async def condense_in_run(
         model, head, "condense", store, context=context, cache=cache, began=began
     ) as session:
         engine, journal = session.engine, session.journal
-        ask = Caller(learning(engine.ask, context, journal.decide), engine.identity, journal, watch)
+        asked = learning(engine.ask, context, journal.decide)
+        ask = Caller(asked, engine.model.identity, journal, watch)
         return await condense_with(
             actions, target, ask, rounds=rounds, seeds=seeds, context=context
         )

@@ -278,11 +278,6 @@ class Engine:
         return partial(read_or_make, self.replies, self.scope) if self.replies else None
 
     @property
-    def identity(self) -> str:
-        """Everything about the model that decides its answers."""
-        return self.model.identity
-
-    @property
     def forms(self) -> Forms | None:
         """In which forms the model takes constraints; None where replies are free."""
         return None if self.constrain == "never" else forms_taken(self.model)
