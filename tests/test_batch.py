@@ -725,7 +725,7 @@ def test_the_list_of_runs_says_which_came_to_no_answer(serve: Any):
     write(question("a"))
     batch()
     call("ask", "story.txt", "Why?")
-    server.script = lambda _: 404
+    server.script = lambda _: failing(400, "no")
     batch("--no-cache")
     call("ask", "story.txt", "Why not?")
     names = [line.split()[1:3] for line in call("runs").out.splitlines()]
@@ -1325,6 +1325,9 @@ def test_a_question_without_a_plan_whose_answer_failed_had_none_either(serve: An
     assert (told["fallbacks"], answers()["b"]["fallback"]) == (1, True)
     assert "ANSWER_DIRECTLY" in answers()["b"]["plan"]
     assert "\nfailed Step answer has no output: " in shown_of("last/b")
+    trace = call("trace", "last/b", "--json").json
+    assert trace["answer"] is None
+    assert trace["failed"].startswith("Step answer has no output: ")
     # It is no answer of which something is to be known.
     assert "no plan" not in call("runs", "show", "last").out
 
@@ -1336,6 +1339,23 @@ def test_what_an_endpoint_does_not_report_is_not_shown_as_nothing(serve: Any):
     assert "tokens     not reported\n" in lines
     assert "cost       not known: the endpoint reports no tokens\n" in lines
     assert batch("--model", "gpt-4o-mini", "--restart", "--no-cache", "--json").json["cost"] is None
+    assert "\ncost not known: the endpoint reports no tokens\n" in shown_of("last")
+    assert call("runs", "show", "last", "--json").json["cost"] is None
+    assert call("runs", "show", "last", "--html", "p.html").code == 0
+    assert "not known: the endpoint reports no tokens" in Path("p.html").read_text("utf-8")
+
+
+def test_what_a_run_cost_is_told_alike_wherever_it_is_told(serve: Any):
+    usage = {"prompt_tokens": 90_000, "completion_tokens": 1000, "total_tokens": 91_000}
+    serve(lambda body: completion(saying("Yes.")(body), usage=usage))
+    write(question("a"))
+    told = batch("--model", "gpt-4o-mini", "--json").json
+    assert told["cost"] > 0
+    assert call("runs", "show", "last", "--json").json["cost"] == told["cost"]
+    shown = f"${told['cost']:.4f}"
+    assert f"\ncost {shown}\n" in shown_of("last")
+    assert call("runs", "show", "last", "--html", "p.html").code == 0
+    assert f"<dt>cost</dt><dd>{shown}</dd>" in Path("p.html").read_text("utf-8")
 
 
 def test_a_model_whose_every_reply_is_cut_stops_a_batch_that_goes_on_with_longer_ones(

@@ -619,8 +619,8 @@ class TestTraceAndReplay:
         by_name = [call("replay", name, "--json").json for name in ("last", answer["run"])]
         assert [one | {"seconds": 0} for one in by_name] == [replayed | {"seconds": 0}] * 2
         told = call("trace", "last", "--json").json
-        assert set(told) == {"run", "plan", "values", "evidence", "answer"}
-        assert told["answer"] == answer["answer"]
+        assert set(told) == {"run", "plan", "values", "evidence", "answer", "failed"}
+        assert (told["answer"], told["failed"]) == (answer["answer"], None)
         assert told["plan"] == Path("m.plan").read_text()
 
     def test_a_run_with_each(self, examples: Path) -> None:

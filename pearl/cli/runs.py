@@ -112,6 +112,7 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -
 @shared("store", "json")
 def show(run: str, html: str, documents: str, options: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
+    from pearl.models.tokens import load_prices
     from pearl.prompts.calls import letter
     from pearl.store.history import read_entries, since_last_start, totals
 
@@ -127,7 +128,6 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         many = record.has_rows and not item
         if html:
             check_ending(html, ".html .htm", "a page")
-            from pearl.models.tokens import load_prices
             from pearl.viewer.job_page import job_page
             from pearl.viewer.run_page import run_page
 
@@ -144,8 +144,14 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         entries = [] if many else since_last_start(list(read_entries(engine, record, item)))
         if item and not entries:
             raise record.no_question(item)
+    prices, model = load_prices(), str(record.head.get("model", ""))
     if options.as_json:
-        data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
+        millionths = total.cost(prices, model)
+        data = {
+            "cost": None if millionths is None else millionths / 1e6,
+            "rows": rows,
+            "entries": [asdict(entry) for entry in entries],
+        }
         emit_json({**_as_object(record, total, len(rows) if many else None), **data})
         return
     title = f"{record.name}/{printable(item)}" if item else record.name
@@ -157,7 +163,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     if "options" in facts:
         options_given = (f"{letter(at)}. {text}" for at, text in enumerate(facts["options"]))
         facts["options"] = "; ".join(options_given)
-    told = [*facts.items(), *_totals(total)]
+    told = [*facts.items(), *_totals(total), ("cost", total.cost_in_words(prices, model))]
     if many:
         told.append(("answers" if record.kind == "eval" else "questions", _summary(record, rows)))
     else:
@@ -441,6 +447,7 @@ def trace_command(run: str, options: Options) -> None:
             "values": values,
             "evidence": trace.evidence,
             "answer": trace.answer,
+            "failed": trace.failed or None,
         }
 
     deliver(options, lambda: text, data)

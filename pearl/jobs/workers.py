@@ -11,7 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -19,7 +19,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.output_files import replacing, unwritable
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import SAME, Engine
-from pearl.models.tokens import FREE, NO_PRICES, Prices, dollars
+from pearl.models.tokens import NO_PRICES, Prices
 from pearl.runtime.calls import LIMITED, Entry
 from pearl.runtime.context import Context
 from pearl.runtime.executor import StepFailure
@@ -95,17 +95,13 @@ class JobProgress:
     @property
     def calls(self) -> Totals:
         """What all calls of this go came to."""
-        return sum(self.models.values(), Totals())
+        return replace(sum(self.models.values(), Totals()), models=self.models)
 
     @property
     def cost(self) -> int | None:
         """What this go has cost, in millionths of a dollar; None where prices are not known, or an
         endpoint that has one does not say what its calls took."""
-        sent = {name: each.spent for name, each in self.models.items() if each.made or each.failed}
-        for name, each in self.models.items():
-            if each.made and not each.spent.total and self.prices.get(name) not in (None, FREE):
-                return None
-        return self.prices.cost(sent or {self.model: Usage()})
+        return self.calls.cost(self.prices, self.model)
 
     @property
     def seconds(self) -> float:
@@ -182,10 +178,7 @@ class JobProgress:
         calls, spent = self.calls, self.calls.spent
         yield "calls", f"{calls.made:,} made, {calls.kept:,} kept, {calls.failed:,} in vain"
         yield "tokens", spent.in_words(calls.made)
-        cost = self.cost
-        known = spent.is_reported(calls.made)
-        why = "no price for this model" if known else "the endpoint reports no tokens"
-        yield "cost", dollars(cost) if cost is not None else f"not known: {why}"
+        yield "cost", calls.cost_in_words(self.prices, self.model)
         yield "time", f"{self.seconds:,.1f} s"
 
     def as_object(self) -> dict[str, Any]:

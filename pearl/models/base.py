@@ -38,9 +38,11 @@ class Usage:
         """What so many calls took, for a reader."""
         if not self.is_reported(calls):
             return "not reported"
-        share = 100 * self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-        cached = f"({share:.0f} % of them from the endpoint's cache)"
-        return f"{self.prompt_tokens:,} read {cached}, {self.completion_tokens:,} written"
+        cached = ""
+        if self.prompt_tokens:
+            share = 100 * self.cached_tokens / self.prompt_tokens
+            cached = f" ({share:.0f} % of them from the endpoint's cache)"
+        return f"{self.prompt_tokens:,} read{cached}, {self.completion_tokens:,} written"
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

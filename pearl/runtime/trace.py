@@ -151,6 +151,7 @@ def _step(call: str) -> str:
 _ITEM = re.compile(r"step/([^/]+)\[(\d+)\]")
 """The path of one call of a mapped step, which is not within a frame."""
 _TRY = re.compile(r"try/\d+/")
+_FAILED = "# failed: "
 _TOLD = re.compile(r"#\s*(?:(value|evidence)\s+(\S+)|answer)\s*=\s*(.*)$", re.DOTALL)
 """A comment that says what a step gave or quoted, or what the answer is."""
 
@@ -165,6 +166,7 @@ class Trace:
         answer: the run's answer, or None where the run has none.
         values: what each step gave, and each of its calls, by path, as JSON, where that is known.
         evidence: what each step quoted, by its name.
+        failed: why the run has no answer, where that is said.
     """
 
     source: Source
@@ -172,6 +174,7 @@ class Trace:
     answer: str | None
     values: dict[str, Any] = field(default_factory=dict)
     evidence: dict[str, list[str]] = field(default_factory=dict)
+    failed: str = ""
 
     @property
     def plan(self) -> Plan:
@@ -236,7 +239,7 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     if plan.returns:
         lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
     if "failed" in done:
-        lines.append(f"# failed: {one_line(str(done['failed']))}")
+        lines.append(f"{_FAILED}{one_line(str(done['failed']))}")
     if "answer" in done:
         lines.append(f"# answer = {one_line_json(done['answer']['text'])}")
     if done.get("marks", {}).get("grounded") is False:
@@ -265,7 +268,10 @@ def read_trace(source: Source) -> Trace:
     values: dict[str, Any] = {}
     evidence: dict[str, list[str]] = {}
     answer: str | None = None
+    failed = ""
     for number, line in enumerate(source.text.split("\n"), 1):
+        if line.startswith(_FAILED):
+            failed = line.removeprefix(_FAILED)
         match = _TOLD.match(line)
         if not match:
             continue
@@ -281,7 +287,7 @@ def read_trace(source: Source) -> Trace:
             evidence[name] = [str(quote) for quote in value] if isinstance(value, list) else []
         else:
             answer = json_as_text(value)
-    return Trace(source, replies, answer, values, evidence)
+    return Trace(source, replies, answer, values, evidence, failed)
 
 
 # --- recorded plans, run again ---

@@ -16,6 +16,7 @@ from sqlalchemy import and_, case, delete, exists, func, or_, select, true, tupl
 from pearl.lang.errors import InputError
 from pearl.lang.text import one_line
 from pearl.models.base import Reply, Usage
+from pearl.models.tokens import FREE, Prices, dollars
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
 from pearl.store.statements import insert_into
@@ -146,6 +147,27 @@ class Totals:
         """Tokens that were sent, by model; the name is the run's, where it has one."""
         models = {model or name: each.spent for model, each in self.models.items()}
         return models or {name: self.spent}
+
+    def cost(self, prices: Prices, name: str) -> int | None:
+        """What was sent cost, in millionths of a dollar; None where a price is not known, or an
+        endpoint that has one does not say what its calls took.
+
+        Args:
+            prices: what tokens cost.
+            name: the run's model, where it has one.
+        """
+        models = {model or name: each for model, each in self.models.items()} or {name: self}
+        for model, each in models.items():
+            if each.made and not each.spent.total and prices.get(model) not in (None, FREE):
+                return None
+        sent = {model: each.spent for model, each in models.items() if each.made or each.failed}
+        return prices.cost(sent or {name: Usage()})
+
+    def cost_in_words(self, prices: Prices, name: str) -> str:
+        """The same for a person, or why it is not known."""
+        cost, known = self.cost(prices, name), self.spent.is_reported(self.made)
+        why = "no price for this model" if known else "the endpoint reports no tokens"
+        return f"not known: {why}" if cost is None else dollars(cost)
 
 
 def usage_of(row: Row[Any]) -> Usage:

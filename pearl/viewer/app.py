@@ -32,7 +32,7 @@ from pearl.store.history import (
     unanswered,
 )
 from pearl.viewer.documents import find_passages, is_evidenced
-from pearl.viewer.job_page import COMPARED, STATES, Item, compare, cost_of, job_page
+from pearl.viewer.job_page import COMPARED, STATES, Item, compare, job_page
 from pearl.viewer.journal_tree import Frame, head_of, read_frames
 from pearl.viewer.render import View, render
 from pearl.viewer.run_page import run_page
@@ -157,7 +157,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
         frames = [(read_frames(some)[0], head_of(some)) for some in journals]
         values["frames"] = [(frame, head, _is_quoted(frame)) for frame, head in frames]
     sums = [totals(engine, run.name) for run in runs]
-    spent = [(run.head, total.spent_by("")) for run, total in zip(runs, sums, strict=True)]
+    names = [str(run.head.get("model", "")) for run in runs]
     return render(
         "diff",
         view,
@@ -166,7 +166,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
         others=others,
         states=STATES,
         totals=sums,
-        costs=[cost_of(shown.prices, *both) for both in spent],
+        costs=[one.cost(shown.prices, name) for one, name in zip(sums, names, strict=True)],
         counts=count_rows(engine, [run.name for run in runs]),
         called=read_tags(engine, [run.name for run in runs]),
         **values,

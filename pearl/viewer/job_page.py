@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import and_, case, func, select, true
@@ -225,7 +224,7 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
         run=run,
         state=STATES[run.status],
         total=totals(engine, run.name),
-        cost=partial(cost_of, prices, run.head),
+        pricing=(prices, str(run.head.get("model", ""))),
         **tags_and_others(engine, run, view),
         items=items,
         found=found,
@@ -293,18 +292,6 @@ def tags_and_others(engine: Engine, run: RunRow, view: View | None) -> dict[str,
         others.sort(key=lambda other: other.head.get("questions") != run.head.get("questions"))
     tags = ", ".join(read_tags(engine, [run.name])[run.name])
     return {"called": tags, "others": others[:CHOICE]}
-
-
-def cost_of(prices: Prices, head: Mapping[str, Any], spent: Mapping[str, Usage]) -> int | None:
-    """What tokens cost, in millionths of a dollar; None where no price is known.
-
-    Args:
-        prices: what models cost.
-        head: what the run says of itself.
-        spent: the tokens by model; those under no name are of the run's one model.
-    """
-    name = str(head.get("model", ""))
-    return prices.cost({model or name: usage for model, usage in spent.items()} or {name: Usage()})
 
 
 def read_counts(

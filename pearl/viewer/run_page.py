@@ -44,7 +44,7 @@ from pearl.store.history import (
 )
 from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
 from pearl.viewer.documents import Passage, cut, find_document, find_passages
-from pearl.viewer.job_page import STATES, Item, cost_of, neighbours, tags_and_others, with_text
+from pearl.viewer.job_page import STATES, Item, neighbours, tags_and_others, with_text
 from pearl.viewer.journal_tree import (
     Call,
     Frame,
@@ -123,7 +123,7 @@ def run_page(
         times=(started, seconds),
         begun=sum(entry.path == "run" for entry in every),
         total=totals(engine, run.name, item),
-        cost=partial(cost_of, prices, head),
+        pricing=(prices, str(head.get("model", ""))),
         frames=[pair for pair in zip(frames, quotes, strict=True) if not pair[0].empty],
         stages=[(stage.title, count_calls(stage.calls)) for stage in stages],
         sum=count_calls(call for _, call, _ in calls),
