@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ import pytest
 import pearl
 from pearl.cli.batch import _resume_command
 from pearl.cli.output import follow_up
+from pearl.jobs.estimate import Estimate, Share
 from pearl.jobs.workers import CUT
 from pearl.lang.values import digest
+from pearl.models.base import Usage
 from pearl.models.middleware import rate_limit, retry
+from pearl.models.tokens import NO_PRICES
 from tests.runs import entries, runs
 from tests.server import Script, completion, failing, resetting, sending, stalling
 from tests.shell import STORY, Result, call, one_line
@@ -899,6 +903,20 @@ def test_an_estimate_counts_a_call_for_each_item_of_a_list_that_the_plan_says(se
     told = call("estimate", "q.jsonl", "--json").json
     assert (told["calls"], told["open_lists"]) == (2, 0)
     assert batch("--json").json["calls"]["made"] == 2
+
+
+def test_an_estimate_takes_the_time_of_each_model_and_of_calls_that_follow_one_another():
+    means, share = {"quick": 1.0, "slow": 10.0}, Share(calls=8, planned=2)
+    about = (2, 1, "pearl", share, Usage(), "slow", "quick", NO_PRICES, 32, means, True, (), 0)
+    estimate = Estimate(*about)
+    # Two questions side by side, each of a plan and three more calls.
+    assert estimate.seconds == 10.0 + 3 * 1.0
+    assert replace(estimate, questions=100).seconds == (20.0 + 6.0) / 32
+    assert replace(estimate, means={"quick": 1.0}).seconds is None
+    told = dict(replace(estimate, means={"quick": 1.0}).table())
+    assert told["time"] == "not known: no call of slow is in the store yet"
+    kept = replace(estimate, share=Share(stored=8), means={})
+    assert kept.seconds == 0.0
 
 
 def test_an_estimate_takes_off_what_is_kept(serve: Any):

@@ -520,6 +520,7 @@ def test_a_clause_is_found_by_its_number():
         ("Which zebras sell boats?", ("zebras",)),
         ("Wie viele boats? Warum Zebras?", ("Zebras",)),
         ("Pourquoi sell boats?", ()),
+        ("Why wouldn't he sell boats, and who isn’t the keeper's son?", ()),
         ("What boats did each other son sell again before?", ()),
         ("Did the keeper's son own boats?", ("own",)),
         ("Did the keeper's own son sell his own boats?", ()),

@@ -9,7 +9,7 @@ that a question may take at most.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,7 +110,8 @@ class Estimate:
         model: that of the one that reads.
         prices: what models cost.
         parallel: calls at a time.
-        mean: seconds that a call of the reader takes; None where the store has none.
+        means: seconds that a call of each model takes, by its name; none of those that the store
+            has no call of.
         looked_up: whether what is kept was taken off.
         why: what each question is told that ends before anything is sent, by its id.
         longest: tokens of the longest document, where the model's window is not known; else 0.
@@ -126,7 +127,7 @@ class Estimate:
     model: str
     prices: Prices
     parallel: int
-    mean: float | None
+    means: Mapping[str, float]
     looked_up: bool
     why: tuple[str, ...]
     longest: int
@@ -157,9 +158,22 @@ class Estimate:
         return without, cached
 
     @property
+    def unmeasured(self) -> str:
+        """A model that is to be called, and of which the store has no call; empty for none."""
+        planned, calls = self.share.planned, self.share.calls
+        called = [self.planner] * (planned > 0) + [self.model] * (calls > planned)
+        return next((name for name in called if name not in self.means), "")
+
+    @property
     def seconds(self) -> float | None:
-        """How long it takes; None where that is not known."""
-        return None if self.mean is None else self.share.calls / self.parallel * self.mean
+        """How long it takes; None where that is not known. Calls of one question are taken to
+        follow one another."""
+        if self.unmeasured:
+            return None
+        planned, means = self.share.planned, self.means
+        one_by_one = planned * means.get(self.planner, 0.0)
+        one_by_one += (self.share.calls - planned) * means.get(self.model, 0.0)
+        return one_by_one / min(self.parallel, self.questions)
 
     def table(self) -> Iterator[tuple[str, str]]:
         """The estimate for a person, a line a fact."""
@@ -204,7 +218,7 @@ class Estimate:
             )
         yield (
             "time",
-            f"not known: no call of {self.model} is in the store yet"
+            f"not known: no call of {self.unmeasured} is in the store yet"
             if self.seconds is None
             else f"{most} {self.seconds:,.0f} s with {counted(self.parallel, 'call')} at a time",
         )
@@ -286,18 +300,23 @@ def estimate(
     reader = readers_of(model)[0]
     # A model in this process makes fewer at a time than it is asked for; the others wait.
     at_once = min(parallel, getattr(reader, "at_once", parallel))
-    mean = mean_seconds(store, reader.name, alone=at_once == 1) if store is not None else None
+    planner = planner_of(model)
+    means: dict[str, float] = {}
+    if store is not None:
+        for name in (planner.name, reader.name):
+            mean = mean_seconds(store, name, alone=at_once == 1)
+            means |= {} if mean is None else {name: mean}
     return Estimate(
         len(index.places),
         len({place.document for place in index.places}),
         prepared.spec.name,
         share,
         Usage(share.planned * (writing + 30), share.planned * PLANNED),
-        planner_of(model).name,
+        planner.name,
         reader.name,
         prices,
         at_once,
-        mean,
+        means,
         looked_up,
         why,
         longest,

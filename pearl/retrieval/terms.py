@@ -100,8 +100,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
     plain = _folded(word)
     if plain.endswith("'s"):
         plain = plain[:-2]
-    short = plain.partition("'")[0]
-    stopped = plain in STOP or (short != plain and (short in STOP or plain.endswith("n't")))
+    stopped = plain in STOP or _is_contraction(plain)
     whole = _unelided(plain)
     plain = plain.replace("'", "")[:_LONGEST]
     if whole:
@@ -110,6 +109,12 @@ def _terms_of(word: str) -> tuple[str, ...]:
         named = len(word) > 1 and word.isupper() and word not in _OPERATORS
         return (f"={plain}",) if named else ()
     return (stem(plain),)
+
+
+def _is_contraction(word: str) -> bool:
+    """Whether a folded word is one of stop words, as *wouldn't* and *she'll*."""
+    first, apostrophe, _ = word.partition("'")
+    return bool(apostrophe) and (first in STOP or word.endswith("n't"))
 
 
 def _unelided(word: str) -> str:
@@ -509,7 +514,9 @@ def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
     text = "\n".join(passages)
     held, stop = frozenset(words(text)), STOP - {"own"} | foreign_stop(text)
     left = _CONTENT.findall(_ASKING.sub("", _OWN.sub("", composed(question))))
-    asked = (word for word in left if word.casefold() not in stop)
+    asked = (
+        word for word in left if word.casefold() not in stop and not _is_contraction(_folded(word))
+    )
     return tuple(dict.fromkeys(word for word in asked if not held.issuperset(words(word))))
 
 
