@@ -518,7 +518,8 @@ def test_what_has_no_end_is_not_read_until_memory_has_one(
     assert told.told == ["pearl: /dev/zero has more than 3 MB: name a file."]
 
 
-def test_ctrl_c_keeps_the_journal(tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_the_journal(number: signal.Signals, tmp_path: Path):
     with Server([dripping]) as server:
         settings = {"OPENAI_BASE_URL": server.url, "PEARL_MODEL": "m"}
         child = Fork(
@@ -530,9 +531,10 @@ def test_ctrl_c_keeps_the_journal(tmp_path: Path):
         )
         # However busy the machine: the suite's own limit ends what hangs.
         server.reached.wait()
+        child.send_signal(number)
         # Who is impatient, or a shell beside a program, sends several.
-        while child.poll() is None:
-            child.send_signal(signal.SIGINT)
+        while number == signal.SIGINT and child.poll() is None:
+            child.send_signal(number)
             time.sleep(0.001)
         _, err = child.communicate()
     assert child.returncode == 130

@@ -333,6 +333,10 @@ class TestQueue:
         _, queue = queued(local, "plans", "bare")
         told = "bare holds no plan: name plans, a folder of them, or a run."
         assert (len(queue.items), queue.left_out) == (1, (*reasons, told))
+        (tmp_path / "story.md").write_text("# The winch\n\nMara sold it.\n", encoding="utf-8")
+        assert queued(local, "plans", "story.md")[1].left_out[-1] == told.replace(
+            "bare", "story.md"
+        )
         (folder / "plan0.plan").unlink()
         with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
             queued(local, "plans")

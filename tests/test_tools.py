@@ -1023,6 +1023,7 @@ def test_a_call_that_fails(declared: str, here: Services):
     assert "n: 'x' is not of type 'integer'" in told(2, "it", "place=Ulm", "n=x")
     assert "no tool that: use it" in told(2, "that")
     assert "write PARAMETER=VALUE" in told(2, "it", "Ulm")
+    assert "place is given twice" in told(2, "it", "place=Ulm", "place=Kiel")
     assert "no JSON object" in told(2, "it", "--arguments", "[]")
     assert "exclude each other" in told(2, "it", "a=b", "--arguments", "{}")
     assert "none.toml does not exist" in one_line(call("tools", "check", "none.toml"), 2)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -327,7 +328,10 @@ def test_the_command_says_where_it_is_and_writes_nothing(filled: Path):
         assert browser.get(told["link"].partition(str(port))[2]).status == 303
         assert browser.get("/").text.count('href="/run/') == 5
         assert str(filled) in told["store"]
-        child.terminate()
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate()
+    # That is how it is stopped, and no error.
+    assert (child.returncode, out) == (0, "")
     assert held() == before
 
 

@@ -64,7 +64,12 @@ _AHEAD = 3
 @click.option(
     "--unsafe-fixes", "unsafe", is_flag=True, help="Apply the fixes that guess at it too."
 )
-@click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what fixes change.")
+@click.option(
+    "--diff",
+    "only_diff",
+    is_flag=True,
+    help="Change nothing; print what fixes change, and end with 1 where they do.",
+)
 @click.option(
     "--select", multiple=True, metavar="CODES", help="Only these, as PRL4 or PRL401,PRL402."
 )

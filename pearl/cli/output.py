@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
@@ -209,7 +210,8 @@ def settle(
 ) -> tuple[_T, str]:
     """Run to the end, with progress on a terminal; what went wrong on the way becomes one line.
 
-    The first Ctrl-C stops it; what is kept is closed then, and no other breaks into that.
+    The first Ctrl-C, or SIGTERM, stops it; what is kept is closed then, and no other breaks into
+    that.
 
     Args:
         work: what to run, which takes what functions of `pearl.api` have in common.
@@ -243,7 +245,8 @@ def settle(
     try:
         with progress(quiet=options.as_json, model=model) as watch:
             doing = work(model=model, store=place, cache=cache, watch=watch, began=begun)
-            return run_until_stopped(doing, [asyncio.Task.cancel]), data.get("run", "")
+            stops, signals = [asyncio.Task.cancel], (signal.SIGINT, signal.SIGTERM)
+            return run_until_stopped(doing, stops, signals), data.get("run", "")
     except ModelError as error:
         raise NoAnswer(str(error), data) from None
     except RunError as error:

@@ -163,7 +163,8 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     if "options" in facts:
         options_given = (f"{letter(at)}. {text}" for at, text in enumerate(facts["options"]))
         facts["options"] = "; ".join(options_given)
-    told = [*facts.items(), *_totals(total), ("cost", total.cost_in_words(prices, model))]
+    told = [pair for pair in facts.items() if pair[1] != ""]
+    told += [*_totals(total), ("cost", total.cost_in_words(prices, model))]
     if many:
         told.append(("answers" if record.kind == "eval" else "questions", _summary(record, rows)))
     else:

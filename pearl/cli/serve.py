@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from inspect import getdoc, signature
@@ -69,7 +69,9 @@ def view_command(documents: str, port: int, options: Options) -> None:
         link = f"{address_of(sock, '127.0.0.1', ())}/?token={token}"
         lines = [f"{shown.place} at {link}", "Ctrl-C stops."]
         tell({"store": shown.place, "link": link}, options.as_json, lines)
-        serve(application(shown, token), sock)
+        # That is how it is to be stopped.
+        with suppress(KeyboardInterrupt):
+            serve(application(shown, token), sock)
 
 
 class Review(click.Command):

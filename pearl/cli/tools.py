@@ -106,7 +106,7 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str) -> dict[str, Any]
     """The arguments of a call by name, from pairs or from one JSON object.
 
     Raises:
-        InputError: both are there, or one cannot be read.
+        InputError: both are there, one is given twice, or one cannot be read.
     """
     if pairs and whole:
         raise InputError("PARAMETER=VALUE and --arguments exclude each other: give one of them.")
@@ -124,6 +124,8 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str) -> dict[str, Any]
         key, equals, text = pair.partition("=")
         if not equals:
             raise InputError(f"{pair[:60]} is no argument: write PARAMETER=VALUE, as place=Ulm.")
+        if key in filled:
+            raise InputError(f"{key[:60]} is given twice: give each parameter one value.")
         filled[key] = text
         if kinds.get(key, "string") != "string":
             # What is no value of another type than text is refused with the others.

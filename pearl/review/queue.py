@@ -250,7 +250,11 @@ def is_version(file: Path) -> bool:
 
 def _file(name: str, left_out: list[str]) -> Iterator[Item]:
     if not name.endswith(".jsonl"):
-        yield _plan(read_source(name, "plan"))
+        item = _plan(read_source(name, "plan"))
+        parsed = parse(item.text)
+        # A document, say, is none: it has no line that was meant for one.
+        if parsed.plan.steps or parsed.broken:
+            yield item
         return
     rows: list[tuple[str, dict[str, Any]]] = []
     for where, line in lines_of(read_source(name, "file of plans", rows=True)):

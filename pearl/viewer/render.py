@@ -126,7 +126,9 @@ def title_of(run: RunRow) -> str:
         return f"{evaluation.get('title')}: {head.get('methods')}"
     if run.has_rows:
         return f"{counted(head['count'], 'question')} of {head.get('questions', '')}"
-    return str(head.get("question") or f"{run.kind} of {head.get('library', run.name)}")
+    document = str(head.get("document", "")).rpartition(" (")[0]
+    of = f"a plan on {document}" if document else head.get("library", run.name)
+    return str(head.get("question") or f"{run.kind} of {of}")
 
 
 def _file(name: str) -> str:
