@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
-from pearl.lang.errors import InputError, check_numbers, refuse
+from pearl.lang.errors import InputError, check_whole, refuse
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library, plan_library
 from pearl.lang.library import load_library as _load_library
@@ -148,7 +148,7 @@ async def write_plan(
         ModelError: the model gave no usable answer.
     """
     question = _question(question)
-    check_numbers(shown=shown)
+    check_whole(shown=shown)
     model = as_model(model)
     # Nothing is prepared to run: a plan may call what nothing here carries out.
     actions = as_library(library) or _load_library()
@@ -230,7 +230,7 @@ async def ask(
     name = prepared.spec.name
     head |= {"strategy": name} if name != "pearl" else {}
     fitting = as_context(context, model)
-    check_numbers(examples=examples)
+    check_whole(examples=examples)
     opened = open_session(
         model, head, "ask", store, context=fitting, cache=cache, began=began, constrain=constrain
     )

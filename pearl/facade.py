@@ -30,7 +30,7 @@ from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_r
 from pearl.jobs.progress import batch_progress, is_watched
 from pearl.jobs.question_file import gold_problem, questions_in, read_index
 from pearl.lang.ast import Plan
-from pearl.lang.errors import InputError, check_numbers
+from pearl.lang.errors import InputError, check_whole
 from pearl.lang.functions import OwnAction
 from pearl.lang.library import library_actions, library_source
 from pearl.lang.output_files import check_kind, check_writable, write
@@ -348,8 +348,8 @@ class Pearl:
             check_kind(str(output), "library")
         model, seeded = as_model(self.model), load_library(*named(seeds)).actions
         actions = library_actions(source)
-        check_numbers(1, target=target)
-        check_numbers(rounds=rounds)
+        check_whole(1, target=target)
+        check_whole(rounds=rounds)
         if rounds := usual_rounds(model) if rounds is None else rounds:
             result = await condense_in_run(
                 source, target, rounds, model, seeds=seeded, store=self.store, cache=self.cache
@@ -387,7 +387,7 @@ class Pearl:
         """
         from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
-        check_numbers(rounds=rounds)
+        check_whole(rounds=rounds)
         check_writable(first_file(Path(output)))
         setup, model = make_setup(
             as_model(self.model),
@@ -457,7 +457,7 @@ class Pearl:
 
         if not isinstance(self.demonstrations, str | Path | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
-        check_numbers(limit=limit, sample=sample, examples=examples)
+        check_whole(limit=limit, sample=sample, examples=examples)
         chosen = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
         own_library = as_library(self.library)
         library = own_library or load_library(*chosen.dataset.libraries)

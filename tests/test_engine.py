@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pickle
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pearl.lang.errors import InputError, LinesError
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
 from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, CacheLayer, PrefixWarmup
@@ -22,6 +24,8 @@ from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, Ra
 from pearl.models.middleware.retry import TRIES, USELESS, Retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.prompts.calls import MapAnswer
+from pearl.runtime.context import ContextError
+from pearl.runtime.loop import RunError
 
 CALL = MapAnswer("q", "a", ("x", "y"))
 
@@ -613,6 +617,34 @@ async def test_a_try_that_the_budget_does_not_allow_is_not_made():
     # With a budget, a reply is told how long it may be.
     assert asked == [20, 20]
     assert await ledger.spent() == Amount(840, 0)
+
+
+@clocked
+async def test_what_was_given_back_while_a_refusal_is_worded_is_no_limit_in_dollars():
+    class Shrinking(MemoryLedger):
+        async def spent(self) -> Amount:
+            return Amount()
+
+    limit = Ceiling(tokens=10)
+    layer = Budget(scripted(), Shrinking(limit, Amount(9)), limit, lambda _: Usage(5), lambda _: 0)
+    with pytest.raises(ModelError, match="raise --max-tokens"):
+        await layer(request())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelError("budget", "It is spent.", status=402, tries=2),
+        HaltError("stopped", "Stopped."),
+        ContextError("It does not fit.", "a"),
+        RunError("No step ran."),
+        LinesError(["one", "two"], 3),
+        InputError("Give a number."),
+    ],
+)
+def test_an_error_comes_whole_out_of_another_process(error: Exception):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 @clocked

@@ -92,6 +92,14 @@ def test_a_dead_process_s_reservations_count_as_spent(place: str):
     store.close()
 
 
+def test_what_was_under_way_at_a_kill_counts_beside_what_a_go_without_a_limit_has_spent(place: str):
+    store = open_store(place)
+    asyncio.run(ledger(store).reserve(Amount(5, 1)))
+    ledger(store).open(Amount(30, 3))
+    assert asyncio.run(ledger(store).spent()) == Amount(35, 4)
+    store.close()
+
+
 @pytest.mark.parametrize("go", range(2))
 def test_a_run_s_ledger_begins_with_what_it_has_spent(place: str, go: int):
     store = open_store(place)

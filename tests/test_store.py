@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -19,12 +21,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, func, insert, inspect, select, update
 
+from pearl.jobs.progress import uninterrupted
+from pearl.jobs.workers import Output
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Reply, Request, Usage
+from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.recorded import load_recording
 from pearl.runtime.calls import Entry
 from pearl.store import cache, history
-from pearl.store.database import new_owner, open_database
+from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.history import (
     RowCounts,
     RowKey,
@@ -40,7 +45,7 @@ from pearl.store.history import (
     totals,
 )
 from pearl.store.statements import renew
-from pearl.store.store import Store, open_store
+from pearl.store.store import Store, StoreLedger, open_store
 from pearl.store.tables import entries, leases, replies, rows, runs
 from pearl.store.writer import LOOK, LoopWriter
 from tests.forks import Fork
@@ -484,7 +489,7 @@ class TestCache:
                        "result": "{}", "correct": None, "score": None})  # fmt: skip
         run(store.flush())
         with store.engine.begin() as connection:
-            connection.execute(update(runs).where(runs.c.id == old).values(seen=100.0))
+            connection.execute(update(runs).where(runs.c.id == old).values(seen=100.0, owner=""))
             connection.execute(update(replies).values(created=100.0))
             lease = {"scope": "", "key": "lost", "owner": "elsewhere:1:1:ab", "expires": 100.0}
             connection.execute(insert(leases), lease)
@@ -502,6 +507,24 @@ class TestCache:
             assert (count(store, rows), count(store, entries), count(store, leases)) == (0, 2, 0)
             # The store works on.
             run(kept(store, "old"))
+
+    def test_a_run_at_work_is_not_pruned(self, place: str):
+        with opened(place) as store:
+            name = store.start("batch", {})
+            run(kept(store, "k"))
+            run(written(store, name, Entry("call", "step/a", "", "k")))
+            run(kept(store, "not in the journal yet"))
+            budget = StoreLedger(store, name, Ceiling(tokens=10))
+            budget.open(Amount(4))
+            run(store.flush())
+            # No sign of life has come for long, as after a suspend.
+            with store.engine.begin() as connection:
+                connection.execute(update(runs).values(seen=5.0))
+            assert cache.prune(store.engine, time.time() + 1) == cache.PruneCounts(0, 0)
+            assert run(budget.spent()) == Amount(4)
+            store.end(name)
+            run(store.flush())
+            assert cache.prune(store.engine, time.time() + 1) == cache.PruneCounts(1, 2)
 
     def test_what_was_just_kept_is_not_pruned(self, place: str):
         """A reply comes before the journal's line on it."""
@@ -872,3 +895,42 @@ except InputError as error:
 
 def test_no_two_owners_have_a_name_in_common():
     assert len({new_owner() for _ in range(100)}) == 100
+
+
+def test_a_process_s_number_says_nothing_in_another_container():
+    """Where two have one host's name, the number of the one's process is nobody's in the other."""
+    now, owner = time.time(), new_owner()
+    host, _, rest = owner.partition(":")
+    nobody = rest.replace(str(os.getpid()), str(1 << 22), 1)
+    assert is_dead(f"{host}:{nobody}", now, now)
+    assert not is_dead(f"{host}1:{nobody}", now, now)
+    assert is_dead(f"{host}1:{nobody}", now - 100, now)
+    assert not is_dead(owner, now - 100, now)
+
+
+def test_two_jobs_do_not_write_one_file(tmp_path: Path):
+    path = tmp_path / "a.jsonl"
+    first = Output(str(path), ["1\n"])
+    with pytest.raises(InputError, match=r"a\.jsonl is being written by another job"):
+        Output(str(path), ["2\n"])
+    first.close(["1\n", "3\n"])
+    second = Output(str(path), ["2\n"])
+    path.unlink()
+    path.write_text("a person's\n", encoding="utf-8")
+    with pytest.raises(InputError, match="was replaced meanwhile, and is left as it is"):
+        second.close(["2\n"])
+    assert path.read_text(encoding="utf-8") == "a person's\n"
+
+
+def test_what_is_closed_is_closed_whole_before_an_interrupt_is_heeded():
+    done = False
+
+    def close() -> None:
+        nonlocal done
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done = True
+
+    with pytest.raises(KeyboardInterrupt):
+        close()
+    assert done

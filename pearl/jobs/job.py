@@ -15,8 +15,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pearl.jobs.progress import run_until_stopped
-from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
+from pearl.jobs.progress import run_until_stopped, uninterrupted
+from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool, refuse_locked
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.rows import Tabled, as_frame
 from pearl.lang.values import digest
@@ -155,7 +155,10 @@ def _begin(
             f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
             "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
         )
-    with closing(open_store(settings.store)) as store:
+    if job.output:
+        refuse_locked(job.output)
+    store = open_store(settings.store)
+    try:
         known = fingerprint(job, settings)
         head = {**job.head, **model_head(model, settings.constrain)}
         earlier = None if settings.restart else latest(store.engine, known, time.time())
@@ -171,6 +174,9 @@ def _begin(
         # Nobody watches what is over, and it can be pickled.
         progress.listener = None
         store.end(run)
+    finally:
+        with uninterrupted():
+            store.close()
 
 
 def fingerprint(job: Job, settings: JobSettings) -> str:

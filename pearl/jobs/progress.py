@@ -193,6 +193,24 @@ def run_until_stopped(
                 signal.signal(number, handler)
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Lets Ctrl-C and SIGTERM wait until the end of the block: what it closes is closed whole.
+    Outside the main thread none is heeded."""
+    waiting: list[int] = []
+    earlier = {}
+    with suppress(ValueError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            earlier[number] = signal.signal(number, lambda number, _: waiting.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+        for came in waiting[:1]:
+            signal.raise_signal(came)
+
+
 def _ignore(number: signal.Signals) -> None:
     """Heed a signal no more; one that comes on the way is held back, or Python tells of it."""
     masks = hasattr(signal, "pthread_sigmask")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Generic, Protocol, TypeAlias, TypeVar
 
 from pearl.lang.errors import InputError
 from pearl.lang.output_files import replacing, unwritable
@@ -286,20 +286,22 @@ class Output:
     """A file of rows that always holds whole lines.
 
     It is put in place as a whole when it is opened and when it is closed; in
-    between, rows are appended as they come.
+    between, rows are appended as they come. Meanwhile it is locked.
 
     Args:
         path: the file.
         lines: what it starts with.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: it cannot be written, or another job writes it.
     """
 
     def __init__(self, path: str, lines: Iterable[str]) -> None:
         self._path = Path(path)
+        refuse_locked(path)
         self._replace(lines)
         self._file = self._path.open("ab", buffering=0)
+        _lock(self._file)
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row; when this returns, the operating system has it.
@@ -318,7 +320,18 @@ class Output:
             raise unwritable(self._path, error) from None
 
     def close(self, lines: Iterable[str]) -> None:
-        """Replace the file by all lines in their final order."""
+        """Replace the file by all lines in their final order.
+
+        Raises:
+            InputError: it cannot be written, or is another by now, which is left as it is.
+        """
+        with suppress(OSError):
+            if not os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
+                self._file.close()
+                raise InputError(
+                    f"{self._path} was replaced meanwhile, and is left as it is: the rows are in "
+                    "the store, and the same command writes them."
+                )
         self._file.close()
         self._replace(lines)
 
@@ -328,6 +341,36 @@ class Output:
                 file.writelines(line.encode() for line in lines)
         except OSError as error:
             raise unwritable(self._path, error) from None
+
+
+def refuse_locked(path: str) -> None:
+    """Make sure that no other job writes a file of rows.
+
+    Raises:
+        InputError: one does.
+    """
+    if not os.path.isfile(path):
+        # To open a pipe would wait for its other end.
+        return
+    # What cannot be opened is told by who writes it.
+    with suppress(OSError), open(path, "rb") as file:
+        if not _lock(file):
+            raise InputError(
+                f"{path} is being written by another job: let that end, or name another file."
+            )
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file until it is closed; False where another has. Some disks have no locks."""
+    import fcntl
+
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def internal_error(error: BaseException) -> ModelError:

@@ -6,29 +6,60 @@ Apart from `pearl.lang.source`, whose imports would be half of what `pearl --hel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+MOST = 1e12
+"""What no number that a person gives exceeds: dollars, tokens, or seconds."""
 
 NAMED = 200
 """How many lines of a file that cannot be used are named: more than a person mends by hand."""
 
 
-class InputError(Exception):
+class PortableError(Exception):
+    """An error that comes whole out of another process, whatever it is made from."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_again, (type(self), self.args, self.__dict__)
+
+
+def _made_again(kind: type[PortableError], args: tuple[Any, ...], state: Any) -> PortableError:  # noqa: ANN401 - any error's
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class InputError(PortableError):
     """Input that cannot be used; the message is one line that says what to do."""
 
 
-def check_numbers(least: int = 0, **numbers: object) -> None:
+def check_numbers(least: float = 0, most: float = MOST, **numbers: object) -> None:
     """See that numbers that a person gives by some names can be used.
 
     Args:
         least: the smallest that can.
+        most: the largest.
         numbers: None for one that is not given.
 
     Raises:
-        InputError: one is smaller, or no number.
+        InputError: one is smaller or larger, or no number.
     """
     for name, number in numbers.items():
-        if number is not None and not (isinstance(number, int | float) and number >= least):
-            told = f"{number:g}" if isinstance(number, int | float) else repr(number)
-            raise InputError(f"{name} is {told}: give a number that is not below {least}.")
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise InputError(f"{name} is {repr(number)[:40]}: give a number.")
+        if not least <= number <= most:
+            told = f"{number:g}" if isinstance(number, float) else str(number)[:40]
+            bound = f"above {most:,.0f}" if number > most else f"below {least}"
+            raise InputError(f"{name} is {told}: give a number that is not {bound}.")
+
+
+def check_whole(least: int = 0, most: float = MOST, **numbers: object) -> None:
+    """The same for whole numbers."""
+    check_numbers(least, most, **numbers)
+    for name, number in numbers.items():
+        if isinstance(number, float):
+            raise InputError(f"{name} is {number:g}: give a whole number.")
 
 
 def install_command(extra: str) -> str:

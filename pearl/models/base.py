@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, PortableError
 from pearl.lang.text import text_digest
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message
@@ -172,7 +172,7 @@ SAY_WINDOW = "Say in PEARL_CONTEXT how many tokens fit it."
 """What ends the message of a refusal for a prompt's length that names no number."""
 
 
-class ModelError(Exception):
+class ModelError(PortableError):
     """A call that got no usable answer.
 
     Args:

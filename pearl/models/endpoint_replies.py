@@ -142,13 +142,13 @@ def error_of(data: Any, redact: Redact) -> ModelError | None:  # noqa: ANN401 - 
 
 
 def usage_of(data: object) -> Usage:
-    """The tokens that an endpoint reports; 0 for what is no count."""
-    details = _get(data, "prompt_tokens_details")
-    return Usage(
-        natural(_get(data, "prompt_tokens")),
-        natural(_get(data, "completion_tokens")),
-        natural(_get(details, "cached_tokens")) or natural(_get(data, "prompt_cache_hit_tokens")),
-    )
+    """The tokens that an endpoint reports; 0 for what is no count, as more from its cache than it
+    has read."""
+    details, read = _get(data, "prompt_tokens_details"), natural(_get(data, "prompt_tokens"))
+    cached = natural(_get(details, "cached_tokens"))
+    cached = cached or natural(_get(data, "prompt_cache_hit_tokens"))
+    written = natural(_get(data, "completion_tokens"))
+    return Usage(read, written, cached if cached <= read else 0)
 
 
 def _get(data: object, name: str) -> Any:  # noqa: ANN401 - any JSON

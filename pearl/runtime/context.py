@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeAlias, get_args
 from typing import Literal as OneOf
 
-from pearl.lang.errors import InputError, check_numbers
+from pearl.lang.errors import InputError, check_whole
 from pearl.models.base import SAY_WINDOW, Ask, Model, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import LabelQuestion, MapAnswer, Message, ProveForm
@@ -121,7 +121,7 @@ class Context:
         if self.policy not in POLICIES:
             names = f"{', '.join(POLICIES[:-1])} or {POLICIES[-1]}"
             raise InputError(f"There is no context policy {self.policy}: use {names}.")
-        check_numbers(window=self.window)
+        check_whole(window=self.window)
         if self.window is not None and self.window <= self.free:
             raise InputError(
                 f"A window of {self.window:,} tokens leaves nothing beside the {self.free:,} kept "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Text, cast, delete, func, select, text
+from sqlalchemy import Text, and_, cast, delete, func, select, text
 
-from pearl.store.database import reading, usable
+from pearl.store.database import is_dead, reading, usable
 from pearl.store.history import usage_of
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs, tags
 
@@ -79,15 +80,23 @@ def stats(engine: Engine) -> Stats:
 
 def prune(engine: Engine, before: float) -> PruneCounts:
     """Let go of runs that were last alive before a moment, in seconds since 1970, and of replies
-    that no run is left for."""
-    old = select(runs.c.id).where(runs.c.seen < before)
+    that no run is left for. A run that is at work stays, with all that it has."""
+    now = time.time()
+    going = select(runs.c.id, runs.c.owner, runs.c.seen, runs.c.started).where(
+        runs.c.ended.is_(None)
+    )
     with usable(engine), engine.begin() as connection:
+        alive = [row for row in connection.execute(going) if not is_dead(row.owner, row.seen, now)]
+        past = and_(runs.c.seen < before, runs.c.id.not_in([row.id for row in alive]))
+        old = select(runs.c.id).where(past)
         for table in (entries, rows, ledger, tags):
             connection.execute(delete(table).where(table.c.run.in_(old)))
-        gone = connection.execute(delete(runs).where(runs.c.seen < before)).rowcount
-        # A journal that is left needs the texts of its calls.
+        gone = connection.execute(delete(runs).where(past)).rowcount
+        # A journal that is left needs the texts of its calls, and one that is being written those
+        # that it is about to name.
+        made = min([before, *(row.started for row in alive)])
         unused = replies.c.key.not_in(select(entries.c.call_key))
-        old_replies = delete(replies).where(replies.c.created < before, unused)
+        old_replies = delete(replies).where(replies.c.created < made, unused)
         let_go = connection.execute(old_replies).rowcount
         # Left behind by processes that died, for calls that nobody has wanted since.
         connection.execute(delete(leases).where(leases.c.expires < before))

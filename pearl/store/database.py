@@ -275,7 +275,16 @@ LIFE = 60.0
 
 def new_owner() -> str:
     """A name for this process that no other has, not even a later one of the same number."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_born(os.getpid())}:{secrets.token_hex(4)}"
+    return f"{_machine()}:{os.getpid()}:{_born(os.getpid())}:{secrets.token_hex(4)}"
+
+
+def _machine() -> str:
+    """Where processes have the same numbers: this host, and of its containers this one."""
+    try:
+        space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()}/{space}"
 
 
 def is_dead(owner: str, seen: float, now: float) -> bool:
@@ -290,7 +299,7 @@ def is_dead(owner: str, seen: float, now: float) -> bool:
     if not owner:
         return True
     host, pid, born, *_ = (*owner.split(":"), "", "", "")
-    if host != socket.gethostname() or not pid.isdigit():
+    if host != _machine() or not pid.isdigit():
         return abs(now - seen) > LIFE
     try:
         os.kill(int(pid), 0)

@@ -217,8 +217,10 @@ class StoreLedger:
 def _open(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
         accounts = _accounts(connection, bill.run)
-        total = sum((spent + reserved for _, spent, reserved in accounts), Amount())
-        most = Amount(max(total.tokens, bill.spent.tokens), max(total.cost, bill.spent.cost))
+        spent = sum((spent for _, spent, _ in accounts), Amount())
+        # A go without a limit is in the journals alone; what was under way at a kill, only here.
+        spent = Amount(max(spent.tokens, bill.spent.tokens), max(spent.cost, bill.spent.cost))
+        most = sum((reserved for _, _, reserved in accounts), spent)
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))
         _add(connection, bill._replace(spent=most))
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pearl.lang.ast import RETRIEVE, Decomposed, Parsed, Solver
 from pearl.lang.builtins import Given
 from pearl.lang.entry_points import extension, failure_text, source_digest
-from pearl.lang.errors import InputError, check_numbers
+from pearl.lang.errors import InputError, check_whole
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.text import close_name, counted
@@ -113,7 +113,7 @@ class Settings:
     passages: int = 0
 
     def __post_init__(self) -> None:
-        check_numbers(shown=self.shown, passages=self.passages, depth=self.limits.depth)
+        check_whole(shown=self.shown, passages=self.passages, depth=self.limits.depth)
 
 
 DEFAULT_SETTINGS = Settings()

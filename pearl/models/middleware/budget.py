@@ -142,7 +142,9 @@ class Budget:
         while (grant := await self.ledger.reserve(amount)) is not Grant.GRANTED:
             if grant is Grant.REFUSED:
                 spent, most = await self.ledger.spent(), self.ceiling
-                over = most.tokens is not None and spent.tokens + amount.tokens > most.tokens
+                over = most.tokens is not None and (
+                    most.cost is None or spent.tokens + amount.tokens > most.tokens
+                )
                 raise HaltError(
                     "budget",
                     f"The next call may take {amount.tokens:,} tokens, and {spent.tokens:,} of "

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pearl.lang.errors import check_numbers
+from pearl.lang.errors import check_numbers, check_whole
 from pearl.models.base import (
     FINAL,
     Ask,
@@ -56,6 +56,9 @@ from pearl.models.tokens import (
 from pearl.prompts.calls import ProveForm, WritePlan
 from pearl.prompts.render import render
 
+MOST_AT_ONCE = 10_000
+"""Calls under way at a time, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
@@ -72,7 +75,7 @@ class EngineLimits:
         tries: how often a call is tried in all; by default as ``PEARL_TRIES`` says.
 
     Raises:
-        InputError: one is below 0.
+        InputError: one is below 0, too large, or not whole where it is to be.
     """
 
     concurrency: int = 0
@@ -85,8 +88,10 @@ class EngineLimits:
     tries: int = field(default_factory=lambda: env_number("PEARL_TRIES") or TRIES)
 
     def __post_init__(self) -> None:
-        names = ("concurrency", "rpm", "tpm", "max_wait", "max_cost", "max_tokens")
+        names = ("rpm", "tpm", "max_wait", "max_cost")
         check_numbers(**{name: getattr(self, name) for name in names})
+        check_whole(max_tokens=self.max_tokens)
+        check_whole(most=MOST_AT_ONCE, concurrency=self.concurrency)
 
     @property
     def ceiling(self) -> Ceiling:
