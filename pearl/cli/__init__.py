@@ -111,7 +111,7 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 fine, 1 findings or no answer, 2 wrong use.",
+    epilog="Exit codes: 0 fine, 1 findings or no answer, 2 wrong use, 130 stopped.",
 )
 @click.version_option(package_name="pearl", prog_name="pearl")
 def pearl() -> None:

@@ -453,7 +453,7 @@ def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
         fields.append(_SPENT["seconds"])
         note += (
             " Seconds: from a question's beginning to its answer and its score, or failure, with "
-            "others under way beside it; kept replies take none."
+            "others under way beside it; kept replies hardly take any."
         )
     yield build("Calls, tokens and cost a question", fields, rows, note)
     if not tokens:

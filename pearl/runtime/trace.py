@@ -218,8 +218,8 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
             plain = isinstance(value, str) and len(value.splitlines()) == 1
             lines.append(f"# {key}: {value if plain else one_line_json(value)}")
     opening = replace(plan, steps=(), returns=(), comments=(), head=())
-    lines.append(print_plan(opening).rstrip("\n"))
-    lines.append("")
+    # Without a question there may be nothing to open the plan with.
+    lines += [*filter(None, [print_plan(opening).rstrip("\n")]), ""]
     items: dict[str, list[tuple[int, Any]]] = {}
     for path, value in done.items():
         if item := _ITEM.fullmatch(path):
