@@ -623,6 +623,14 @@ class TestTraceAndReplay:
         assert (told["answer"], told["failed"]) == (answer["answer"], None)
         assert told["plan"] == Path("m.plan").read_text()
 
+    def test_a_trace_is_canonical_with_and_without_a_question(self, examples: Path) -> None:
+        for head in ("question: Who keeps it?\n\n", ""):
+            Path("p.plan").write_text(f'{head}1. a = FIND_CHARACTER(CTX, "Mara") : Find her\n')
+            assert call("run", "p.plan", examples / "lighthouse.txt").code == 0
+            assert call("trace", "last", "-o", "t.plan").code == 0
+            assert call("fmt", "--check", "t.plan").code == 0
+            assert call("replay", "t.plan", "--json").json["exact"] == 1
+
     def test_a_run_with_each(self, examples: Path) -> None:
         Path("each.plan").write_text(
             "question: What do they want?\n"

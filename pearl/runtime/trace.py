@@ -219,7 +219,7 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
             lines.append(f"# {key}: {value if plain else one_line_json(value)}")
     opening = replace(plan, steps=(), returns=(), comments=(), head=())
     # Without a question there may be nothing to open the plan with.
-    lines += [*filter(None, [print_plan(opening).rstrip("\n")]), ""]
+    lines += [text, ""] if (text := print_plan(opening).rstrip("\n")) else []
     items: dict[str, list[tuple[int, Any]]] = {}
     for path, value in done.items():
         if item := _ITEM.fullmatch(path):
