@@ -162,6 +162,15 @@ def earlier() -> None:
     time.time = lambda: now() - YEAR
 
 
+def prune() -> None:
+    """Somebody lets go of every run of the store, of which the one at work is to stay."""
+    with closing(sqlite3.connect("s.db")) as store:
+        (at_work,) = store.execute("SELECT count(*) FROM runs WHERE ended IS NULL").fetchone()
+    words = ("-m", "pearl", "cache", "prune", "--older-than", "0m", "--store", "s.db")
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    assert not at_work or "Let go of 0 runs" in done.stdout, done.stdout
+
+
 def shut() -> None:
     """The folder may not be written any more, not even by root."""
     obey_modes()
@@ -305,6 +314,7 @@ def attacks(options: argparse.Namespace, home: Path) -> dict[str, Callable[[Fiel
         "killed, then the clock goes back": lambda field: field.everywhere(kill, earlier),
         "the clock goes back at a commit": lambda field: field.everywhere(earlier),
         "the folder shut at a commit": lambda field: field.everywhere(shut),
+        "runs let go after a commit": lambda field: field.everywhere(prune, after=True),
         "read-only folder, store, answers": read_only,
         "full disk": full_disk,
         "corrupted page": corrupted,
