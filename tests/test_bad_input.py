@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import signal
 import sqlite3
@@ -505,6 +506,16 @@ def test_no_row_is_about_a_pipe():
     Path("q.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     told = one_line(call("batch", "q.jsonl", "-o", "answers.jsonl", "--model", "offline"), 2)
     assert told.endswith("q.jsonl:1: pipe.txt is a pipe or a device: name a file.")
+
+
+def test_what_is_typed_ends_once():
+    screen, keys = pty.openpty()
+    child = Fork(command("fmt", "-"), stdin=keys, stdout=subprocess.PIPE, text=True)
+    os.write(screen, b'1. a = CONCAT("x")\n\x04')
+    out, _ = child.communicate(timeout=60)
+    assert (child.returncode, out) == (0, '1. a = CONCAT("x")\n')
+    for end in (screen, keys):
+        os.close(end)
 
 
 @pytest.mark.parametrize("command", [("lint",), ("fmt",), ("ask", "Why?")])

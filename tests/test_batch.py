@@ -754,7 +754,7 @@ def test_what_is_to_be_typed_next_names_the_store(serve: Any, asked: tuple[str, 
 
 
 def test_what_is_to_be_typed_next_has_no_password(monkeypatch: pytest.MonkeyPatch):
-    place = "postgresql+psycopg://me:hunter2@db/pearl"
+    place = "postgresql+psycopg://me:hunter2@db/pearl?password=hunter2"
     monkeypatch.setattr("sys.argv", ["pearl", "batch", f"--store={place}", "--restart"])
     with click.Context(click.Command("batch")) as context:
         context.params["store"] = place
@@ -906,12 +906,13 @@ def test_an_estimate_counts_a_call_for_each_item_of_a_list_that_the_plan_says(se
 
 
 def test_an_estimate_takes_the_time_of_each_model_and_of_calls_that_follow_one_another():
-    means, share = {"quick": 1.0, "slow": 10.0}, Share(calls=8, planned=2)
+    means, share = {"quick": 1.0, "slow": 10.0}, Share(calls=8, planned=2, asking=2)
     about = (2, 1, "pearl", share, Usage(), "slow", "quick", NO_PRICES, 32, means, True, (), 0)
     estimate = Estimate(*about)
     # Two questions side by side, each of a plan and three more calls.
     assert estimate.seconds == 10.0 + 3 * 1.0
-    assert replace(estimate, questions=100).seconds == (20.0 + 6.0) / 32
+    many = replace(estimate, share=share._replace(asking=100))
+    assert many.seconds == (20.0 + 6.0) / 32
     assert replace(estimate, means={"quick": 1.0}).seconds is None
     told = dict(replace(estimate, means={"quick": 1.0}).table())
     assert told["time"] == "not known: no call of slow is in the store yet"

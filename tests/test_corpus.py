@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -161,9 +162,39 @@ def test_who_is_told_to_end_leaves_no_process_and_says_nothing_of_python_s(many:
         time.sleep(0.01)
     child.terminate()
     _, err = child.communicate()
-    assert child.returncode == 128 + signal.SIGTERM
+    assert (child.returncode, err.splitlines()[-1]) == (130, "pearl: Stopped.")
     assert "Warning" not in err
     assert "Traceback" not in err
+
+
+def test_a_process_that_is_killed_is_told_of(many: Path):
+    row = json.dumps({"plan": text(0)}) + "\n"
+    (many / "more.jsonl").write_text(row * 20_000, encoding="utf-8")
+    words = [sys.executable, "-m", "pearl", "lint", "more.jsonl", "--no-cache"]
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+
+    def checking() -> list[int]:
+        """The processes that have begun: they heed SIGTERM, and no Ctrl-C."""
+        begun = []
+        for pid in map(int, children.read_text(encoding="utf-8").split()):
+            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+            held, ignored = (
+                int(line.split()[1], 16)
+                for line in status.splitlines()
+                if line.startswith(("SigBlk:", "SigIgn:"))
+            )
+            if ignored & 2 and not (held | ignored) & 1 << signal.SIGTERM - 1:
+                begun.append(pid)
+        return begun
+
+    while len(found := checking()) < 2:
+        assert child.poll() is None
+        time.sleep(0.01)
+    os.kill(found[0], signal.SIGKILL)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert "was ended from outside, as where memory is short" in err
 
 
 def test_a_row_that_is_not_text_hides_no_other(many: Path):

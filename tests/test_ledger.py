@@ -97,6 +97,10 @@ def test_what_was_under_way_at_a_kill_counts_beside_what_a_go_without_a_limit_ha
     asyncio.run(ledger(store).reserve(Amount(5, 1)))
     ledger(store).open(Amount(30, 3))
     assert asyncio.run(ledger(store).spent()) == Amount(35, 4)
+    # And so it does after one more of either kind.
+    ledger(store).open(Amount(30, 3))
+    ledger(store).open(Amount(50, 5))
+    assert asyncio.run(ledger(store).spent()) == Amount(55, 6)
     store.close()
 
 

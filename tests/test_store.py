@@ -900,11 +900,13 @@ def test_no_two_owners_have_a_name_in_common():
 def test_a_process_s_number_says_nothing_in_another_container():
     """Where two have one host's name, the number of the one's process is nobody's in the other."""
     now, owner = time.time(), new_owner()
-    host, _, rest = owner.partition(":")
-    nobody = rest.replace(str(os.getpid()), str(1 << 22), 1)
-    assert is_dead(f"{host}:{nobody}", now, now)
-    assert not is_dead(f"{host}1:{nobody}", now, now)
-    assert is_dead(f"{host}1:{nobody}", now - 100, now)
+    space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    assert f"/{space}:{os.getpid()}:" in owner
+    nobody = owner.replace(f":{os.getpid()}:", f":{1 << 22}:", 1)
+    elsewhere = nobody.replace(f"/{space}:", f"/{space}1:", 1)
+    assert is_dead(nobody, now, now)
+    assert not is_dead(elsewhere, now, now)
+    assert is_dead(elsewhere, now - 100, now)
     assert not is_dead(owner, now - 100, now)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pearl.cli import NoAnswer, warn
+from pearl.cli import NoAnswer, Stopped, warn
 from pearl.cli.inputs import (
     Input,
     each_input,
@@ -329,12 +329,14 @@ def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iter
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    # Ctrl-C reaches every process at a terminal; the first one ends the others.
-    ignore = signal.signal, (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(cores, get_context("spawn"), *ignore)
+    pool = ProcessPoolExecutor(cores, get_context("spawn"), _begin_worker)
     under_way: deque[Future[list[TextFindings]]] = deque()
+
+    def stop(*_: object) -> None:
+        raise Stopped("Stopped.")
+
     # Ended at once it would leave what the processes share, of which Python then warns.
-    earlier = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    earlier = signal.signal(signal.SIGTERM, stop)
     try:
         for chunk in chunks:
             with _signals_held():
@@ -356,7 +358,7 @@ def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iter
 @contextmanager
 def _signals_held() -> Iterator[None]:
     """Holds back what ends a program while another process may be started, which would be left
-    half begun and say so; and for good in that process, which the first one ends."""
+    half begun and say so; there, too, until it has begun."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -365,6 +367,13 @@ def _signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_worker() -> None:
+    """Ctrl-C reaches every process at a terminal, and the first one ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 def _check(checks: Checks, chunk: list[Input]) -> list[TextFindings]:

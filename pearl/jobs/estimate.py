@@ -83,6 +83,7 @@ class Share(NamedTuple):
         unforeseen: questions of which only is known how many calls they take at most.
         refused: questions that end before anything is sent.
         open_lists: questions whose plans go over a list of which only a run knows the length.
+        asking: questions that have calls to make.
     """
 
     calls: float = 0.0
@@ -94,6 +95,7 @@ class Share(NamedTuple):
     unforeseen: int = 0
     refused: int = 0
     open_lists: int = 0
+    asking: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class Estimate:
         planned, means = self.share.planned, self.means
         one_by_one = planned * means.get(self.planner, 0.0)
         one_by_one += (self.share.calls - planned) * means.get(self.model, 0.0)
-        return one_by_one / min(self.parallel, self.questions)
+        return one_by_one / min(self.parallel, max(self.share.asking, 1))
 
     def table(self) -> Iterator[tuple[str, str]]:
         """The estimate for a person, a line a fact."""
@@ -303,9 +305,10 @@ def estimate(
     planner = planner_of(model)
     means: dict[str, float] = {}
     if store is not None:
-        for name in (planner.name, reader.name):
-            mean = mean_seconds(store, name, alone=at_once == 1)
-            means |= {} if mean is None else {name: mean}
+        for each in (planner, reader):
+            alone = getattr(each, "at_once", parallel) == 1
+            mean = mean_seconds(store, each.name, alone=alone)
+            means |= {} if mean is None else {each.name: mean}
     return Estimate(
         len(index.places),
         len({place.document for place in index.places}),
@@ -357,7 +360,9 @@ async def _count(
             read.add(task.group)
         if share.refused:
             why.append(f"{task.id}: {row['error']['message']}")
-    return Share(*map(sum, zip(*shares, strict=True))), tuple(why), longest
+    total = Share(*map(sum, zip(*shares, strict=True)))
+    total = total._replace(asking=sum(share.calls > 0 for share in shares))
+    return total, tuple(why), longest
 
 
 def _most(setup: Setup, question: Question) -> int:

@@ -196,11 +196,19 @@ def run_until_stopped(
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Lets Ctrl-C and SIGTERM wait until the end of the block: what it closes is closed whole.
-    Outside the main thread none is heeded."""
+    Outside the main thread, and where a running loop hears of them, nothing is changed."""
+    import asyncio
+
     waiting: list[int] = []
     earlier = {}
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        heeded: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+    else:
+        heeded = ()
     with suppress(ValueError):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in heeded:
             earlier[number] = signal.signal(number, lambda number, _: waiting.append(number))
     try:
         yield

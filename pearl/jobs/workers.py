@@ -301,7 +301,8 @@ class Output:
         refuse_locked(path)
         self._replace(lines)
         self._file = self._path.open("ab", buffering=0)
-        _lock(self._file)
+        if not _lock(self._file):
+            raise InputError(_LOCKED.format(path))
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row; when this returns, the operating system has it.
@@ -330,10 +331,10 @@ class Output:
                 self._file.close()
                 raise InputError(
                     f"{self._path} was replaced meanwhile, and is left as it is: the rows are in "
-                    "the store, and the same command writes them."
+                    "the store, and the same command with another -o writes them."
                 )
-        self._file.close()
         self._replace(lines)
+        self._file.close()
 
     def _replace(self, lines: Iterable[str]) -> None:
         try:
@@ -341,6 +342,9 @@ class Output:
                 file.writelines(line.encode() for line in lines)
         except OSError as error:
             raise unwritable(self._path, error) from None
+
+
+_LOCKED = "{} is being written by another job: let that end, or name another file."
 
 
 def refuse_locked(path: str) -> None:
@@ -355,13 +359,11 @@ def refuse_locked(path: str) -> None:
     # What cannot be opened is told by who writes it.
     with suppress(OSError), open(path, "rb") as file:
         if not _lock(file):
-            raise InputError(
-                f"{path} is being written by another job: let that end, or name another file."
-            )
+            raise InputError(_LOCKED.format(path))
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Lock a file until it is closed; False where another has. Some disks have no locks."""
+    """Lock a file until it is closed; False where another has. On a disk without locks, True."""
     import fcntl
 
     try:

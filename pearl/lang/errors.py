@@ -49,17 +49,20 @@ def check_numbers(least: float = 0, most: float = MOST, **numbers: object) -> No
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise InputError(f"{name} is {repr(number)[:40]}: give a number.")
         if not least <= number <= most:
-            told = f"{number:g}" if isinstance(number, float) else str(number)[:40]
+            told = "out of range" if isinstance(number, int) and abs(number) > MOST else f"{number}"
             bound = f"above {most:,.0f}" if number > most else f"below {least}"
             raise InputError(f"{name} is {told}: give a number that is not {bound}.")
 
 
 def check_whole(least: int = 0, most: float = MOST, **numbers: object) -> None:
-    """The same for whole numbers."""
+    """See that whole numbers that a person gives by some names can be used.
+
+    Args, and what is raised: as of `check_numbers`.
+    """
     check_numbers(least, most, **numbers)
     for name, number in numbers.items():
         if isinstance(number, float):
-            raise InputError(f"{name} is {number:g}: give a whole number.")
+            raise InputError(f"{name} is {number!r}: give a whole number.")
 
 
 def install_command(extra: str) -> str:

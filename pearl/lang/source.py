@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, cached_property
 from importlib import import_module
+from io import BufferedIOBase
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pearl.lang.errors import InputError
 from pearl.lang.text import one_line, pattern, printable, text_digest
@@ -215,7 +216,7 @@ def read_bytes(path: str, noun: str) -> bytes:
         with _readable(path, noun), Path(path).open("rb") as file:
             return file.read() if os.path.isfile(path) else _read_stream(file, path)
     try:
-        return _read_stream(sys.stdin.buffer, "Standard input")
+        return _read_stream(cast("BufferedIOBase", sys.stdin.buffer), "Standard input")
     except (AttributeError, OSError, ValueError):
         # Python has no stream at all where the shell gave none.
         raise InputError(f"Standard input is closed: pipe the {noun} in, or name a file.") from None
@@ -225,9 +226,11 @@ LARGEST_STREAM = 256 << 20
 """Bytes that are read of a pipe or a device, which may have no end."""
 
 
-def _read_stream(stream: BinaryIO, name: str) -> bytes:
+def _read_stream(stream: BufferedIOBase, name: str) -> bytes:
+    """All that comes; an `InputError` where that is more than `LARGEST_STREAM`."""
     read = bytearray()
-    while piece := stream.read(1 << 20):
+    # What is typed ends once: `read` would ask again behind the first end.
+    while piece := stream.read1(1 << 20):
         read += piece
         if len(read) > LARGEST_STREAM:
             raise InputError(f"{name} has more than {LARGEST_STREAM >> 20} MB: name a file.")

@@ -100,7 +100,8 @@ def _terms_of(word: str) -> tuple[str, ...]:
     plain = _folded(word)
     if plain.endswith("'s"):
         plain = plain[:-2]
-    stopped = plain in STOP or _is_contraction(plain)
+    short = plain.partition("'")[0]
+    stopped = plain in STOP or (short != plain and (short in STOP or plain.endswith("n't")))
     whole = _unelided(plain)
     plain = plain.replace("'", "")[:_LONGEST]
     if whole:
@@ -111,10 +112,13 @@ def _terms_of(word: str) -> tuple[str, ...]:
     return (stem(plain),)
 
 
+_CONTRACTED = ("s", "d", "m", "ll", "re", "ve")
+
+
 def _is_contraction(word: str) -> bool:
     """Whether a folded word is one of stop words, as *wouldn't* and *she'll*."""
-    first, apostrophe, _ = word.partition("'")
-    return bool(apostrophe) and (first in STOP or word.endswith("n't"))
+    first, _, end = word.partition("'")
+    return word.endswith("n't") or (end in _CONTRACTED and first in STOP)
 
 
 def _unelided(word: str) -> str:

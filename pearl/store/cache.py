@@ -80,11 +80,10 @@ def stats(engine: Engine) -> Stats:
 
 def prune(engine: Engine, before: float) -> PruneCounts:
     """Let go of runs that were last alive before a moment, in seconds since 1970, and of replies
-    that no run is left for. A run that is at work stays, with all that it has."""
+    that no run is left for. A run that is at work stays, and so do replies that came since."""
     now = time.time()
-    going = select(runs.c.id, runs.c.owner, runs.c.seen, runs.c.started).where(
-        runs.c.ended.is_(None)
-    )
+    times = (runs.c.started, runs.c.seen)
+    going = select(runs.c.id, runs.c.owner, *times).where(runs.c.ended.is_(None))
     with usable(engine), engine.begin() as connection:
         alive = [row for row in connection.execute(going) if not is_dead(row.owner, row.seen, now)]
         past = and_(runs.c.seen < before, runs.c.id.not_in([row.id for row in alive]))
@@ -93,7 +92,7 @@ def prune(engine: Engine, before: float) -> PruneCounts:
             connection.execute(delete(table).where(table.c.run.in_(old)))
         gone = connection.execute(delete(runs).where(past)).rowcount
         # A journal that is left needs the texts of its calls, and one that is being written those
-        # that it is about to name.
+        # that came since and that it is about to name.
         made = min([before, *(row.started for row in alive)])
         unused = replies.c.key.not_in(select(entries.c.call_key))
         old_replies = delete(replies).where(replies.c.created < made, unused)

@@ -16,7 +16,7 @@ from pearl.lang.errors import InputError, install_command
 from pearl.lang.text import one_line
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import URL, Connection, Engine
 
 
 HOME = str(Path(".pearl") / "store.db")
@@ -67,14 +67,19 @@ def shown_place(engine: Engine) -> str:
     """A file's path, or a server's address without its password."""
     if engine.dialect.name == "sqlite":
         return str(engine.url.database)
-    return engine.url.render_as_string(hide_password=True)
+    return _shown(engine.url)
 
 
 def without_password(place: str) -> str:
     """Where a store is, as a person may have typed it, without the password of an address."""
     from sqlalchemy import make_url
 
-    return make_url(place).render_as_string(hide_password=True) if "://" in place else place
+    return _shown(make_url(place)) if "://" in place else place
+
+
+def _shown(url: URL) -> str:
+    secret = {name: "***" for name in url.query if "password" in name.lower()}
+    return url.update_query_dict(secret).render_as_string(hide_password=True)
 
 
 def _engine(place: str) -> Engine:

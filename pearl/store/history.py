@@ -165,9 +165,13 @@ class Totals:
 
     def cost_in_words(self, prices: Prices, name: str) -> str:
         """The same for a person, or why it is not known."""
-        cost, known = self.cost(prices, name), self.spent.is_reported(self.made)
+        cost = self.cost(prices, name)
+        if cost is not None:
+            return dollars(cost)
+        every = self.models.values() or (self,)
+        known = all(each.spent.is_reported(each.made) for each in every)
         why = "no price for this model" if known else "the endpoint reports no tokens"
-        return f"not known: {why}" if cost is None else dollars(cost)
+        return f"not known: {why}"
 
 
 def usage_of(row: Row[Any]) -> Usage:

@@ -102,7 +102,8 @@ def drop_rows(connection: Connection, changes: list[Row]) -> None:
 def put_runs(connection: Connection, changes: list[Row]) -> None:
     """Write down that runs start or go on."""
     # Of a go that was broken off, the last sign of life is known.
-    last = func.coalesce(runs.c.ended, runs.c.seen) - func.coalesce(runs.c.resumed, runs.c.started)
+    ended = func.coalesce(runs.c.ended, case((runs.c.seen < time.time(), runs.c.seen), else_=0))
+    last = ended - func.coalesce(runs.c.resumed, runs.c.started)
     seconds = runs.c.earlier_seconds + case((last > 0, last), else_=0)
     for row in changes:
         changed = {name: row[name] for name in ("owner", "seen", "ended", "head")}

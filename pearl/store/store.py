@@ -220,23 +220,17 @@ def _open(connection: Connection, changes: list[_Bill]) -> None:
         spent = sum((spent for _, spent, _ in accounts), Amount())
         # A go without a limit is in the journals alone; what was under way at a kill, only here.
         spent = Amount(max(spent.tokens, bill.spent.tokens), max(spent.cost, bill.spent.cost))
-        most = sum((reserved for _, _, reserved in accounts), spent)
+        reserved = sum((reserved for _, _, reserved in accounts), Amount())
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))
-        _add(connection, bill._replace(spent=most))
+        # Nobody's, and so reserved for good.
+        _add(connection, bill._replace(spent=spent, reserved=reserved))
 
 
 def _reserve(connection: Connection, changes: list[tuple[Ceiling, _Bill]]) -> list[Grant]:
-    now = time.time()
     verdicts = []
     for ceiling, bill in changes:
         _lock_ledger(connection, bill.run)
-        spent = reserved = Amount()
-        for row, own, held in _accounts(connection, bill.run):
-            spent += own
-            if is_dead(row.owner, row.seen, now):
-                spent += held
-            else:
-                reserved += held
+        spent, reserved = _sums(connection, bill.run)
         verdicts.append(judge(ceiling, spent, reserved, bill.reserved))
         if verdicts[-1] is Grant.GRANTED:
             _add(connection, bill)
@@ -250,7 +244,19 @@ def _settle(connection: Connection, changes: list[_Bill]) -> None:
 
 
 def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
-    return [sum((spent for _, spent, _ in _accounts(connection, run)), Amount()) for run in changes]
+    return [_sums(connection, run)[0] for run in changes]
+
+
+def _sums(connection: Connection, run: str) -> tuple[Amount, Amount]:
+    """What a run has spent, with what its dead processes had reserved, and what others have."""
+    now, spent, reserved = time.time(), Amount(), Amount()
+    for row, own, held in _accounts(connection, run):
+        spent += own
+        if is_dead(row.owner, row.seen, now):
+            spent += held
+        else:
+            reserved += held
+    return spent, reserved
 
 
 def _accounts(connection: Connection, run: str) -> list[tuple[Row[Any], Amount, Amount]]:
