@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pearl.lang.errors import InputError
-from pearl.lang.output_files import replacing, unwritable
+from pearl.lang.output_files import lock, replacing, unwritable
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import SAME, Engine
 from pearl.models.tokens import NO_PRICES, Prices
@@ -301,7 +301,7 @@ class Output:
         refuse_locked(path)
         self._replace(lines)
         self._file = self._path.open("ab", buffering=0)
-        if not _lock(self._file):
+        if lock(self._file) is False:
             raise InputError(_LOCKED.format(path))
 
     def add(self, row: dict[str, Any]) -> None:
@@ -358,21 +358,8 @@ def refuse_locked(path: str) -> None:
         return
     # What cannot be opened is told by who writes it.
     with suppress(OSError), open(path, "rb") as file:
-        if not _lock(file):
+        if lock(file) is False:
             raise InputError(_LOCKED.format(path))
-
-
-def _lock(file: BinaryIO) -> bool:
-    """Lock a file until it is closed; False where another has. On a disk without locks, True."""
-    import fcntl
-
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def internal_error(error: BaseException) -> ModelError:

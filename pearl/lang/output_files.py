@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from pearl.lang.errors import InputError
 from pearl.lang.rows import read_row, read_rows
@@ -89,6 +89,20 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def lock(file: IO[bytes]) -> bool | None:
+    """Lock a file for as long as it is open: True; False where somebody else has, and None where
+    the system, or the disk, knows no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def write(path: str, text: str | bytes) -> None:

@@ -17,13 +17,13 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar, get_args
 
-from pearl.lang.output_files import replacing
+from pearl.lang.output_files import lock, replacing
 from pearl.lang.text import text_digest
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, PASSING, ModelError
@@ -105,20 +105,14 @@ class BatchFolder:
         """Take the folder for this process, as far as the system knows locks."""
         with self._disk():
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("ab")
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
-                raise ModelError(
-                    "store",
-                    f"Another process works in {self.path}: wait for its end, or name another "
-                    "folder.",
-                ) from None
-        self._lock = lock
+            file = (self.path / "lock").open("ab")
+        if lock(file) is False:
+            file.close()
+            raise ModelError(
+                "store",
+                f"Another process works in {self.path}: wait for its end, or name another folder.",
+            )
+        self._lock = file
         with self._disk():
             # What a process that was killed left half written.
             for part in self.path.glob(".*.part"):

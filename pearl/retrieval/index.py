@@ -28,11 +28,11 @@ from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from pearl.lang.errors import NAMED, InputError, LinesError, install_command
-from pearl.lang.output_files import replacing
+from pearl.lang.output_files import lock, replacing
 from pearl.lang.text import one_line
 from pearl.retrieval.corpus import Corpus, Folder, Row, digest_of, open_corpus
 from pearl.retrieval.retriever import Passage, in_order, near
@@ -358,8 +358,8 @@ def _new_part(path: str) -> Iterator[Path]:
     folder.mkdir(exist_ok=True)
     part = folder / f"{_PART}{secrets.token_hex(6)}"
     part.mkdir()
-    with (part / _LOCK).open("wb") as lock:
-        _lock(lock)
+    with (part / _LOCK).open("wb") as locked:
+        lock(locked)
         try:
             yield part
         finally:
@@ -398,21 +398,8 @@ def _publish(path: str, info: IndexInfo) -> None:
 def _under_way(part: Path) -> bool:
     """Whether a build that lives is filling a part."""
     # Without the file it was made a moment ago, or is not one of ours.
-    with suppress(OSError), (part / _LOCK).open("rb") as lock:
-        return not _lock(lock)
-    return True
-
-
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file for as long as it is open; False where another process has."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    with suppress(OSError), (part / _LOCK).open("rb") as file:
+        return lock(file) is not True
     return True
 
 
