@@ -308,7 +308,8 @@ def estimate(
         for each in (planner, reader):
             alone = getattr(each, "at_once", parallel) == 1
             mean = mean_seconds(store, each.name, alone=alone)
-            means |= {} if mean is None else {each.name: mean}
+            if mean is not None:
+                means[each.name] = mean
     return Estimate(
         len(index.places),
         len({place.document for place in index.places}),

@@ -18,7 +18,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pearl.lang.errors import InputError
 from pearl.lang.output_files import lock, replacing, unwritable
 from pearl.models.base import ModelError, Usage
-from pearl.models.middleware.stack import SAME, Engine
+from pearl.models.middleware.circuit_breaker import SAME
+from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import NO_PRICES, Prices
 from pearl.runtime.calls import LIMITED, Entry
 from pearl.runtime.context import Context
