@@ -37,13 +37,8 @@ from pearl.jobs.workers import JobProgress
 from pearl.models.routing import choose_model
 from pearl.store.cache import prune, stats
 from pearl.store.database import open_database
-from pearl.store.history import (
-    find_run,
-    list_runs,
-    mean_seconds,
-    read_entries,
-    totals,
-)
+from pearl.store.history import find_run, list_runs, read_entries
+from pearl.store.totals import mean_seconds, totals
 from pearl.strategies.registry import prepare
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shlex
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 import pearl
 from pearl.cli.batch import _resume_command
+from pearl.cli.inputs import open_existing
 from pearl.cli.output import follow_up
 from pearl.jobs.estimate import Estimate, Share
 from pearl.jobs.workers import CUT
@@ -23,6 +25,7 @@ from pearl.lang.values import digest
 from pearl.models.base import Usage
 from pearl.models.middleware import rate_limit, retry
 from pearl.models.tokens import NO_PRICES
+from pearl.store.history import RunFilter, list_runs
 from tests.runs import entries, runs
 from tests.server import Script, completion, failing, resetting, sending, stalling
 from tests.shell import STORY, Result, call, one_line
@@ -736,6 +739,10 @@ def test_the_list_of_runs_says_which_came_to_no_answer(serve: Any):
     assert names == [["ask", "failed"], ["batch", "ended"], ["ask", "ended"], ["batch", "ended"]]
     assert [run["failed"] for run in call("runs", "--json").json] == [1, 1, 0, 0]
     assert call("runs").out.count("1 question of q.jsonl, 1 failed\n") == 1
+    with open_existing("") as engine:
+        for status, much in (("failed", 1), ("ended", 3)):
+            found = list_runs(engine, time.time(), much, RunFilter(status=status))
+            assert [one.status for one in found] == [status] * much
     # What is asked again, and answered, has not failed.
     server.script = saying("Yes.")
     call("ask", "story.txt", "Why not?")

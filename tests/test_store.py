@@ -37,16 +37,15 @@ from pearl.store.history import (
     find_run,
     latest,
     list_runs,
-    mean_seconds,
     read_entries,
     read_row_keys,
     read_rows,
     since_last_start,
-    totals,
 )
 from pearl.store.statements import renew
 from pearl.store.store import Store, StoreLedger, open_store
 from pearl.store.tables import entries, leases, replies, rows, runs
+from pearl.store.totals import mean_seconds, totals
 from pearl.store.writer import LOOK, LoopWriter
 from tests.forks import Fork
 from tests.runs import back_to_first_version

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, event
 from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.runtime.calls import Entry
-from pearl.store import cache, history
+from pearl.store import cache, history, totals
 from pearl.store.store import StoreLedger, open_store
 from pearl.viewer.job_page import read_counts
 
@@ -91,20 +91,20 @@ def use(file: Path) -> None:
     history.tag_run(engine, run, ["one", "two"])
     history.tag_run(engine, run, ["two"], off=True)
     words, share, before = ("mara",), {"least": 0.2, "most": 0.9}, (now, run)
-    for some in ({"kind": "batch"}, {"tag": "one"}, {"status": "ended"}, {"status": "stopped"}):
+    criteria = [{"kind": "batch"}, {"tag": "one"}, *({"status": one} for one in history.STATUSES)]
+    for some in criteria:
         for more in ({}, {"words": words}, share, {"before": before}):
             history.list_runs(engine, now, 20, history.RunFilter(**some, **more))
     history.count_rows(engine, [run])
     history.count_rows(engine, [run], "pearl")
-    history.totals(engine, run, method="pearl")
+    totals.totals(engine, run, method="pearl")
     history.read_tags(engine, [run])
-    history.unanswered(engine, [run])
     history.in_use(engine)
     for item in (None, "q"):
         list(history.read_entries(engine, found, item))
-        history.totals(engine, run, item)
-    history.mean_seconds(engine, "m")
-    history.mean_seconds(engine, "m", alone=True)
+        totals.totals(engine, run, item)
+    totals.mean_seconds(engine, "m")
+    totals.mean_seconds(engine, "m", alone=True)
     list(history.read_rows(engine, run))
     list(history.read_rows(engine, run, ["a"], "answered"))
     history.read_row_keys(engine, run)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from pearl.runtime.trace import Trace
-    from pearl.store.history import RunRow, Totals
+    from pearl.store.history import RunRow
+    from pearl.store.totals import Totals
 
 
 @click.group("runs", invoke_without_command=True, epilog="Example:  pearl runs show last")
@@ -44,9 +45,8 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
         count_rows,
         list_runs,
         read_tags,
-        totals,
-        unanswered,
     )
+    from pearl.store.totals import totals
     from pearl.viewer.render import title_of
 
     with open_existing(options.store) as engine:
@@ -55,18 +55,17 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
         pairs = [(run, totals(engine, run.name)) for run in listed]
         names = [run.name for run in listed]
         tags, counts = read_tags(engine, names), count_rows(engine, names)
-        failed = dict.fromkeys(unanswered(engine, names), 1)
+    failed = {run.name: int(run.failed) for run in listed}
     failed |= {name: sizes.rows - sizes.answered for name, sizes in counts.items()}
     lines = [] if pairs else ["There are no runs yet: make one with pearl ask, run or batch."]
     if tag and not pairs:
         lines = [f"No run is called {printable(tag)}: pearl runs lists them all."]
     for run, total in pairs:
-        about, lost = one_line(title_of(run)), failed.get(run.name, 0)
-        status = "failed" if lost and not run.has_rows else run.status
+        about, lost = one_line(title_of(run)), failed[run.name]
         about += f", {lost:,} failed" if lost and run.has_rows else ""
         called = "".join(f"[{tag}] " for tag in tags[run.name])
         lines.append(
-            f"{run.name}  {run.kind:6} {status:8} {counted(total.made, 'call'):>12}  "
+            f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
             f"{printable(shorten(called + about, 60))}"
         )
     lines += [f"There are more: --limit {10 * limit} lists so many."] if more else []
@@ -74,7 +73,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     data = [
         {
             **_as_object(run, total, done.get(run.name, 0) if run.has_rows else None),
-            "failed": failed.get(run.name, 0),
+            "failed": failed[run.name],
             "tags": tags[run.name],
         }
         for run, total in pairs
@@ -114,7 +113,8 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.models.tokens import load_prices
     from pearl.prompts.calls import letter
-    from pearl.store.history import read_entries, since_last_start, totals
+    from pearl.store.history import read_entries, since_last_start
+    from pearl.store.totals import totals
 
     if html == "-":
         raise InputError("A page is written to a file: name one, as in --html run.html.")
@@ -217,7 +217,8 @@ def diff(first: str, second: str, options: Options) -> None:
     each method that both have is compared, by its answers and by the tokens they took."""
     from pearl.evaluate.statistics import MCNEMAR
     from pearl.report.document import percent
-    from pearl.store.history import find_run, totals
+    from pearl.store.history import find_run
+    from pearl.store.totals import totals
     from pearl.viewer.job_page import compare, outcome
 
     with open_existing(options.store) as engine:

@@ -38,7 +38,8 @@ from pearl.runtime.fitting import size_of
 from pearl.runtime.parts import fit_plan
 from pearl.runtime.planner_prompt import fit_planning, narrowed
 from pearl.session import Session, planning_context
-from pearl.store.history import mean_seconds, read_reply
+from pearl.store.history import read_reply
+from pearl.store.totals import mean_seconds
 from pearl.strategies.pearl import direct_plan
 
 if TYPE_CHECKING:

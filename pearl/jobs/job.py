@@ -35,9 +35,9 @@ from pearl.store.history import (
     read_row_texts,
     read_rows,
     tag_run,
-    totals,
 )
 from pearl.store.store import Store, StoreLedger, open_store
+from pearl.store.totals import totals
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -27,8 +27,9 @@ from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import RunError
 from pearl.runtime.telemetry import tell
 from pearl.session import Session, planning_context
-from pearl.store.history import Totals, score_of
+from pearl.store.history import score_of
 from pearl.store.store import Store, storable
+from pearl.store.totals import Totals
 
 CUT = 10
 """Rows one after another that failed as a reply was cut at its limit, from which on no other is

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Text, and_, cast, delete, func, select, text
 
 from pearl.store.database import is_dead, reading, usable
-from pearl.store.history import usage_of
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs, tags
+from pearl.store.totals import usage_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

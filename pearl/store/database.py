@@ -16,7 +16,7 @@ from pearl.lang.errors import InputError, install_command
 from pearl.lang.text import one_line
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import URL, Column, ColumnElement, Connection, Engine
 
 
 HOME = str(Path(".pearl") / "store.db")
@@ -200,6 +200,16 @@ def reading(engine: Engine) -> Iterator[Connection]:
     """
     with usable(engine), engine.connect().execution_options(**{_READS: True}) as connection:
         yield connection
+
+
+def starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement[bool]:
+    """Whether a column begins with a text, found by the column's index."""
+    from sqlalchemy import and_
+
+    if engine.dialect.name == "sqlite":
+        # LIKE would look at every row; this is the last character that there is.
+        return and_(column >= text, column < f"{text}\U0010ffff")
+    return column.startswith(text, autoescape=True)
 
 
 @contextmanager

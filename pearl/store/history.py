@@ -6,29 +6,25 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import and_, case, delete, exists, func, or_, select, true, tuple_
+from sqlalchemy import and_, case, delete, exists, func, or_, select, tuple_
 
 from pearl.lang.errors import InputError
 from pearl.lang.text import one_line
-from pearl.models.base import Reply, Usage
-from pearl.models.tokens import FREE, Prices, dollars
+from pearl.models.base import Reply
 from pearl.runtime.calls import Entry
-from pearl.store.database import is_dead, reading, usable
+from pearl.store.database import is_dead, reading, starts_with, usable
 from pearl.store.statements import insert_into
 from pearl.store.store import storable
-from pearl.store.tables import PLAIN, TOKENS, entries, replies, rows, runs, tags
+from pearl.store.tables import PLAIN, entries, replies, rows, runs, tags
+from pearl.store.totals import of_method, usage_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Column, ColumnElement, Connection, Engine, Row
-
-
-LATELY = 10_000
-"""Entries of the journals, the last ones, that say how fast a model is."""
+    from sqlalchemy import Column, Connection, Engine, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +41,7 @@ class RunRow:
         alive: whether the process that ran it last still does.
         head: what was run on what.
         seconds: how long all its goes took; None as for ``ended``.
+        failed: whether its question came to no answer; a job counts its rows instead.
     """
 
     name: str
@@ -56,17 +53,19 @@ class RunRow:
     alive: bool
     head: dict[str, Any]
     seconds: float | None
+    failed: bool
 
     @classmethod
     def of(cls, row: Row[Any], now: float) -> RunRow:
-        """The run of a row of the table."""
+        """The run of a row of `_RUNS`."""
         alive = row.ended is None and not is_dead(row.owner, row.seen, now)
         names = (row.id, row.kind, row.fingerprint, row.scope)
         seconds = None
         if row.ended is not None:
             begun = row.started if row.resumed is None else row.resumed
             seconds = row.earlier_seconds + max(0.0, row.ended - begun)
-        return cls(*names, row.started, row.ended, alive, json.loads(row.head), seconds)
+        times = (row.started, row.ended, alive)
+        return cls(*names, *times, json.loads(row.head), seconds, row.failed)
 
     @property
     def has_rows(self) -> bool:
@@ -104,83 +103,21 @@ class RunRow:
     @property
     def status(self) -> str:
         """One of `STATUSES`."""
-        return "ended" if self.ended is not None else "running" if self.alive else "stopped"
+        if self.ended is None:
+            return "running" if self.alive else "stopped"
+        return "failed" if self.failed else "ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What a run's calls came to.
-
-    Args:
-        made: calls that were sent and answered.
-        kept: calls that needed no sending.
-        failed: tries that got no usable answer.
-        spent: tokens of everything that was sent.
-        saved: tokens that kept replies would have taken.
-        seconds: the answered calls' times, added up.
-        models: the same of each model, where the run has several.
-    """
-
-    made: int = 0
-    kept: int = 0
-    failed: int = 0
-    spent: Usage = field(default_factory=Usage)
-    saved: Usage = field(default_factory=Usage)
-    seconds: float = 0.0
-    models: Mapping[str, Totals] = field(default_factory=dict)
-
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(
-            self.made + other.made,
-            self.kept + other.kept,
-            self.failed + other.failed,
-            self.spent + other.spent,
-            self.saved + other.saved,
-            self.seconds + other.seconds,
-            {
-                name: self.models.get(name, Totals()) + other.models.get(name, Totals())
-                for name in (*self.models, *(other.models.keys() - self.models.keys()))
-            },
-        )
-
-    def spent_by(self, name: str) -> dict[str, Usage]:
-        """Tokens that were sent, by model; the name is the run's, where it has one."""
-        models = {model or name: each.spent for model, each in self.models.items()}
-        return models or {name: self.spent}
-
-    def cost(self, prices: Prices, name: str) -> int | None:
-        """What was sent cost, in millionths of a dollar; None where a price is not known, or an
-        endpoint that has one does not say what its calls took.
-
-        Args:
-            prices: what tokens cost.
-            name: the run's model, where it has one.
-        """
-        models = {model or name: each for model, each in self.models.items()} or {name: self}
-        for model, each in models.items():
-            if each.made and not each.spent.total and prices.get(model) not in (None, FREE):
-                return None
-        sent = {model: each.spent for model, each in models.items() if each.made or each.failed}
-        return prices.cost(sent or {name: Usage()})
-
-    def cost_in_words(self, prices: Prices, name: str) -> str:
-        """The same for a person, or why it is not known."""
-        cost = self.cost(prices, name)
-        if cost is not None:
-            return dollars(cost)
-        every = self.models.values() or (self,)
-        known = all(each.spent.is_reported(each.made) for each in every)
-        why = "no price for this model" if known else "the endpoint reports no tokens"
-        return f"not known: {why}"
-
-
-def usage_of(row: Row[Any]) -> Usage:
-    """The tokens of a call's row."""
-    return Usage(*(getattr(row, name) for name in TOKENS))
-
-
-STATUSES = ("running", "ended", "stopped")
+STATUSES = ("running", "ended", "failed", "stopped")
 """What may be the matter with a run."""
+
+_LAST = select(entries.c.path).where(entries.c.run == runs.c.id, entries.c.item == "")
+_LAST = _LAST.where(entries.c.path.in_(("run", "failed"))).order_by(entries.c.id.desc()).limit(1)
+_FAILED = func.coalesce(_LAST.correlate(runs).scalar_subquery(), "") == "failed"
+"""Whether a run's question came to no answer when it was last begun."""
+
+_RUNS = select(runs, _FAILED.label("failed"))
+"""Runs, as `RunRow.of` takes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +148,7 @@ def list_runs(
     engine: Engine, now: float, limit: int | None = None, filters: RunFilter = RunFilter()
 ) -> list[RunRow]:
     """The runs that pass the filters, the last one first."""
-    query = select(runs).order_by(runs.c.started.desc(), runs.c.id.desc())
+    query = _RUNS.order_by(runs.c.started.desc(), runs.c.id.desc())
     for word in filters.words:
         # As JSON has it, which the head is.
         written = json.dumps(word, ensure_ascii=False)[1:-1]
@@ -228,8 +165,10 @@ def list_runs(
     if filters.tag:
         query = query.where(runs.c.id.in_(select(tags.c.run).where(tags.c.tag == filters.tag)))
     if filters.status:
-        ended = runs.c.ended.is_not(None)
-        query = query.where(ended if filters.status == "ended" else ~ended)
+        over = filters.status in ("ended", "failed")
+        query = query.where(runs.c.ended.is_not(None) if over else runs.c.ended.is_(None))
+    if filters.status == "failed":
+        query = query.where(_FAILED)
     accuracy = select(func.avg(_SCORE)).where(rows.c.run == runs.c.id).scalar_subquery()
     if filters.least is not None:
         query = query.where(accuracy >= filters.least - _SHOWN)
@@ -237,8 +176,8 @@ def list_runs(
         query = query.where(accuracy <= filters.most + _SHOWN)
     if filters.before:
         query = query.where(tuple_(runs.c.started, runs.c.id) < tuple_(*filters.before))
-    # Whether a process still lives is not in the store.
-    unsure = filters.status in ("running", "stopped")
+    # Whether a process still lives is not in the store; few runs that have ended have failed.
+    unsure = filters.status in ("running", "ended", "stopped")
     with reading(engine) as connection:
         query = query.limit(None if unsure else limit)
         records = connection.execution_options(yield_per=100).execute(query)
@@ -311,25 +250,12 @@ def count_rows(engine: Engine, names: Sequence[str], method: str = "") -> dict[s
     scores = func.coalesce(func.sum(_SCORE), 0.0)
     query = select(rows.c.run, func.count(), *counts, scores).group_by(rows.c.run)
     with reading(engine) as connection:
-        query = query.where(rows.c.run.in_(names), _of_method(engine, rows.c.id, method))
+        query = query.where(rows.c.run.in_(names), of_method(engine, rows.c.id, method))
         sums_by_run = connection.execute(query)
         return {
             name: RowCounts(count, int(answered), int(judged), int(right), float(total))
             for name, count, answered, judged, right, total in sums_by_run
         }
-
-
-def _of_method(engine: Engine, item: Column[str], method: str) -> ColumnElement[bool]:
-    """Whether an item is of a method, whose name its id begins with; any is where none is named."""
-    return _starts_with(engine, item, f"{method}/") if method else true()
-
-
-def _starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement[bool]:
-    """Whether a column begins with a text, found by the column's index."""
-    if engine.dialect.name == "sqlite":
-        # LIKE would look at every row; this is the last character that there is.
-        return and_(column >= text, column < f"{text}\U0010ffff")
-    return column.startswith(text, autoescape=True)
 
 
 LONGEST_TAG = 60
@@ -387,7 +313,7 @@ def _each(connection: Connection, column: Column[str]) -> Iterator[str]:
 
 def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
     """The last run of this work that no living process is at."""
-    query = select(runs).where(runs.c.fingerprint == fingerprint).order_by(runs.c.started.desc())
+    query = _RUNS.where(runs.c.fingerprint == fingerprint).order_by(runs.c.started.desc())
     with reading(engine) as connection:
         candidates = (RunRow.of(row, now) for row in connection.execute(query))
         return next((run for run in candidates if run.ended is not None or not run.alive), None)
@@ -404,11 +330,11 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
         raise InputError(f"There are no runs in {place}: make one with pearl ask, run or batch.")
     if name == "last":
         return last[0]
-    starts = _starts_with(engine, runs.c.id, name)
+    starts = starts_with(engine, runs.c.id, name)
     matches: list[RunRow] = []
     with reading(engine) as connection:
         for where in (runs.c.id == name, starts) if name else ():
-            query = select(runs).where(where).order_by(runs.c.id.desc()).limit(3)
+            query = _RUNS.where(where).order_by(runs.c.id.desc()).limit(3)
             matches = matches or [RunRow.of(row, now) for row in connection.execute(query)]
     if len(matches) == 1:
         return matches[0]
@@ -443,75 +369,6 @@ def since_last_start(journal: list[Entry]) -> list[Entry]:
     """The entries of the last time that a question was begun, where it was begun several times."""
     starts = [at for at, entry in enumerate(journal) if entry.path == "run"]
     return journal[starts[-1] :] if starts else journal
-
-
-def unanswered(engine: Engine, names: Collection[str]) -> frozenset[str]:
-    """Those of some runs that are no jobs whose question came to no answer when last begun."""
-    query = (
-        select(entries.c.run, entries.c.path)
-        .where(entries.c.run.in_(names), entries.c.item == "")
-        .where(entries.c.path.in_(("run", "failed")))
-        .order_by(entries.c.id)
-    )
-    with reading(engine) as connection:
-        last = {run: path for run, path in connection.execute(query)}  # noqa: C416 - rows are no pairs
-    return frozenset(name for name, path in last.items() if path == "failed")
-
-
-def totals(engine: Engine, run: str, item: str | None = None, method: str = "") -> Totals:
-    """What a run's calls came to, or those of one of its questions, or of a method."""
-    done = entries.c.status == "done"
-    made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
-    failed = and_(entries.c.status == "failed", ~entries.c.kept)
-    tokens = [entries.c[name] for name in TOKENS]
-    summed: list[tuple[Any, Any]] = [(1, made), (1, saved), (1, failed)]
-    summed += [(column, or_(made, failed)) for column in tokens]
-    summed += [(column, saved) for column in tokens]
-    summed.append((entries.c.seconds, made))
-    columns = [
-        func.coalesce(func.sum(case((where, column), else_=0)), 0) for column, where in summed
-    ]
-    query = select(*columns, entries.c.model).group_by(entries.c.model).order_by(entries.c.model)
-    query = query.where(entries.c.run == run, entries.c.kind == "call")
-    query = query.where(_of_method(engine, entries.c.item, method))
-    if item is not None:
-        query = query.where(entries.c.item == item)
-    by_model: dict[str, Totals] = {}
-    with reading(engine) as connection:
-        for row in connection.execute(query):
-            answered, kept, vain, *used = (int(number) for number in row[:9])
-            usages = Usage(*used[:3]), Usage(*used[3:])
-            by_model[row[10]] = Totals(answered, kept, vain, *usages, float(row[9]))
-    every = sum(by_model.values(), Totals())
-    return replace(every, models=by_model) if any(by_model) else every
-
-
-def mean_seconds(engine: Engine, model: str, *, alone: bool = False) -> float | None:
-    """How long a model's calls took on average of late, or None where none was made.
-
-    Args:
-        engine: of the store.
-        model: its name.
-        alone: whether it makes one call at a time, so that how long a call waited for those before
-            it is not to count.
-    """
-    lately = entries.c.id > select(func.max(entries.c.id)).scalar_subquery() - LATELY
-    recent = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
-    reply = and_(replies.c.scope == runs.c.scope, replies.c.key == entries.c.call_key)
-    columns = (entries.c.started, entries.c.seconds) if alone else (func.avg(entries.c.seconds),)
-    query = select(*columns).select_from(entries)
-    query = query.join(runs, runs.c.id == entries.c.run).join(replies, reply)
-    query = query.where(recent, replies.c.model == model)
-    with reading(engine) as connection:
-        rows = connection.execute(query).all()
-    if not alone:
-        return None if rows[0][0] is None else float(rows[0][0])
-    taken: list[float] = []
-    free = 0.0
-    for end, seconds in sorted((start + took, took) for start, took in rows if start is not None):
-        taken.append(end - max(end - seconds, free))
-        free = end
-    return sum(taken) / len(taken) if taken else None
 
 
 def read_reply(engine: Engine, key: str) -> Reply | None:

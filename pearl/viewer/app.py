@@ -28,9 +28,8 @@ from pearl.store.history import (
     read_rows,
     read_tags,
     since_last_start,
-    totals,
-    unanswered,
 )
+from pearl.store.totals import totals
 from pearl.viewer.documents import find_passages, is_evidenced
 from pearl.viewer.job_page import COMPARED, STATES, Item, compare, job_page
 from pearl.viewer.journal_tree import Frame, head_of, read_frames
@@ -107,7 +106,6 @@ def runs_page(shown: ServedStore, view: View) -> str:
         runs=runs,
         counts=count_rows(shown.engine, names),
         called=read_tags(shown.engine, names),
-        failed=unanswered(shown.engine, names),
         older=f"{runs[-1].started!r} {runs[-1].name}" if len(listed) > AT_ONCE else "",
         kinds=kinds,
         tags=tags,

@@ -21,7 +21,6 @@ from pearl.store.history import (
     RowCounts,
     RunFilter,
     RunRow,
-    Totals,
     count_rows,
     list_runs,
     read_beside,
@@ -29,9 +28,9 @@ from pearl.store.history import (
     read_rows,
     read_tags,
     score_of,
-    totals,
 )
 from pearl.store.tables import entries as entries_table
+from pearl.store.totals import Totals, totals
 from pearl.viewer.render import View, render
 
 if TYPE_CHECKING:
@@ -46,7 +45,10 @@ COMPARED = ("ask", "run", "batch", "eval")
 CHOICE = 50
 """Runs to choose from for that, the last ones."""
 
-STATES = {"ended": "ended", "running": "running", "stopped": "stopped on the way"}
+STATES = {
+    "running": "running", "ended": "ended", "failed": "ended without an answer",
+    "stopped": "stopped on the way",
+}  # fmt: skip
 """What may be the matter with a run, in words."""
 
 _SEARCHED = ("question", "words", "gold", "error", "document")

@@ -14,7 +14,7 @@ from pearl.lang.values import DecodeError, Pairs, Value, as_text, from_json
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import evidence_key
-from pearl.store.history import Totals
+from pearl.store.totals import Totals
 
 PLANNING = "planning"
 """The stage of the calls that write a plan."""

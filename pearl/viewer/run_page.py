@@ -40,8 +40,8 @@ from pearl.store.history import (
     read_identities,
     read_row,
     since_last_start,
-    totals,
 )
+from pearl.store.totals import totals
 from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
 from pearl.viewer.documents import Passage, cut, find_document, find_passages
 from pearl.viewer.job_page import STATES, Item, neighbours, tags_and_others, with_text
@@ -91,7 +91,6 @@ def run_page(
     started, seconds = (entries[0].started, None) if item else (run.started, run.seconds)
     if seconds is None and ends and started is not None:
         seconds = max(ends) - started
-    failed = any(entry.path == "failed" for entry in entries) and not item
     row = read_row(engine, run.name, item) if item else {}
     frames = read_frames(entries)
     quotes = _quotes(frames, entries, document.text)
@@ -109,7 +108,7 @@ def run_page(
         running=run.status == "running" and not row,
         name=f"{run.name}/{item}" if item else run.name,
         run=run,
-        state="ended without an answer" if failed else STATES[run.status],
+        state=STATES[run.status],
         head=head,
         document=document,
         pieces=cut(document.text, chain(*quotes)) if document.text else (),

@@ -1,0 +1,153 @@
+"""What calls came to: how many were made, their tokens, their cost and their times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import and_, case, func, or_, select, true
+
+from pearl.models.base import Usage
+from pearl.models.tokens import FREE, Prices, dollars
+from pearl.store.database import reading, starts_with
+from pearl.store.tables import TOKENS, entries, replies, runs
+
+if TYPE_CHECKING:
+    from sqlalchemy import Column, ColumnElement, Engine, Row
+
+LATELY = 10_000
+"""Entries of the journals, the last ones, that say how fast a model is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a run's calls came to.
+
+    Args:
+        made: calls that were sent and answered.
+        kept: calls that needed no sending.
+        failed: tries that got no usable answer.
+        spent: tokens of everything that was sent.
+        saved: tokens that kept replies would have taken.
+        seconds: the answered calls' times, added up.
+        models: the same of each model, where the run has several.
+    """
+
+    made: int = 0
+    kept: int = 0
+    failed: int = 0
+    spent: Usage = field(default_factory=Usage)
+    saved: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    models: Mapping[str, Totals] = field(default_factory=dict)
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.made + other.made,
+            self.kept + other.kept,
+            self.failed + other.failed,
+            self.spent + other.spent,
+            self.saved + other.saved,
+            self.seconds + other.seconds,
+            {
+                name: self.models.get(name, Totals()) + other.models.get(name, Totals())
+                for name in (*self.models, *(other.models.keys() - self.models.keys()))
+            },
+        )
+
+    def spent_by(self, name: str) -> dict[str, Usage]:
+        """Tokens that were sent, by model; the name is the run's, where it has one."""
+        models = {model or name: each.spent for model, each in self.models.items()}
+        return models or {name: self.spent}
+
+    def cost(self, prices: Prices, name: str) -> int | None:
+        """What was sent cost, in millionths of a dollar; None where a price is not known, or an
+        endpoint that has one does not say what its calls took.
+
+        Args:
+            prices: what tokens cost.
+            name: the run's model, where it has one.
+        """
+        models = {model or name: each for model, each in self.models.items()} or {name: self}
+        for model, each in models.items():
+            if each.made and not each.spent.total and prices.get(model) not in (None, FREE):
+                return None
+        sent = {model: each.spent for model, each in models.items() if each.made or each.failed}
+        return prices.cost(sent or {name: Usage()})
+
+    def cost_in_words(self, prices: Prices, name: str) -> str:
+        """The same for a person, or why it is not known."""
+        cost = self.cost(prices, name)
+        if cost is not None:
+            return dollars(cost)
+        every = self.models.values() or (self,)
+        known = all(each.spent.is_reported(each.made) for each in every)
+        why = "no price for this model" if known else "the endpoint reports no tokens"
+        return f"not known: {why}"
+
+
+def usage_of(row: Row[Any]) -> Usage:
+    """The tokens of a call's row."""
+    return Usage(*(getattr(row, name) for name in TOKENS))
+
+
+def totals(engine: Engine, run: str, item: str | None = None, method: str = "") -> Totals:
+    """What a run's calls came to, or those of one of its questions, or of a method."""
+    done = entries.c.status == "done"
+    made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
+    failed = and_(entries.c.status == "failed", ~entries.c.kept)
+    tokens = [entries.c[name] for name in TOKENS]
+    summed: list[tuple[Any, Any]] = [(1, made), (1, saved), (1, failed)]
+    summed += [(column, or_(made, failed)) for column in tokens]
+    summed += [(column, saved) for column in tokens]
+    summed.append((entries.c.seconds, made))
+    columns = [
+        func.coalesce(func.sum(case((where, column), else_=0)), 0) for column, where in summed
+    ]
+    query = select(*columns, entries.c.model).group_by(entries.c.model).order_by(entries.c.model)
+    query = query.where(entries.c.run == run, entries.c.kind == "call")
+    query = query.where(of_method(engine, entries.c.item, method))
+    if item is not None:
+        query = query.where(entries.c.item == item)
+    by_model: dict[str, Totals] = {}
+    with reading(engine) as connection:
+        for row in connection.execute(query):
+            answered, kept, vain, *used = (int(number) for number in row[:9])
+            usages = Usage(*used[:3]), Usage(*used[3:])
+            by_model[row[10]] = Totals(answered, kept, vain, *usages, float(row[9]))
+    every = sum(by_model.values(), Totals())
+    return replace(every, models=by_model) if any(by_model) else every
+
+
+def mean_seconds(engine: Engine, model: str, *, alone: bool = False) -> float | None:
+    """How long a model's calls took on average of late, or None where none was made.
+
+    Args:
+        engine: of the store.
+        model: its name.
+        alone: whether it makes one call at a time, so that how long a call waited for those before
+            it is not to count.
+    """
+    lately = entries.c.id > select(func.max(entries.c.id)).scalar_subquery() - LATELY
+    recent = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
+    reply = and_(replies.c.scope == runs.c.scope, replies.c.key == entries.c.call_key)
+    columns = (entries.c.started, entries.c.seconds) if alone else (func.avg(entries.c.seconds),)
+    query = select(*columns).select_from(entries)
+    query = query.join(runs, runs.c.id == entries.c.run).join(replies, reply)
+    query = query.where(recent, replies.c.model == model)
+    with reading(engine) as connection:
+        rows = connection.execute(query).all()
+    if not alone:
+        return None if rows[0][0] is None else float(rows[0][0])
+    taken: list[float] = []
+    free = 0.0
+    for end, seconds in sorted((start + took, took) for start, took in rows if start is not None):
+        taken.append(end - max(end - seconds, free))
+        free = end
+    return sum(taken) / len(taken) if taken else None
+
+
+def of_method(engine: Engine, item: Column[str], method: str) -> ColumnElement[bool]:
+    """Whether an item is of a method, whose name its id begins with; any is where none is named."""
+    return starts_with(engine, item, f"{method}/") if method else true()
