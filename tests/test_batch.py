@@ -169,11 +169,11 @@ def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
     assert len(server.asked) == 9
 
 
-def test_a_call_that_two_questions_wait_for_is_in_vain_once(serve: Any):
+def test_a_call_that_two_questions_wait_for_fails_once(serve: Any):
     serve(lambda _: failing(400, "no"))
     plan = {"document": "story.txt", "plan": 'a = FIND_EVENT(CTX, "x") : y'}
     write({**plan, "id": "1"}, {**plan, "id": "2"})
-    told = ("calls      0 made, 0 kept, 1 in vain", "calls      0 made, 0 kept, 1 in vain")
+    told = ("calls      0 made, 0 cached, 1 failed", "calls      0 made, 0 cached, 1 failed")
     assert (told[0] in batch().out, told[1] in call("runs", "show", "last").out) == (True, True)
 
 
@@ -195,18 +195,18 @@ def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
         "FIND_QUANTITY(CTX, X) -> bool : Whether there is X in CTX.\n", encoding="utf-8"
     )
     said = batch("--library", "own.actions").err
-    assert ". The replies are kept: name another model, or ask all anew with --no-cache." in said
+    assert ". The replies are cached: name another model, or ask all anew with --no-cache." in said
     assert batch("--library", "own.actions").err.splitlines()[1:] == said.splitlines()[1:]
-    # Where a call was in vain, too, another go may help, but not with what is kept.
+    # Where a call failed, too, another run may help, but not with what is cached.
     tries = itertools.count()
     server.script = lambda _: failing(400, "no") if next(tries) == 0 else unsure
     other = {**plan, "plan": 'a = FIND_QUANTITY(CTX, "z") : y'}
     write({**plan, "id": "1"}, {**other, "id": "2"})
     said = batch("--library", "own.actions").err
     assert "To try them again: pearl batch" in said
-    assert "Replies that are kept are asked for anew with --no-cache alone." in said
+    assert "Cached replies are asked for anew with --no-cache alone." in said
     said = batch("--library", "own.actions", "--no-cache").err
-    assert ("To try them again: pearl batch" in said, "are kept" in said) == (True, False)
+    assert ("To try them again: pearl batch" in said, "Cached" in said) == (True, False)
 
 
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
@@ -463,7 +463,7 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     assert "Every call comes to the same. What was done is kept. To go on" in line
     # Two steps of a plan wait side by side.
     assert len(server.asked) <= 3 * (5 + 1 + 1)
-    assert f"{len(server.asked)} in vain" in call("runs", "show", "last").out
+    assert f"{len(server.asked)} failed" in call("runs", "show", "last").out
     assert len(answers()) <= 5
     server.script = saying("Yes.")
     assert batch().code == 0
@@ -606,7 +606,7 @@ def test_a_budget_stops_before_the_call_that_would_exceed_it(serve: Any):
     assert 7 <= len(server.asked) <= 10
     sent = len(server.asked)
     # What was never sent is not in vain.
-    assert f"calls      {sent} made, 0 kept, 0 in vain\n" in call("runs", "show", "last").out
+    assert f"calls      {sent} made, 0 cached, 0 failed\n" in call("runs", "show", "last").out
     # What the first go has spent counts in the second.
     assert batch("--max-tokens", "5k").code == 1
     assert len(server.asked) == sent
@@ -940,7 +940,7 @@ def test_an_estimate_takes_off_what_is_kept(serve: Any):
     write(question("a", options=["yes", "no"]))
     assert estimated()[:3] == [batched(), 0, 0] == [4, 0, 0]
     assert estimated() == [0, 4, 0, 0]
-    assert "calls      0 to make, and 4 kept" in call("estimate", "q.jsonl").out
+    assert "calls      0 to make, and 4 cached" in call("estimate", "q.jsonl").out
     anew = call("estimate", "q.jsonl", "--no-cache", "--json").json
     assert (anew["calls"], anew["kept"]) == (4, 0)
     # What one question asks, another needs not; and what is not asked yet costs.
@@ -1047,7 +1047,7 @@ def test_an_estimate_bounds_a_strategy_that_asks_as_it_finds(
     assert (after["calls"], after["kept"], after["at_most"]) == (0, made, False)
     write(*rows, {**rows[0], "id": "c", "question": "Who?", "options": ["x", "y"]})
     told = call("estimate", "q.jsonl", *how).out
-    assert f"at most {most + 2:,} to make, and {made} kept" in told
+    assert f"at most {most + 2:,} to make, and {made} cached" in told
     assert f"how many {strategy} makes depends" in told
     if strategy == "rebel":
         monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "words")
@@ -1065,7 +1065,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         monkeypatch.delenv(name, raising=False)
     result = call("estimate", "q.jsonl", "--model", "some-model")
     assert "calls      about 3\n" in result.out
-    assert "what is kept is not taken off: The model some-model needs an endpoint" in result.err
+    assert "cached calls are not subtracted: The model some-model needs an endpoint" in result.err
 
 
 @pytest.mark.parametrize(

@@ -396,7 +396,7 @@ def test_the_plan_of_a_question_whose_answer_failed_is_one(tmp_path: Path):
     assert [(row["plans"], row["fallback"]) for row in table["rows"]] == [(2, 0.5), (2, 0.5)]
 
 
-def test_calls_in_vain_are_a_mean_over_all_questions_and_none_that_was_made_for_no_question(
+def test_failed_calls_are_a_mean_over_all_questions_and_none_that_was_made_for_no_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -356,7 +356,7 @@ def test_a_sub_question_without_an_answer_is_left_out():
     ]
 
 
-def test_what_was_looked_for_in_vain_is_told_from_there_on():
+def test_what_was_not_found_is_told_from_there_on():
     """As that nothing was found; once it is answered all the same, as its answer."""
     model, nothing = (
         mind(reads=lambda asked, _: None if asked == WHO else "Ohio"),

@@ -332,7 +332,7 @@ class TestSummary:
         assert (found["of_rows"], found["tokens"], found["seconds"]) == (1.0, 1100, 2.0)
         vain = {"in_vain": 2.0, "in_vain_tokens": 2200.0}
         flaky = summarise(evaluation(of("direct", 0, measures=vain), asked=1))
-        told = "Not in it: 2 calls in vain, which took 2,200 tokens."
+        told = "Not in it: 2 failed calls, which took 2,200 tokens."
         assert told in titled(flaky, "Accuracy in total").note
 
     def test_accuracy_is_counted_in_three_ways_where_they_differ(self):

@@ -147,7 +147,7 @@ class Trying:
         return Return(("three",))
 
 
-def test_a_run_goes_on_without_what_was_tried_in_vain():
+def test_a_run_goes_on_without_failed_calls():
     strategy, journal = Trying(), Journal()
     caller = Caller(Scripted([]).answer, "saying", journal)
     library = load_library("letters")

@@ -121,7 +121,7 @@ def test_a_run_has_its_question_plan_answer_evidence_and_costs(endpoint: Server,
     html = page()
     told = words(html)
     assert f"<h1>{QUESTION}</h1>" in html
-    for fact in ("gpt-4o-mini", "core, quality", "story.txt", "5 made, 0 kept, 1 in vain"):
+    for fact in ("gpt-4o-mini", "core, quality", "story.txt", "5 made, 0 cached, 1 failed"):
         assert fact in told
     assert '3. why = FIND_REASON(CTX, "{who} leaves") : Why' in told
     assert "Mara left the lighthouse because the Fund had closed it. line 2" in told
@@ -229,8 +229,8 @@ def test_the_timeline_says_what_ran_side_by_side_and_what_waited(endpoint: Serve
     assert "at most 2 at a time" in told
     assert call("run", "-", story, stdin=PLAN).code == 0
     again = words(page())
-    assert "0 made, 3 kept, 0 in vain" in again
-    assert "kept: nothing was sent" in again
+    assert "0 made, 3 cached, 0 failed" in again
+    assert "cached: nothing was sent" in again
 
 
 def made(path: str, start: float | None, seconds: float, **more: Any) -> Call:
@@ -460,7 +460,7 @@ def test_a_store_of_before_there_were_times_is_read(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PEARL_STORE", "old.db")
     told = words(page())
     assert "When calls began is not known" in told
-    assert "1 made, 0 kept, 0 in vain" in told
+    assert "1 made, 0 cached, 0 failed" in told
     assert "1. who FIND_CHARACTER 1 call, 1.50 s" in told
     assert [one.started for one in entries("old.db")] == [None] * 4
 

@@ -45,7 +45,7 @@ COMMANDS = {
     "estimate": ("batch", "What a batch takes, before anything is sent."),
     "runs": ("runs", "What was run, what it came to, what differs."),
     "view": ("serve", "Runs and evaluations as pages, followed while they run."),
-    "cache": ("runs", "What is kept of replies: how much, and letting go of it."),
+    "cache": ("runs", "The cache of replies: its size, and pruning it."),
     "index": ("tools", "Make a corpus searchable, and search it."),
     "mine": ("mining", "Learn a library of actions from example questions."),
     "condense": ("mining", "Make an action library smaller."),

@@ -144,9 +144,9 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
         first = printable(job.first_failure)
         again = f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}"
         if cached and set(job.failed) == {"reply"} and not job.calls.failed:
-            again = "The replies are kept: name another model, or ask all anew with --no-cache."
+            again = "The replies are cached: name another model, or ask all anew with --no-cache."
         elif cached and "reply" in job.failed:
-            again += ". Replies that are kept are asked for anew with --no-cache alone."
+            again += ". Cached replies are asked for anew with --no-cache alone."
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and "
             f"{where or follow_up('runs show', job.run)} says why"
@@ -286,7 +286,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     for label, value in estimated.table():
         click.echo(f"{label:10} {value}")
     if stored and why and not options.no_cache:
-        warn(f"what is kept is not taken off: {why}")
+        warn(f"cached calls are not subtracted: {why}")
     if refused:
         noun = "question is" if refused == 1 else "questions are"
         click.echo(

@@ -181,7 +181,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     for entry in entries:
         if entry.path in ("run", "notice", "marks", "failed"):
             continue
-        mark = ("kept" if entry.kept else "") if entry.status == "done" else entry.status
+        mark = ("cached" if entry.kept else "") if entry.status == "done" else entry.status
         value = entry.cause or one_line(_in_words(entry.value))
         head = f"{entry.kind:8} {entry.path:24} {mark:7} {entry.seconds:7.2f} s"
         click.echo(f"{head}  {printable(shorten(value, 80))}")
@@ -326,7 +326,7 @@ def _summary(run: RunRow, rows: list[dict[str, Any]]) -> str:
 
 
 def _totals(total: Totals) -> list[tuple[str, str]]:
-    calls = f"{total.made:,} made, {total.kept:,} kept, {total.failed:,} in vain"
+    calls = f"{total.made:,} made, {total.kept:,} cached, {total.failed:,} failed"
     every = [("calls", calls), ("tokens", total.spent.in_words(total.made))]
     for model, share in total.models.items():
         if model:
@@ -374,7 +374,7 @@ def stats(options: Options) -> None:
         for model in counts.models
     ]
     lines.append(f"{counted(counts.runs, 'run')}, {counts.entries:,} journal entries")
-    lines.append(f"{counted(counts.saved, 'call')} answered from what is kept")
+    lines.append(f"{counted(counts.saved, 'call')} answered from the cache")
     tell(asdict(counts), options.as_json, [*lines, f"{counts.size / 1e6:,.1f} MB"])
 
 

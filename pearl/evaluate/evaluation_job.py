@@ -17,8 +17,8 @@ from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import LIBRARY, EvaluationContext, Method, Outcome
 from pearl.evaluate.methods.strategies import search_measures
 from pearl.evaluate.results import (
-    IN_VAIN,
-    SPENT_IN_VAIN,
+    FAILED_CALLS,
+    FAILED_TOKENS,
     UNFINISHED,
     Evaluation,
     Result,
@@ -39,8 +39,8 @@ from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import (
     SchemaError,
-    calls_in_vain,
     calls_made,
+    failed_calls,
     fill,
     plan_come_to,
     spent_by_model,
@@ -151,8 +151,11 @@ class Trials:
         # What grading takes is no part of what the method took.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
         measures |= {**form(own), **search_measures(own), **machine_measures(example, own)}
-        vain = calls_in_vain(own)
-        measures |= {IN_VAIN: len(vain), SPENT_IN_VAIN: sum(each.usage.total for each in vain)}
+        failed = failed_calls(own)
+        measures |= {
+            FAILED_CALLS: len(failed),
+            FAILED_TOKENS: sum(each.usage.total for each in failed),
+        }
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
         # A plan stays a plan where one of its steps has no output.

@@ -30,7 +30,7 @@ from pearl.evaluate.accuracy_tables import (
     size_chart,
     spread_table,
 )
-from pearl.evaluate.results import IN_VAIN, SPENT_IN_VAIN, Evaluation, Result
+from pearl.evaluate.results import FAILED_CALLS, FAILED_TOKENS, Evaluation, Result
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table, found_table
 from pearl.lang.ast import Plan
@@ -188,12 +188,12 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
     )
     tries, spent = (
         round(sum(result.measures.get(key, 0) for result in evaluation.results))
-        for key in (IN_VAIN, SPENT_IN_VAIN)
+        for key in (FAILED_CALLS, FAILED_TOKENS)
     )
     if any(row["none_fits"] for row in rows):
         note += " No option fits: what was found decides for none, right or wrong."
     if tries:
-        note += f" Not in it: {counted(tries, 'call')} in vain, which took {spent:,} tokens."
+        note += f" Not in it: {counted(tries, 'failed call')}, which took {spent:,} tokens."
     if in_parts(evaluation):
         note += " Some scores are in parts: right counts the full ones, the share is a mean."
     first = build(total.title, fields, rows, note)
@@ -453,7 +453,7 @@ def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
         fields.append(_SPENT["seconds"])
         note += (
             " Seconds: from a question's beginning to its answer and its score, or failure, with "
-            "others under way beside it; kept replies hardly take any."
+            "others under way beside it; cached replies hardly take any."
         )
     yield build("Calls, tokens and cost a question", fields, rows, note)
     if not tokens:

@@ -142,7 +142,7 @@ class Evaluation(Tabled):
         return as_frame({**asdict(each), "score": each.known_score} for each in self.results)
 
 
-IN_VAIN, SPENT_IN_VAIN = "in_vain", "in_vain_tokens"
+FAILED_CALLS, FAILED_TOKENS = "in_vain", "in_vain_tokens"
 """Measures of a result: tries that got no usable answer, and the tokens that they took."""
 
 PROMPT_SET = "prompt set"

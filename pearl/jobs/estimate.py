@@ -185,7 +185,7 @@ class Estimate:
         yield "questions", f"{self.questions:,} on {counted(self.documents, 'document')}"
         calls = f"{most} {round(share.calls):,}" if share.calls else "0"
         if share.stored:
-            calls += f" to make, and {share.stored:,} kept or shared, which cost nothing"
+            calls += f" to make, and {share.stored:,} cached or shared, which cost nothing"
         if share.unforeseen:
             calls += f": how many {self.strategy} makes depends on what it finds"
         if share.open_lists:
@@ -194,7 +194,7 @@ class Estimate:
         if self.forms:
             calls += f"; at most {self.forms} short ones find out what forms of replies it keeps to"
         if not self.looked_up:
-            calls += "; what is kept is not taken off, as tools or an embedding would be asked"
+            calls += "; cached ones are not subtracted, as tools or an embedding would be asked"
         yield "calls", calls
         if self.longest > FITS:
             yield (
@@ -285,7 +285,7 @@ def estimate(
     async def look_up(request: Request) -> Reply:
         if store is not None and cache and (reply := read_reply(store, request.key)):
             return reply
-        raise ModelError("uncached", "No reply to this call is kept.")
+        raise ModelError("uncached", "No reply to this call is cached.")
 
     prepared, context = setup.prepared, setup.context
     embeds = "embedding" in prepared.spec.uses and not isinstance(choose_embedding(), TfIdf)

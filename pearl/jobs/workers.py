@@ -178,7 +178,7 @@ class JobProgress:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
         calls, spent = self.calls, self.calls.spent
-        yield "calls", f"{calls.made:,} made, {calls.kept:,} kept, {calls.failed:,} in vain"
+        yield "calls", f"{calls.made:,} made, {calls.kept:,} cached, {calls.failed:,} failed"
         yield "tokens", spent.in_words(calls.made)
         yield "cost", calls.cost_in_words(self.prices, self.model)
         yield "time", f"{self.seconds:,.1f} s"

@@ -316,7 +316,7 @@ def calls_made(entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in _asked(entries) if entry.status == "done"]
 
 
-def calls_in_vain(entries: Iterable[Entry]) -> list[Entry]:
+def failed_calls(entries: Iterable[Entry]) -> list[Entry]:
     """The tries at such calls that got no usable answer, each where it was made first."""
     return [entry for entry in _asked(entries) if entry.status == "failed" and not entry.kept]
 

@@ -77,7 +77,7 @@ class Branch:
 
 
 def read_tree(entries: Iterable[Entry]) -> Branch | None:
-    """The tree of a run's frames; what was tried in vain is not part of it. None without a plan."""
+    """The tree of a run's frames; failed calls are not part of it. None without a plan."""
     plans: dict[tuple[str, ...], str] = {}
     for entry in entries:
         frame = _FRAME.match(entry.path) if entry.kind == "decision" else None

@@ -113,9 +113,9 @@ def totals(engine: Engine, run: str, item: str | None = None, method: str = "") 
     by_model: dict[str, Totals] = {}
     with reading(engine) as connection:
         for row in connection.execute(query):
-            answered, kept, vain, *used = (int(number) for number in row[:9])
+            answered, kept, lost, *used = (int(number) for number in row[:9])
             usages = Usage(*used[:3]), Usage(*used[3:])
-            by_model[row[10]] = Totals(answered, kept, vain, *usages, float(row[9]))
+            by_model[row[10]] = Totals(answered, kept, lost, *usages, float(row[9]))
     every = sum(by_model.values(), Totals())
     return replace(every, models=by_model) if any(by_model) else every
 

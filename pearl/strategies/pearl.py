@@ -106,7 +106,7 @@ async def write_plan(
         write: what is asked.
         caller: asks the model; its journal has what was set aside and what was rejected.
         first: what to ask to begin with; by default for a new plan.
-        asked: calls that were made before in vain, which these are added to.
+        asked: failed calls that were made before, which these are added to.
 
     Raises:
         ContextError: the prompt does not fit the window; nothing was sent.

@@ -114,8 +114,8 @@ def count_calls(calls: Iterable[Call]) -> Totals:
     """What some calls came to; the seconds are their times, added up."""
     models: dict[str, Totals] = {}
     for call in calls:
-        made, vain = call.done and not call.kept, len(call.tries)
-        totals = Totals(made, call.kept, vain, call.spent, seconds=call.seconds)
+        made, failed = call.done and not call.kept, len(call.tries)
+        totals = Totals(made, call.kept, failed, call.spent, seconds=call.seconds)
         models[call.entry.model] = models.get(call.entry.model, Totals()) + totals
     return replace(sum(models.values(), Totals()), models=models)
 
