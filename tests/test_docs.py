@@ -295,11 +295,19 @@ def test_a_plan_that_nobody_accepted_is_told_as_such():
         pearl.run_sync(planned, "any.txt", model="offline")
 
 
+@pytest.mark.parametrize("name", ["Answer", "Quote"])
+def test_every_field_of_an_answer_is_documented(name: str):
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    table = text[text.index(f"| `pearl.{name}` |") :].partition("\n\n")[0]
+    assert set(re.findall(r"`\.(\w+)`", table)) >= getattr(pearl, name).__annotations__.keys()
+
+
 def test_every_exported_name_is_documented():
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names = re.findall(r"^### `pearl\.(\w+)(?!\.)\b", text, re.MULTILINE)
-    # Types and errors are told in the reference, which is made of the docstrings.
     assert set(names) <= set(pearl.__all__)
+    rows = "".join(re.findall(r"^\| `.+?` \|", text, re.MULTILINE))
+    assert set(pearl.__all__) <= {*names, *re.findall(r"`pearl\.(\w+)`", rows)}
     for name in pearl.__all__:
         assert getattr(pearl, name).__doc__, name
 

@@ -487,7 +487,8 @@ def test_every_pass_is_documented():
     text = page.read_text(encoding="utf-8")
     rows = "".join(
         f"| [{one.name}](#{one.name}) | {one.safety} | "
-        f"{'yes' if one.name in DEFAULT_PASSES else 'no'} | {one.doc.strip().splitlines()[0]} |\n"
+        f"{'yes' if one.name in DEFAULT_PASSES else 'no' if one in PASSES else 'by `--context`'} | "
+        f"{one.doc.strip().splitlines()[0]} |\n"
         for one in EVERY
     )
     body = rows + "".join(f"\n{documented(one)}" for one in EVERY)

@@ -1,17 +1,20 @@
 """The words of every call: whole, the same each time, and with data kept apart from them."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
+from pearl.evaluate.evaluation_job import REASONING
 from pearl.lang.ast import DOCUMENT, Literal, Ref, Step
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
@@ -21,7 +24,7 @@ from pearl.models.base import call_key
 from pearl.models.offline import Offline
 from pearl.prompts import calls
 from pearl.prompts.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
-from pearl.prompts.render import RETURNS, _blocks, fenced, render
+from pearl.prompts.render import RETURNS, _blocks, fenced, load_schema, render
 from pearl.runtime.calls import Caller, Journal
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import load_demonstrations
@@ -230,7 +233,44 @@ TOOL = Tool(
 FACTS = ["Who left the ship?: Ada"]
 SEARCH = filled_from("fsm_search", sub_question="Who lives in Ulm?")
 SEARCH = replace(SEARCH, schema=replace(SEARCH.schema, examples=()))
+
+
+def bounded(schema: calls.Schema, **bounds: int) -> calls.Schema:
+    """The schema with bounds on its one field."""
+    [field] = schema.fields
+    return replace(
+        schema, fields=(replace(field, schema=json.dumps({**json.loads(field.schema), **bounds})),)
+    )
+
+
+HOPS = filled_from(
+    "next_hops",
+    actions="ASK_TEXT(Q) -> any : Put the question Q to the agent that has read the texts.",
+    questions="ASK_TEXT:\n- Who won the ___ prize?\n- In what year did ___ die?",
+    decompositions='question: Who are from Ulm?\n\n1. a1 = ASK_TEXT("Who are from Ulm?")\n',
+    question="In what years did the winners of the Orlo prize die?",
+    steps='a1 = ASK_TEXT("Who won the Orlo prize?")\n# value a1 = ["Anna Berg","Jon Lind"]',
+)
+EVIDENCE = calls.FillSchema(
+    load_schema("answer_question", "evidence"), (("question", "Where does Ada live?"),), STORY
+)
 FORMS = {
+    "answer_question": filled_from("answer_question", question="Where does Ada live?"),
+    "answer_question_with_evidence": EVIDENCE,
+    "least_to_most": filled_from("least_to_most", question="Who is older, Ada or Bo?"),
+    # So many hops may be proposed.
+    "next_hops": replace(HOPS, schema=bounded(HOPS.schema, maxItems=5)),
+    "react_step": filled_from(
+        "react_step",
+        question="Who directed the film that Ann Ash wrote?",
+        steps=["Thought: I look for her. Action: Search[Ann Ash] Observation: Ann Ash wrote Ulm."],
+        refused=["Search[Ann Ash]: this was done already."],
+    ),
+    "reason_answer": replace(EVIDENCE, schema=load_schema("reason_answer")),
+    "short_answer": filled_from(
+        "short_answer", question="Where does Ada live?", answer="Ada has long lived in Ulm."
+    ),
+    "sp_cot": replace(EVIDENCE, schema=load_schema("sp_cot")),
     "fsm_decompose": filled_from(
         "fsm_decompose", question="Where does her brother live?", solved=""
     ),
@@ -273,6 +313,14 @@ GOLDEN: dict[str, Call] = {
     "rebel_split_four_shots": replace(ZERO_SHOT, examples=4).shown(FORMS["rebel_split"]),
     "write_plan": replace(WRITE, library=BRIEF, options=True),
     "correct_plan": replace(CORRECT, write=replace(WRITE, library=BRIEF)),
+    "continue_plan": calls.ContinuePlan(
+        replace(WRITE, library=BRIEF), 'plot = FIND_EVENT(CTX, "the fire") : Find the fire\n'
+    ),
+    "correct_filled": calls.CorrectFilled(
+        ZERO_SHOT.shown(EVIDENCE), "Ulm", "- It holds no JSON object."
+    ),
+    "label_question": calls.LabelQuestion("Why did she leave?", REASONING),
+    "prove_form": calls.ProveForm("grammar", "heliotrope-0a1b2c3d"),
     "mine_actions": calls.MineActions("Why does Ada leave the ship?", load_library("seed")),
     "condense_actions": calls.CondenseActions(
         parse_library(
@@ -333,3 +381,13 @@ def test_a_prompt_reads_as_its_golden_file_says(name: str):
     if os.environ.get("UPDATE_PROMPTS"):
         file.write_text(shown + "\n", encoding="utf-8")
     assert file.read_text(encoding="utf-8") == shown + "\n"
+
+
+def test_every_kind_of_prompt_has_a_golden_file():
+    assert {type(call) for call in GOLDEN.values()} == set(get_args(Call))
+    filled = [call.schema.name for call in GOLDEN.values() if isinstance(call, calls.FillSchema)]
+    shipped = Path(calls.__file__).parent.glob("schemas/*.toml")
+    named = {name for joined in filled for name in joined.split("_with_")}
+    assert named >= {file.stem for file in shipped}
+    files = (Path(__file__).parent / "prompts").iterdir()
+    assert {file.stem for file in files} == GOLDEN.keys()

@@ -2,8 +2,8 @@
 
 In CommaQA an agent knows some facts and answers the questions of its templates, exactly, for its
 valid inputs. Anything else has no answer. Plans ask agents through `handlers`; search, which asks
-many times a second, runs hops without a plan. Both fill questions by `pearl.runtime.executor`, so
-that they cannot differ.
+many times a second, runs hops without a plan. Both fill questions by `value_of` of
+`pearl.runtime.binding`, so that they cannot differ.
 """
 
 from __future__ import annotations

@@ -33,15 +33,15 @@ def _share_calls(plan: Plan, library: Library) -> Applied:
         4. ans = CONCAT(many, once) : How many, and who
 
     Safety
-        Safe, as far as libraries tell the truth: it asks for the trait `pure` or
-        `cacheable` of the action, by which its author says that one output may
-        stand for another, and leaves a step whose name a prompt may show: where a
-        model is given its output, which a long one stands below by name; where a
-        model is given the output of a step that uses it, as the prompt shows that
-        step's call; and where a step without a note uses it, whose call then
-        stands for the note before who chooses an option. Absent the trait a model
-        may answer the same call in two ways, and the plan may be meant to ask
-        twice: that is `share-samples`, which is not safe.
+        Safe, as far as libraries tell the truth. The action must have the trait
+        `pure` or `cacheable`, by which its author says that one output may stand
+        for another. A step whose name a prompt may show is left alone. There are
+        three cases. A model is given the step's output: a long one stands in the
+        prompt by name. A model is given the output of a step that uses it: the
+        prompt shows that step's call. A step without a note uses it: who chooses
+        an option is shown that step's call in place of the note. Without the trait
+        a model may answer the same call in two ways, and the plan may be meant to
+        ask twice: that is `share-samples`, which is not safe.
     """
 
     def asks(name: str) -> bool:
