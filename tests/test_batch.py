@@ -571,7 +571,7 @@ def test_an_endpoint_that_fails_at_everything_stops_a_batch_and_one_now_and_then
     line = one_line(batch("--concurrency", "4"), 1)
     assert "The endpoint failed (500): boom." in line
     assert "To go on: pearl batch" in line
-    assert len(server.asked) <= rate_limit.FAILING + 4 + rate_limit.SOUNDINGS
+    assert len(server.asked) <= rate_limit.FAILING + 4 + rate_limit.PROBES
     assert len(answers()) < 20
     # Every third call fails, and none is tried again.
     count = itertools.count()

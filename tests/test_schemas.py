@@ -1,4 +1,4 @@
-"""Replies in demanded form, and moves that may fail."""
+"""Structured output, and moves that may fail."""
 
 import asyncio
 import json

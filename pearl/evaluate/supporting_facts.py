@@ -188,15 +188,15 @@ def support_measures(
 
 
 def form(entries: Iterable[Entry]) -> Mapping[str, float]:
-    """``format``: the share of demands whose first reply had the demanded form.
+    """``format``: the share of structured outputs whose first reply was valid.
 
-    A reply has been mended where it has not; that costs a call, and counts
-    against the share. ``format_final`` is the share in which the last reply had
-    it, mended or not. Nothing is said of a run in which no form was demanded.
+    One that is not is corrected; that costs a call, and counts against the share.
+    ``format_final`` is the share whose last reply was valid, corrected or not. Nothing is
+    said of a run that asked for no structured output.
 
     Args:
-        entries: the run's journal, in which each demand's end says which reply
-            had the form (`pearl.runtime.calls.fill`).
+        entries: the run's journal, which says of each structured output which reply
+            was valid (`pearl.runtime.calls.fill`).
     """
     entries = list(entries)
     first = {entry.path for entry in entries if entry.kind == "call"}
@@ -294,8 +294,8 @@ _EVIDENCE_WORDS = {
     "joint": "Joint: all of it together, triples only of methods that give them.",
     "recall": "Recall: the share of the supporting paragraphs among the first that searches named.",
     "contains": "Contains: the answer holds a right one, letter for letter but for case.",
-    "format": "Format: the share of demands whose first reply had the demanded form, over the "
-    "questions with any; final: whose last one had.",
+    "format": "Format: the share of structured outputs whose first reply was valid, over the "
+    "questions with any; final: whose last reply was.",
 }
 """What columns say that is not in their titles, by the beginning of their measures."""
 
@@ -350,7 +350,7 @@ _OUTCOME_KINDS = {
     "paragraph": "wrong: other paragraph",
     "hops": "wrong: too few hops",
     "reasoning": "wrong: reasoning",
-    "form": "no reply in form",
+    "form": "no valid output",
     "none": "no answer",
 }
 """How an answer and the search for its paragraphs went, the wrong ones by their kinds."""
@@ -373,9 +373,8 @@ def found_table(evaluation: Evaluation) -> Table | None:
         "Found: every supporting paragraph is among those that searches named. Wording: the answer "
         "holds a right one, or shares half of its words. None found: searches named no paragraph. "
         "Other paragraph: they named one that supports nothing, and not all that do. Too few hops: "
-        "they named supporting ones alone, and not all. Reasoning: all were found. No reply in "
-        "form: the run ended without an answer, and a reply that was demanded in a form never had "
-        "it."
+        "they named supporting ones alone, and not all. Reasoning: all were found. No valid "
+        "output: the run ended without an answer, as a structured output never was valid."
     )
     title, rows = "Answers and the paragraphs that were found", method_rows(evaluation, row)
     return method_table(title, counts(**_OUTCOME_KINDS), rows, note)

@@ -1,1 +1,1 @@
-"""Work in many pieces: stopped at any time and gone on with, nothing lost, nothing paid twice."""
+"""Work in many pieces: stopped at any time and resumed, nothing lost, nothing paid twice."""

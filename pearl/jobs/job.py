@@ -1,6 +1,6 @@
-"""A job: many tasks that can be stopped at any time, and gone on with where they stopped.
+"""A job: many tasks that can be stopped at any time, and resumed where they stopped.
 
-`start` finds the run to go on with or begins one, does what is left of it in this process or on
+`start` finds the run to resume or begins one, does what is left of it in this process or on
 a cluster, and lets calls under way finish when a person or a budget stops it.
 """
 
@@ -347,7 +347,7 @@ def stored_lines(store: Store, run: str, only: set[str] | None = None) -> Iterat
 
 
 def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | None:
-    """The ledger of a run with a limit, with what its earlier goes have spent; else None."""
+    """The ledger of a run with a limit, with what it has spent before; else None."""
     ceiling = settings.limits.ceiling
     if ceiling == Ceiling():
         return None
@@ -359,7 +359,7 @@ def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | 
 
 
 def spent_in(run: str, settings: JobSettings) -> dict[str, Usage]:
-    """Tokens that a run has spent in all its goes, by model.
+    """Tokens that a run has spent since it began, by model.
 
     Args:
         run: its name.

@@ -45,8 +45,8 @@ class JobProgress:
         total: how many tasks there are.
         prices: what models' tokens cost.
         model: the name of the run's model, where it has one.
-        before: tasks that an earlier go brought to an end.
-        done: rows with an answer, those of earlier goes among them.
+        before: tasks that had ended when the run was resumed.
+        done: rows with an answer, those of before it was resumed among them.
         failed: rows without one, by reason.
         first_failure: why the first of them has none, in a line.
         running: tasks under way.

@@ -270,7 +270,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A reply in demanded form: a JSON object whose fields are all there.
+    """A structured output: a JSON object whose fields are all there.
 
     Args:
         name: as its file in ``prompts/schemas/``.

@@ -2,7 +2,7 @@
 
 Whatever a document, a person or a model wrote enters as delimited data: in a
 block whose closing tag does not occur in it. The words are templates beside
-this file, one a call; the schemas of replies in demanded form are in
+this file, one a call; the schemas of structured output are in
 ``schemas/``, one a file.
 """
 

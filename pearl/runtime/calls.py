@@ -1,7 +1,7 @@
 """The one way from a call to a model's reply, and the journal of what a run did.
 
 A call is rendered, keyed, asked, and written down before its reply is used; so is each decision.
-Replies in a demanded form are checked, and sent back until they fit.
+Structured output is checked, and sent back until it fits.
 """
 
 from __future__ import annotations

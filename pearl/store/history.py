@@ -40,7 +40,7 @@ class RunRow:
         ended: likewise; None where it stopped on the way, or still runs.
         alive: whether the process that ran it last still does.
         head: what was run on what.
-        seconds: how long all its goes took; None as for ``ended``.
+        seconds: how long it ran, resumed or not; None as for ``ended``.
         failed: whether its question came to no answer; a job counts its rows instead.
     """
 

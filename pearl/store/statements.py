@@ -101,7 +101,7 @@ def drop_rows(connection: Connection, changes: list[Row]) -> None:
 
 def put_runs(connection: Connection, changes: list[Row]) -> None:
     """Write down that runs start or go on."""
-    # Of a go that was broken off, the last sign of life is known.
+    # Of a run that was broken off, the last sign of life is known.
     ended = func.coalesce(runs.c.ended, case((runs.c.seen < time.time(), runs.c.seen), else_=0))
     last = ended - func.coalesce(runs.c.resumed, runs.c.started)
     seconds = runs.c.earlier_seconds + case((last > 0, last), else_=0)

@@ -193,7 +193,7 @@ class StoreLedger:
         self._ceiling = ceiling
 
     def open(self, spent: Amount) -> None:
-        """Begin, or begin again, with what earlier goes have spent, as their journals say; what
+        """Begin, or begin again, with what it has spent before, as their journals say; what
         they reserved here and never settled counts too."""
         self._store.writer.post(_open, _Bill(self._run, "", spent, Amount()))
 
@@ -218,7 +218,7 @@ def _open(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
         accounts = _accounts(connection, bill.run)
         spent = sum((spent for _, spent, _ in accounts), Amount())
-        # A go without a limit is in the journals alone; what was under way at a kill, only here.
+        # What was spent without a limit is in the journals alone; what a kill cut off, only here.
         spent = Amount(max(spent.tokens, bill.spent.tokens), max(spent.cost, bill.spent.cost))
         reserved = sum((reserved for _, _, reserved in accounts), Amount())
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))

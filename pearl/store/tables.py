@@ -87,8 +87,8 @@ runs = Table(
     Index("runs_by_end", "ended", "started", "id"),
 )
 """One row a run. ``scope`` is where its replies are kept: empty for all runs' common cache.
-``resumed`` is when it was gone on with last, null where it never was; ``earlier_seconds`` is what
-the goes before that took.
+``resumed`` is when it was resumed last, null where it never was; ``earlier_seconds`` is how long
+it had run before that.
 """
 
 entries = Table(

@@ -2,7 +2,7 @@
 
 So they are run, journaled and traced as every plan is:
 - the same reader, asked in one step (PEARL, section 3), also under several orders of the options;
-- one reply of demanded form, whose schema the step's action names: settings 1 and 2 that FSM
+- one structured output, whose schema the step's action names: settings 1 and 2 that FSM
   prompting is compared with (Wang et al., 2024), and SP-CoT (Wang et al., "Self-prompted
   Chain-of-Thought on Large Language Models for Open-domain Multi-hop Reasoning", Findings of
   EMNLP 2023);
@@ -254,7 +254,7 @@ LIBRARY = "asking"
 
 
 def asking_plan(action: str, question: str) -> Plan:
-    """The plan whose one step asks a question in a demanded form: an action of `LIBRARY`."""
+    """The plan whose one step asks a question for structured output: an action of `LIBRARY`."""
     return Plan((_step(action, question),), question)
 
 

@@ -57,7 +57,7 @@ REPEATED = 3
 """Rejected replies in a row that are one and the same after which no more are asked for."""
 
 CONTINUED = 2
-"""How often a plan is gone on with whose reply was cut; after that a shorter one is asked for."""
+"""How often a plan whose reply was cut is continued; after that a shorter one is asked for."""
 
 
 @dataclass(frozen=True, slots=True)

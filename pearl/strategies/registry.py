@@ -169,8 +169,8 @@ class StrategySpec:
             empty for a strategy that is shown none, and has actions of its own. Plans in a folder
             with the name of a chosen library go before them.
         uses: what else decides its answers.
-        needs_model: whether it asks for next steps, or for replies in a demanded form, which
-            the offline reader does not write.
+        needs_model: whether it asks for next steps, or for structured output, which the
+            offline reader does not write.
         version: tells a strategy of a person's own from another of its name.
         calls: the calls of a question, at most, within chosen limits.
     """

@@ -10,7 +10,7 @@ those that write one step at a time: decomposed prompting (Khot et al., ICLR 202
 Beside them one prompt, or one plan of ours: the question alone (PEARL, section 3: the baseline
 GQA), zero-shot chain of thought (Kojima et al., 2022), multiple choice under several orders of the
 options (PEARL, appendix), rolled-out chain of thought and retrieve-and-read (Khot et al., ICLR
-2023, section 4), and one reply in a demanded form: the answer only, or its evidence too (Wang et
+2023, section 4), and one structured output: the answer only, or its evidence too (Wang et
 al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm for Multi-Hop Question
 Answering", 2024, settings 1 and 2).
 """
@@ -366,7 +366,7 @@ def retrieving(shared: EvaluationContext) -> Library:
 async def in_form(
     action: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
-    """One reply in a demanded form, whose evidence is measured where it has some.
+    """One structured output, whose evidence is measured where it has some.
 
     ``action`` is how the question is asked: one of the library ``asking``.
     """

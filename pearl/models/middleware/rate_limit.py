@@ -61,10 +61,10 @@ CROWDED = frozenset({"rate", "timeout"})
 """Reasons that say there are too many calls at a time."""
 
 FAILING = 20
-"""Tries in a row that an endpoint's own failure ended, from which on one call at a time sounds out
+"""Tries in a row that an endpoint's own failure ended, from which on one call at a time probes
 whether it is well again. One request alone, which may be what breaks it, makes fewer."""
 
-SOUNDINGS = 5
+PROBES = 5
 """How often that is done before the endpoint counts as dead."""
 
 FIRST_PAUSE = 1.0
@@ -104,7 +104,7 @@ class ConcurrencyLimiter:
         self._resume_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._sleepers: set[asyncio.Future[None]] = set()
-        self._soundings = 0
+        self._probes = 0
         self._unanswered_at = -1.0
         self.unanswered = 0
         """Tries one after another that got no answer."""
@@ -123,7 +123,7 @@ class ConcurrencyLimiter:
     def dead(self) -> bool:
         """Whether the endpoint has answered with nothing but failures of its own for long, or not
         at all."""
-        return self._soundings >= SOUNDINGS or self.unanswered >= UNANSWERED
+        return self._probes >= PROBES or self.unanswered >= UNANSWERED
 
     async def enter(self, *, ahead: bool = False) -> float:
         """Wait for a slot in the order of asking, or ahead of all; its time for `leave`, or a
@@ -187,10 +187,10 @@ class ConcurrencyLimiter:
             self.failed += 1
             # Calls that set out before the pause say nothing of what is after it.
             if self.failed >= FAILING and entered >= self._resume_at:
-                self.pause(FIRST_PAUSE * 2**self._soundings)
-                self._soundings += 1
+                self.pause(FIRST_PAUSE * 2**self._probes)
+                self._probes += 1
         elif reason not in ("connection", "timeout"):
-            self.failed = self._soundings = 0
+            self.failed = self._probes = 0
 
     def pause(self, seconds: float) -> None:
         """Hold everybody back for some time; a longer pause under way stays."""
