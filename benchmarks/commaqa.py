@@ -40,7 +40,7 @@ from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
 from pearl.commaqa.question_theories import theories_of
-from pearl.commaqa.schema import Schema
+from pearl.commaqa.schema import WorldSchema
 from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.search import best_first, greedy
 from pearl.commaqa.world import World, read_world, read_worlds
@@ -176,7 +176,7 @@ def _held_out(
 
 
 def unseen_kinds(
-    schema: Schema, seed: int, questions: int, *, few: bool
+    schema: WorldSchema, seed: int, questions: int, *, few: bool
 ) -> tuple[list[World], list[World]]:
     """Training and development worlds that have no kind of question in common.
 
@@ -210,7 +210,9 @@ def unseen_kinds(
     return _of_kinds(schema, seed, questions, *train), _of_kinds(schema, seed, questions, *dev)
 
 
-def _of_kinds(schema: Schema, seed: int, questions: int, part: str, kinds: set[str]) -> list[World]:
+def _of_kinds(
+    schema: WorldSchema, seed: int, questions: int, part: str, kinds: set[str]
+) -> list[World]:
     """Worlds of a part, with their questions of some kinds alone."""
     worlds: list[World] = []
     for row in generate(schema, "iid", part, seed, 50 * questions):

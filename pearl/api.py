@@ -42,7 +42,13 @@ from pearl.runtime.planner_prompt import narrowed
 from pearl.session import Began, context_for, heading, open_session
 from pearl.strategies.pearl import Planned, demonstrations_for
 from pearl.strategies.pearl import write_plan as _write_plan
-from pearl.strategies.registry import OwnStrategy, Settings, limits_within, prepare, prepare_plan
+from pearl.strategies.registry import (
+    OwnStrategy,
+    StrategySettings,
+    limits_within,
+    prepare,
+    prepare_plan,
+)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -219,7 +225,7 @@ async def ask(
         RunError: a step has no output.
     """
     model = as_model(model)
-    settings = Settings(limits=limits_within(depth), shown=shown, turns=turns)
+    settings = StrategySettings(limits=limits_within(depth), shown=shown, turns=turns)
     planner = planner_of(model).name
     chosen = as_tools(tools)
     prepared = prepare(strategy, planner, as_library(library), demonstrations, settings, chosen)

@@ -45,7 +45,7 @@ from pearl.session import Began
 from pearl.strategies.pearl import Planned
 from pearl.strategies.registry import (
     OwnStrategy,
-    Settings,
+    StrategySettings,
     find_strategy,
     limits_within,
     own_strategy,
@@ -263,7 +263,7 @@ class Pearl:
             strategy,
             as_library(self._library(strategy)),
             self.demonstrations,
-            Settings(limits=limits_within(depth), shown=shown, turns=turns),
+            StrategySettings(limits=limits_within(depth), shown=shown, turns=turns),
             fit=self._fit,
             plans=as_library(self.library) or load_library(),
             examples=examples,

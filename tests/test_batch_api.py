@@ -20,7 +20,7 @@ from pearl.lang.ast import Action, Param, Step
 from pearl.lang.errors import InputError
 from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request, Usage
-from pearl.models.batch_api import Batches, Gathering, Options, open_batches
+from pearl.models.batch_api import Batches, BatchOptions, Gathering, open_batches
 from pearl.models.batch_client import LARGEST_LINE
 from pearl.models.batch_files import BatchStatus
 from pearl.models.middleware import retry
@@ -63,7 +63,7 @@ def words(count: int) -> list[str]:
 
 def model(provider: Provider, folder: Path, **options: Any) -> Batches:
     settings = options.pop("settings", {})
-    chosen = Options(**{"quiet": 0.02, "interval": 0.01, **options})
+    chosen = BatchOptions(**{"quiet": 0.02, "interval": 0.01, **options})
     return Batches(endpoint(provider.url, **settings), folder, chosen)
 
 
@@ -182,7 +182,7 @@ def test_a_batch_goes_when_nobody_new_has_come_for_a_while():
             started = loop.time()
             gathering = Gathering(
                 lambda lines: gone.append((loop.time() - started, [key for key, _ in lines])),
-                Options(quiet=2.0),
+                BatchOptions(quiet=2.0),
             )
             for word in "abc":
                 gathering.add(word, b"x")
@@ -653,8 +653,8 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.test_batch_api import KEY, endpoint, told, words
-from pearl.models.batch_api import Batches, Options
-model = Batches(endpoint({url!r}), Path({folder!r}), Options(0.02, 0.01))
+from pearl.models.batch_api import Batches, BatchOptions
+model = Batches(endpoint({url!r}), Path({folder!r}), BatchOptions(0.02, 0.01))
 asyncio.run(told(model, words({count})))
 """
 
@@ -834,7 +834,7 @@ def test_the_environment_names_the_endpoint(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(InputError, match="PEARL_TEMPERATURE is wrong"):
             open_batches("m", tmp_path)
         monkeypatch.delenv("PEARL_TEMPERATURE")
-        assert texts(ask(open_batches("m", tmp_path, Options(0.02, 0.01)), ["w"])) == said("w")
+        assert texts(ask(open_batches("m", tmp_path, BatchOptions(0.02, 0.01)), ["w"])) == said("w")
     none = "needs a model of an endpoint"
     mistakes = {"": none, "offline": none, "recorded:x": none, "responses:m": "over chat"}
     for name, told in mistakes.items():

@@ -11,7 +11,7 @@ import pytest
 import pearl
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
-from pearl.models.batch_api import Options, open_batches
+from pearl.models.batch_api import BatchOptions, open_batches
 from pearl.models.openai_client import OpenAIModel
 from tests.batch_server import Provider
 from tests.server import KEY, Serve, answering, completion, failing
@@ -209,7 +209,7 @@ def test_what_azure_lacks_is_named(monkeypatch: pytest.MonkeyPatch, missing: str
 def test_batches_go_through_azure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     with Provider() as provider:
         on_azure(monkeypatch, provider.url)
-        model = open_batches("azure:some-model", tmp_path, Options(0.05, 0.02))
+        model = open_batches("azure:some-model", tmp_path, BatchOptions(0.05, 0.02))
         assert texts(ask(model, words(3))) == said(words(3))
         assert {head["api-key"] for head in provider.heads} == {AZURE_KEY}
         [(purpose, _, data)] = provider.uploads

@@ -79,7 +79,7 @@ def of_documents() -> list[tuple[str, Callable[[Caller, Library], Strategy]]]:
     shown = pearl.choose_demonstrations(pearl.load_demonstrations(), load_library())
     options = [["ill", "closed"], ["closed", "ill"]]
     return [
-        ("pearl", lambda caller, library: pearl.Pearl(library, caller, shown)),
+        ("pearl", lambda caller, library: pearl.PearlStrategy(library, caller, shown)),
         ("no-execution", lambda caller, library: PlanShown(library, caller, shown)),
         ("zero-shot", lambda *_: pearl.GivenPlan(pearl.direct_plan(QUESTION))),
         ("cot", lambda *_: pearl.GivenPlan(reasoning_plan(QUESTION))),

@@ -37,7 +37,7 @@ from pearl.runtime.evidence import evidence
 from pearl.runtime.fitting import fit_call, most_without_document, size_without_document
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps
 from pearl.runtime.trace import export_trace, read_records, replay
-from pearl.strategies.pearl import GivenPlan, Pearl
+from pearl.strategies.pearl import GivenPlan, PearlStrategy
 from tests.scripted_models import Scripted, carry_out
 
 LIBRARY = load_library()
@@ -437,7 +437,7 @@ def test_who_asks_is_told_that_passages_of_long_replies_were_merged():
 )
 def test_what_cannot_fit_is_said_before_a_plan_is_asked_for(context: Context, use: str):
     model = Reader()
-    pearl = partial(Pearl, LIBRARY, document=story(), context=context)
+    pearl = partial(PearlStrategy, LIBRARY, document=story(), context=context)
     with pytest.raises(RunError, match=f"No plan can run: It is to read .* Use {use}"):
         carry_out(model, pearl, "who?", LIBRARY, story(), context=context)
     assert model.asked == []

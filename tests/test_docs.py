@@ -35,7 +35,7 @@ import pearl
 from pearl.cli import COMMANDS, Commands
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.methods import find_method
-from pearl.lang.diagnostics import Report
+from pearl.lang.diagnostics import SourceFindings
 from pearl.lang.source import shipped_actions
 from pearl.lint.render import RENDERERS
 from pearl.lint.rules import RULES
@@ -356,7 +356,7 @@ def test_the_site_is_built_and_asks_no_other_host(tmp_path: Path):
 
 
 def test_a_plan_s_findings_are_drawn_as_a_terminal_shows_them():
-    report = Report(pearl.Source("draft.plan", DRAFT), tuple(pearl.check(DRAFT)))
+    report = SourceFindings(pearl.Source("draft.plan", DRAFT), tuple(pearl.check(DRAFT)))
     shown = RENDERERS["terminal"]([report])
     file = PICTURES / "findings.svg"
     if os.environ.get("UPDATE_PICTURES"):

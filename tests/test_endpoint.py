@@ -24,7 +24,7 @@ import pearl
 from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
 from pearl.models.endpoint_replies import Complaint, failure
-from pearl.models.openai import Endpoint, Form, OpenAI, Writer
+from pearl.models.openai import Endpoint, OpenAI, RequestFormat, RequestWriter
 from pearl.models.openai_client import HANDED_OVER
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ExecuteStep, MapAnswer, Message
@@ -172,7 +172,7 @@ def test_a_document_comes_as_it_is_each_time(serve: Serve, name: str, caching: s
 
 
 def test_what_is_kept_of_documents_is_bounded_and_never_mistaken():
-    writer, form = Writer("m", Settings()), Form()
+    writer, form = RequestWriter("m", Settings()), RequestFormat()
     requests = [step(Source("x", f"{number} " * 50_000)) for number in range(70)]
     # The same hash and length for another text must not bring the first one's words.
     false = Request(*(getattr(requests[1], name) for name in ("call", "messages", "path", "key")),
@@ -204,9 +204,9 @@ BREAKPOINT = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 OWN = "https://api.openai.com/v1"
 
 
-def own(caching: Literal["off", "key", "breakpoint"], greedy: bool = False) -> Form:
+def own(caching: Literal["off", "key", "breakpoint"], greedy: bool = False) -> RequestFormat:
     """The form in which OpenAI's own endpoint is asked."""
-    return Form(caching, "max_completion_tokens", greedy=greedy)
+    return RequestFormat(caching, "max_completion_tokens", greedy=greedy)
 
 
 @pytest.mark.parametrize(
@@ -221,16 +221,18 @@ def own(caching: Literal["off", "key", "breakpoint"], greedy: bool = False) -> F
         ("ft:gpt-5.6-mini:me::1", OWN, "auto", own("breakpoint")),
         ("o3", OWN, "auto", own("key")),
         ("gpt-6", "https://eu.api.openai.com/v1", "off", own("off")),
-        ("gpt-6", "https://api.openai.com.example.org/v1", "auto", Form()),
-        ("gpt-6", "http://localhost:8000/v1", "auto", Form()),
-        ("openai/gpt-5.6", "https://openrouter.ai/api/v1", "openai", Form("breakpoint")),
-        ("gpt-35-turbo", "https://me.openai.azure.com/openai/v1", "openai", Form("key")),
-        ("claude", "https://openrouter.ai/api/v1", "anthropic", Form("anthropic")),
+        ("gpt-6", "https://api.openai.com.example.org/v1", "auto", RequestFormat()),
+        ("gpt-6", "http://localhost:8000/v1", "auto", RequestFormat()),
+        ("openai/gpt-5.6", "https://openrouter.ai/api/v1", "openai", RequestFormat("breakpoint")),
+        ("gpt-35-turbo", "https://me.openai.azure.com/openai/v1", "openai", RequestFormat("key")),
+        ("claude", "https://openrouter.ai/api/v1", "anthropic", RequestFormat("anthropic")),
     ],
 )
-def test_an_endpoint_is_asked_in_its_own_words(name: str, url: str, caching: str, form: Form):
+def test_an_endpoint_is_asked_in_its_own_words(
+    name: str, url: str, caching: str, form: RequestFormat
+):
     settings = Settings(OPENAI_BASE_URL=url, prompt_cache=caching)  # type: ignore[arg-type]
-    assert Writer(name, settings).first_form == form
+    assert RequestWriter(name, settings).first_form == form
 
 
 def test_openai_itself_is_given_a_key_and_a_breakpoint(

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from benchmarks.stub import Stub
-from pearl.commaqa.search import Budget
+from pearl.commaqa.search import SearchBudget
 from pearl.commaqa.world import World, read_world
 from pearl.evaluate.datasets import DATASETS, draw_sample, find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.datasets.multihop import Fact as DatasetFact
-from pearl.evaluate.datasets.multihop import MultiHop, compose
+from pearl.evaluate.datasets.multihop import MultiHop, SupportingFact, compose
 from pearl.evaluate.evaluation_job import REASONING, Trial, Trials, read_labels, trial_tasks
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import (
@@ -581,11 +580,11 @@ def key(example: Example, shared: EvaluationContext | None = None, dataset: str 
 
 def test_gold_that_was_mended_is_scored_anew():
     document, paragraphs = compose("d", [("Lund", ["Lund is a town.", "It is old."])])
-    data = MultiHop(paragraphs, (DatasetFact("Lund", 0),), aliases=("Lunn",))
+    data = MultiHop(paragraphs, (SupportingFact("Lund", 0),), aliases=("Lunn",))
     example = Example("1", "Where?", document, gold="Lund", data=data)
     others = [
         replace(data, aliases=()),
-        replace(data, facts=(DatasetFact("Lund", 1),)),
+        replace(data, facts=(SupportingFact("Lund", 1),)),
         replace(data, triples=(("Lund", "is", "old"),)),
         replace(data, unit="paragraph"),
     ]
@@ -611,7 +610,7 @@ def test_what_a_world_s_agents_know_is_part_of_what_is_asked():
 def test_the_search_and_its_budget_are_part_of_what_is_asked():
     example = Example("1", "When?", Source("d", STORY), gold="1900")
     shared = make_context(load_library(), Demonstrations(()))
-    found = [HopSearch(), HopSearch(budget=Budget(width=3)), HopSearch(mode="greedy")]
+    found = [HopSearch(), HopSearch(budget=SearchBudget(width=3)), HopSearch(mode="greedy")]
     keys = [key(example, shared), *(key(example, replace(shared, search=one)) for one in found)]
     limits = (Limits(calls=7), Limits(depth=2), Limits(steps=3), Limits(width=4))
     keys += [key(example, replace(shared, limits=one)) for one in limits]

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.multihop import tell_recall
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
+from pearl.evaluate.datasets.multihop import MultiHop, SupportingFact, compose
 from pearl.evaluate.methods import METHODS
 from pearl.evaluate.methods.base import EvaluationContext
 from pearl.evaluate.supporting_facts import form, machine_measures, recall
@@ -794,7 +794,11 @@ class TestMethods:
                 ("Ada Holt", [IN_1862]),
             ],
         )
-        facts = (Fact("Larkin Bridge", 1), Fact("Holt & Sons", 0), Fact("Ada Holt", 0))
+        facts = (
+            SupportingFact("Larkin Bridge", 1),
+            SupportingFact("Holt & Sons", 0),
+            SupportingFact("Ada Holt", 0),
+        )
         return Example("1", QUESTION, document, gold="1862", data=MultiHop(paragraphs, facts))
 
     @pytest.mark.parametrize("name", ["fsm1", "fsm2"])
@@ -834,7 +838,9 @@ class TestMethods:
             "orm.md",
             [("Orm", ["The Orm is a river."]), ("Orm", [BY_HOLT]), ("Ada Holt", [IN_1862])],
         )
-        data = MultiHop(paragraphs, (Fact("Orm", 1), Fact("Ada Holt", 2)), "paragraph")
+        data = MultiHop(
+            paragraphs, (SupportingFact("Orm", 1), SupportingFact("Ada Holt", 2)), "paragraph"
+        )
         example = Example("1", QUESTION, document, gold="1862", data=data)
         quoted = {"The Orm is a river.": (0, 0), BY_HOLT: (0.5, 1), "It is wide.": (0.5, 0.5)}
         for quote, shares in quoted.items():

@@ -22,7 +22,7 @@ from pearl.commaqa.decomposition import to_hops, to_plan
 from pearl.commaqa.generator import PARTS, generate
 from pearl.commaqa.question_theories import divide, theories_of
 from pearl.commaqa.schema_reader import invent_words, read_schema, shipped_schemas, shipped_text
-from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
+from pearl.commaqa.world import Fact, World, WorldQuestion, read_world, read_worlds
 from pearl.lang.errors import InputError
 from tests.conftest import ROOT
 from tests.shell import call
@@ -74,7 +74,7 @@ def asked(row: dict[str, Any]) -> list[dict[str, Any]]:
     return row["qa_pairs"]
 
 
-def predicates(world: World, question: Question) -> list[str]:
+def predicates(world: World, question: WorldQuestion) -> list[str]:
     """The agents' templates that the hops are of, read from the words."""
     found: list[str] = []
     for hop in question.hops:
@@ -84,7 +84,7 @@ def predicates(world: World, question: Question) -> list[str]:
     return found
 
 
-def pairs(world: World, question: Question) -> set[tuple[str, str]]:
+def pairs(world: World, question: WorldQuestion) -> set[tuple[str, str]]:
     names = predicates(world, question)
     return {
         (names[int(number) - 1], name)

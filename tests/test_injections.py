@@ -46,7 +46,7 @@ from pearl.strategies.registry import (
     MACHINES,
     STRATEGIES,
     RunInputs,
-    Settings,
+    StrategySettings,
     StrategySpec,
     prepare,
 )
@@ -187,7 +187,7 @@ def ran(
     library = load_library("core") if one.name == "decomp" else None
     journal, source = Journal(), Source("story", document)
     inputs = RunInputs(Caller(model.answer, model.identity, journal), source)
-    prepared = prepare(one.name, "obeying", library, (), Settings(turns=turns))
+    prepared = prepare(one.name, "obeying", library, (), StrategySettings(turns=turns))
     strategy, frame = prepared.start(inputs)
     try:
         carry_out(

@@ -27,7 +27,7 @@ from pearl.commaqa.learning import _joined as joined
 from pearl.commaqa.logistic import LogisticScorer, features_of, parts_of
 from pearl.commaqa.model import (
     Form,
-    Model,
+    LearnedModel,
     Move,
     fits,
     hop_of,
@@ -49,7 +49,7 @@ from pearl.commaqa.programs import (
     run_moves,
 )
 from pearl.commaqa.schema_reader import read_schema
-from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, greedy
+from pearl.commaqa.search import Candidate, HopScorer, SearchBudget, best_first, greedy
 from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError
@@ -85,7 +85,7 @@ def made(name: str, split: str, part: str, seed: int, questions: int) -> list[Wo
     return [read_world(row, "here", "made") for row in rows]
 
 
-def score(model: Model, test: Iterable[World]) -> float:
+def score(model: LearnedModel, test: Iterable[World]) -> float:
     """Exact match of best-first search, in percent."""
     scorer, right = AnalogyScorer(model), []
     for world in test:
@@ -462,13 +462,13 @@ LISTS = Scripted(
 @pytest.mark.parametrize("scorer", [Endless(), REPEATING, UNKNOWN, ODD, LISTS],
                          ids=["endless", "repeating", "unknown", "odd", "lists"])  # fmt: skip
 @pytest.mark.parametrize("search", [greedy, best_first])
-def test_budgets_hold_under_any_scorer(agents: Agents, scorer: Scorer, search: Any):
-    budget = Budget(width=5, depth=4, calls=30, hops=50)
+def test_budgets_hold_under_any_scorer(agents: Agents, scorer: HopScorer, search: Any):
+    budget = SearchBudget(width=5, depth=4, calls=30, hops=50)
     found = search("Who?", agents, scorer, budget)
     assert found.answer is None
     assert found.calls == agents.calls <= budget.calls
     assert found.tried <= budget.hops
-    tight = search("Who?", agents, scorer, Budget(width=5, depth=4, calls=2, hops=3))
+    tight = search("Who?", agents, scorer, SearchBudget(width=5, depth=4, calls=2, hops=3))
     assert tight.calls <= 2
     assert tight.tried <= 3
 
@@ -490,7 +490,7 @@ def test_the_search_goes_on_where_an_agent_has_no_answer(agents: Agents):
 def test_what_has_no_answer_takes_no_width(agents: Agents):
     refused, asked = (f'(select) [text] "Whom does {one} know?"' for one in ("Nobody", "Tom"))
     scorer = Scripted((-1.0, refused), (-2.0, asked), (-3.0, None))
-    assert best_first("", agents, scorer, Budget(width=1)).hops == (hop(asked),)
+    assert best_first("", agents, scorer, SearchBudget(width=1)).hops == (hop(asked),)
 
 
 def test_no_hop_comes_twice_in_a_decomposition(agents: Agents):
@@ -506,7 +506,7 @@ def test_a_decomposition_has_as_many_hops_as_the_budget_says(
     agents: Agents, search: Any, depth: int, answer: Value
 ):
     scorer = Straight(IN_1907, '(project_values_flat) [text] "What did #1 win?"')
-    found = search("What?", agents, scorer, Budget(depth=depth))
+    found = search("What?", agents, scorer, SearchBudget(depth=depth))
     assert (found.answer, found.tried) == (answer, depth)
 
 

@@ -32,7 +32,7 @@ from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.models import local
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.local import Local, Weights, load
+from pearl.models.local import Local, ModelWeights, load
 from pearl.models.routing import choose_model
 from pearl.models.tokens import FREE, load_prices
 from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, Message, NextStep, WritePlan
@@ -80,7 +80,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def loaded(model: Local) -> Weights:
+def loaded(model: Local) -> ModelWeights:
     """A model's weights, which all tests of a process share."""
     return load(model._path, model.window, model._threads)
 
@@ -338,9 +338,9 @@ def test_memory_is_asked_for_where_weights_are_not_loaded(monkeypatch: pytest.Mo
 def test_weights_are_loaded_once_and_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch):
     threads: list[threading.Thread] = []
 
-    def begin(*key: object) -> Weights:
+    def begin(*key: object) -> ModelWeights:
         threads.append(threading.current_thread())
-        return Weights(key, "", ThreadPoolExecutor(1))
+        return ModelWeights(key, "", ThreadPoolExecutor(1))
 
     monkeypatch.setattr(local, "_LOADED", {})
     monkeypatch.setattr(local, "_load", begin)
@@ -357,7 +357,7 @@ def test_what_does_not_count_is_an_error_of_the_model():
     weights = loaded(Local("local", FILE))
     assert weights.count("the lamp") == 2
     with pytest.raises(ModelError, match="does not count"):
-        Weights(weights.server, "another key", weights.queue).count("the lamp")
+        ModelWeights(weights.server, "another key", weights.queue).count("the lamp")
 
 
 def test_no_bytes_are_read_as_a_model_or_break_the_reading(tmp_path: Path):

@@ -307,7 +307,7 @@ def test_mining_through_the_batch_api(tmp_path: Path):
     said: list[str] = []
     with Provider(script) as provider, pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        patch.setattr(batch_api, "Options", partial(batch_api.Options, quiet=0.5))
+        patch.setattr(batch_api, "BatchOptions", partial(batch_api.BatchOptions, quiet=0.5))
         patch.setenv("OPENAI_BASE_URL", provider.url)
         patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
         words = ("mine", "q.jsonl", "-o", "m.actions", "--model", "m", "--mode", "batch-api",

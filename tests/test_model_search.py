@@ -14,15 +14,15 @@ import pytest
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
 from pearl.commaqa.search import (
-    Budget,
     Candidate,
     LanguageModelScorer,
+    SearchBudget,
     Tmn,
     best_first,
     greedy,
     search,
 )
-from pearl.commaqa.world import Question, read_worlds
+from pearl.commaqa.world import WorldQuestion, read_worlds
 from pearl.evaluate.methods.base import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
@@ -188,7 +188,7 @@ def test_no_earlier_step_s_name_is_taken_again(model: Any):
 def test_budgets_hold_under_any_model(model: Any, script: Callable[[Any], str]):
     asked, server = model(script)
     with pytest.raises(RunError, match="No decomposition came to an end"):
-        run(asked, budget=Budget(width=2, depth=3, calls=20, hops=5))
+        run(asked, budget=SearchBudget(width=2, depth=3, calls=20, hops=5))
     # Each of at most six states is asked for three times, as a reply may be mended twice.
     assert len(server.asked) <= 18
 
@@ -211,8 +211,10 @@ class Waited:
 
 
 @pytest.mark.parametrize(("way", "at_once"), [("greedy", greedy), ("best-first", best_first)])
-@pytest.mark.parametrize("budget", [Budget(), Budget(width=1), Budget(hops=1), Budget(calls=1)])
-def test_waiting_changes_nothing(way: Any, at_once: Any, budget: Budget):
+@pytest.mark.parametrize(
+    "budget", [SearchBudget(), SearchBudget(width=1), SearchBudget(hops=1), SearchBudget(calls=1)]
+)
+def test_waiting_changes_nothing(way: Any, at_once: Any, budget: SearchBudget):
     found = at_once("?", agents(), Both(), budget)
     assert found == asyncio.run(search(way, "?", agents(), Waited(), budget))
 
@@ -226,7 +228,7 @@ def test_who_has_to_be_waited_for_is_refused_at_once():
 
 
 @pytest.fixture
-def made(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, list[Question]]:
+def made(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, list[WorldQuestion]]:
     """A generated file of 20 questions, of the schema that a test names or of gardeners."""
     data = tmp_path / "made.jsonl"
     schema = getattr(request, "param", "numeric")
@@ -235,7 +237,7 @@ def made(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, list[Que
     return data, [one for world in read_worlds(str(data)) for one in world.questions]
 
 
-def knowing(questions: Iterable[Question]) -> Callable[[dict[str, Any]], str]:
+def knowing(questions: Iterable[WorldQuestion]) -> Callable[[dict[str, Any]], str]:
     """A model that writes the recorded hop that comes after the steps so far."""
     recorded = {one.text: one.hops for one in questions}
 
@@ -250,7 +252,7 @@ def knowing(questions: Iterable[Question]) -> Callable[[dict[str, Any]], str]:
     return reply
 
 
-def demonstrations(folder: Path, questions: Iterable[Question]) -> Path:
+def demonstrations(folder: Path, questions: Iterable[WorldQuestion]) -> Path:
     folder.mkdir()
     for at, one in enumerate(questions):
         (folder / f"{at}.plan").write_text(print_plan(to_plan(one.hops, one.text)), "utf-8")
@@ -263,7 +265,7 @@ def evaluated(data: Path, *options: str | Path) -> Result:
 
 @pytest.mark.parametrize("made", ["explicit", "implicit", "numeric", "throws"], indirect=True)
 def test_a_question_is_not_shown_its_own_decomposition(
-    model: Any, made: tuple[Path, list[Question]], tmp_path: Path
+    model: Any, made: tuple[Path, list[WorldQuestion]], tmp_path: Path
 ):
     data, questions = made
     _, server = model(knowing(questions))
@@ -278,7 +280,7 @@ def test_a_question_is_not_shown_its_own_decomposition(
 
 
 def test_its_calls_of_the_model_come_to_an_end(
-    model: Any, made: tuple[Path, list[Question]], tmp_path: Path
+    model: Any, made: tuple[Path, list[WorldQuestion]], tmp_path: Path
 ):
     data, questions = made
     _, server = model(knowing(questions))
@@ -288,7 +290,7 @@ def test_its_calls_of_the_model_come_to_an_end(
     assert len(server.asked) == 5
 
 
-def test_it_needs_a_model_and_decompositions(model: Any, made: tuple[Path, list[Question]]):
+def test_it_needs_a_model_and_decompositions(model: Any, made: tuple[Path, list[WorldQuestion]]):
     found = evaluated(made[0], "--model", "offline")
     assert (found.code, "tmn-model needs a language model" in found.err) == (2, True)
     model(scripted)
@@ -317,7 +319,7 @@ def test_a_report_has_accuracy_by_theory_and_what_no_agent_could_read(tmp_path: 
 
 @pytest.mark.parametrize("method", ["gold-facts", "found-facts", "all-facts"])
 def test_a_model_that_reads_facts_is_shown_those_and_asks_no_agent(
-    model: Any, made: tuple[Path, list[Question]], method: str
+    model: Any, made: tuple[Path, list[WorldQuestion]], method: str
 ):
     data, questions = made
     answers = {one.text: one.answer for one in questions}
@@ -340,7 +342,7 @@ def test_a_model_that_reads_facts_is_shown_those_and_asks_no_agent(
                 assert len(shown) == (len(here.sentences) if method == "all-facts" else 7)
 
 
-def test_gold_facts_are_refused_where_a_file_has_none(made: tuple[Path, list[Question]]):
+def test_gold_facts_are_refused_where_a_file_has_none(made: tuple[Path, list[WorldQuestion]]):
     data, _ = made
     rows = [json.loads(line) for line in data.read_text("utf-8").splitlines()]
     for question in rows[0]["qa_pairs"]:

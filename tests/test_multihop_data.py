@@ -13,7 +13,7 @@ import pytest
 
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose, golds
+from pearl.evaluate.datasets.multihop import MultiHop, SupportingFact, compose, golds
 from pearl.evaluate.setup import read_sample
 from pearl.evaluate.supporting_facts import NOWHERE, facts_of
 from pearl.lang.errors import InputError
@@ -93,7 +93,7 @@ def test_the_document_is_markdown_and_its_sentences_have_places():
         for one in paragraph.sentences:
             assert example.document.at(one.span) == one.text
     assert [one.text for one in data.paragraphs[2].sentences][1] == "Anna Berg was born in Lund."
-    assert data.facts == (Fact("The Mill", 1), Fact("Anna Berg", 1))
+    assert data.facts == (SupportingFact("The Mill", 1), SupportingFact("Anna Berg", 1))
     assert (example.question, example.gold, example.labels) == (
         "Where was the painter of The Mill born?", "Lund", {"type": ("bridge",)},
     )  # fmt: skip
@@ -137,21 +137,21 @@ LONG = ("Long", ["They say that Berg was born in Lund, and so do we.", "Berg was
 @pytest.mark.parametrize(
     ("quote", "facts"),
     [
-        ("Berg was the director of this film.", {Fact("Berg", 0)}),
+        ("Berg was the director of this film.", {SupportingFact("Berg", 0)}),
         ("Berg was not the director of the film.", {}),
         ("Berg was never the director of the film.", {}),
         ("Berg wasn’t the director of the film.", {}),
-        ("He was born in 1931 in Lund (Sweden).", {Fact("Berg", 1)}),
+        ("He was born in 1931 in Lund (Sweden).", {SupportingFact("Berg", 1)}),
         ("He was born in 1932 in Lund, Sweden.", {}),
-        ("\\# 3 of his films are lost.", {Fact("Berg", 2)}),
+        ("\\# 3 of his films are lost.", {SupportingFact("Berg", 2)}),
         # It stands in the first sentence of the other too, and is most of the second.
-        ("Berg was born in Lund", {Fact("Long", 1)}),
+        ("Berg was born in Lund", {SupportingFact("Long", 1)}),
     ],
 )
-def test_a_quote_that_says_otherwise_is_of_no_sentence(quote: str, facts: set[Fact]):
+def test_a_quote_that_says_otherwise_is_of_no_sentence(quote: str, facts: set[SupportingFact]):
     _, placed = compose("d", [BERG, LONG])
     found = facts_of(MultiHop(placed), [quote])
-    assert found == (facts or {Fact(quote, NOWHERE)})
+    assert found == (facts or {SupportingFact(quote, NOWHERE)})
 
 
 def test_triples_are_2wikis_own():
@@ -164,7 +164,7 @@ def test_musique_supports_paragraphs_by_their_numbers():
     """Titles come twice in it."""
     [example] = read("musique", SONG)
     assert example.data.unit == "paragraph"
-    assert example.data.facts == (Fact("It", 0), Fact("Bo", 2))
+    assert example.data.facts == (SupportingFact("It", 0), SupportingFact("Bo", 2))
     assert [one.text for one in example.data.paragraphs[0].sentences] == [
         "It is a song.", "Bo sang it.",
     ]  # fmt: skip

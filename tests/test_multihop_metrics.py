@@ -10,9 +10,9 @@ import pytest
 
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import (
-    Fact,
     MultiHop,
     Scores,
+    SupportingFact,
     best,
     compare,
     compare_sets,
@@ -40,7 +40,7 @@ PARAGRAPHS = [
     ("Lund", ["Lund is a town.", "It hangs in Ulm."]),
 ]
 DOCUMENT, PLACED = compose("d", PARAGRAPHS)
-GOLD = (Fact("The Mill", 1), Fact("Anna Berg", 1))
+GOLD = (SupportingFact("The Mill", 1), SupportingFact("Anna Berg", 1))
 TRIPLES = (("The Mill", "creator", "Anna Berg"), ("Anna Berg", "born in", "the Lund"))
 
 
@@ -180,7 +180,7 @@ def test_a_quote_is_some_sentences(quote: str, facts: list[tuple[str, int]]):
 
 def test_quotes_without_words_are_none():
     assert facts_of(example().data, ["", " \n", '""', ">"]) == frozenset()
-    assert facts_of(MultiHop(), ["Anything."]) == {Fact("Anything.", NOWHERE)}
+    assert facts_of(MultiHop(), ["Anything."]) == {SupportingFact("Anything.", NOWHERE)}
 
 
 def test_every_wrong_quote_counts_once():
@@ -189,9 +189,11 @@ def test_every_wrong_quote_counts_once():
 
 
 def test_paragraphs_support_musiques_answers():
-    data = MultiHop(PLACED, (Fact("The Mill", 0), Fact("Anna Berg", 1)), "paragraph")
+    data = MultiHop(
+        PLACED, (SupportingFact("The Mill", 0), SupportingFact("Anna Berg", 1)), "paragraph"
+    )
     quotes = ["The Mill is a painting.", "It is by Anna Berg.", "Lund is a town."]
-    assert facts_of(data, quotes) == {Fact("The Mill", 0), Fact("Lund", 2)}
+    assert facts_of(data, quotes) == {SupportingFact("The Mill", 0), SupportingFact("Lund", 2)}
     found = support_measures(
         Example("1", "?", DOCUMENT, gold="Lund", data=data), "Lund", quotes, []
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
+from pearl.evaluate.datasets.multihop import MultiHop, SupportingFact, compose
 from pearl.evaluate.evaluation_job import Trial, Trials, evaluation_of
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import Outcome
@@ -220,7 +220,7 @@ def test_a_corpus_that_cannot_be_read_is_told():
 
 EXAMPLE = Example(
     "1", QUESTION, DOCUMENT, gold="Lund",
-    data=MultiHop(PARAGRAPHS, (Fact("The Mill", 1), Fact("Anna Berg", 1))),
+    data=MultiHop(PARAGRAPHS, (SupportingFact("The Mill", 1), SupportingFact("Anna Berg", 1))),
 )  # fmt: skip
 BARE = Example("2", QUESTION, NO_DOCUMENT, gold="Lund", data=MultiHop())
 EVIDENCE = {

@@ -35,10 +35,10 @@ from pearl.strategies.rebel_calls import sift, written_input
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import (
     CachedTools,
-    Limits,
     Parameter,
     Tool,
     ToolError,
+    ToolLimits,
     ToolReply,
     Tools,
     arguments_of,
@@ -676,7 +676,7 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(until: int):
 
 def test_a_run_that_goes_on_makes_no_more_calls_than_one_in_one_go(tmp_path: Path):
     """Two calls may be made, of which one fails; two alike are two."""
-    limited = replace(tool("search", "query"), limits=Limits(calls=2))
+    limited = replace(tool("search", "query"), limits=ToolLimits(calls=2))
     replies = iter([ToolError("time", "late"), "found"])
     box = Box({"search": limited}, lambda *_: next(replies))
     store = open_store(str(tmp_path / "store.db"))

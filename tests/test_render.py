@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Report, Safety, Severity
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity, SourceFindings
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, TextKind
@@ -18,12 +18,12 @@ from tests.conftest import library_of
 from tests.shell import BAD
 
 
-def report(text: str, name: str = "ro.plan") -> Report:
+def report(text: str, name: str = "ro.plan") -> SourceFindings:
     source = Source(name, text)
-    return Report(source, check(parse(source), load_library()))
+    return SourceFindings(source, check(parse(source), load_library()))
 
 
-def rendered(form: str, *reports: Report) -> str:
+def rendered(form: str, *reports: SourceFindings) -> str:
     return click.unstyle(RENDERERS[form](reports))
 
 
@@ -46,7 +46,7 @@ def test_every_form_takes_every_finding(form: str):
 
 def test_a_library_s_author_is_told_of_a_library():
     text = "FIND_A(CTX, X, X) : Find X.\nFIND_B(CTX : Find it.\n"
-    one = Report(
+    one = SourceFindings(
         Source("a.actions", text), check_library(Source("a.actions", text)), TextKind.LIBRARY
     )
     told = rendered("prompt", one, one, report("a = NOPE(CTX)\n"))
@@ -102,12 +102,12 @@ def finding(text: str, words: str, **more: Any) -> Diagnostic:
 
 
 def shown(text: str, *found: Diagnostic, name: str = "ro.plan") -> str:
-    return rendered("terminal", Report(Source(name, text), found))
+    return rendered("terminal", SourceFindings(Source(name, text), found))
 
 
-def three() -> Report:
+def three() -> SourceFindings:
     fix = Fix("quote the word", (Edit(Span(46, 49), '"ro"'),), Safety.UNSAFE)
-    return Report(
+    return SourceFindings(
         Source("ro.plan", PLAN),
         [
             finding(PLAN, "FIND_RELATIONSHIP", help="Closest: FIND_RELATION(CTX, X, Y).\nUse it."),
@@ -164,7 +164,7 @@ def test_the_whole_terminal_form():
 
 
 def test_the_whole_prompt_form_is_in_step_order_and_the_github_form():
-    turned = Report(three().source, list(reversed(three().diagnostics)))
+    turned = SourceFindings(three().source, list(reversed(three().diagnostics)))
     assert rendered("prompt", three()) == rendered("prompt", turned) == PROMPT
     assert rendered("github", three()) == GITHUB
 
@@ -216,7 +216,7 @@ def test_the_whole_of_a_sarif_result():
 
 
 def test_a_row_is_a_place_in_its_file():
-    row = Report(Source("plans/rows.jsonl:12", PLAN), three().diagnostics)
+    row = SourceFindings(Source("plans/rows.jsonl:12", PLAN), three().diagnostics)
     place = {"artifactLocation": {"uri": "plans/rows.jsonl"}, "region": {"startLine": 12}}
     for result in json.loads(rendered("sarif", row))["runs"][0]["results"]:
         assert result["locations"][0]["physicalLocation"] == place
@@ -275,7 +275,7 @@ def test_a_finding_at_the_end_of_the_file(text: str):
     end = len(text)
     found = Diagnostic("PRL101", "x", Severity.ERROR, Span(end, end), "It stops.")
     for form in RENDERERS:
-        assert RENDERERS[form]([Report(Source("x.plan", text), [found])])
+        assert RENDERERS[form]([SourceFindings(Source("x.plan", text), [found])])
     assert shown(text, found).count("^") == 1
 
 
@@ -291,7 +291,7 @@ def test_a_finding_over_several_lines():
 
 def test_a_broken_step_is_quoted_on_one_line_and_cut():
     text = "1. a = F(CTX)\n" + "2. b FIND(" + "very " * 100 + "\n"
-    told = rendered("prompt", Report(Source("x", text), [finding(text, "b FIND(")]))
+    told = rendered("prompt", SourceFindings(Source("x", text), [finding(text, "b FIND(")]))
     line = told.splitlines()[1]
     assert line.startswith("[PRL201] step 2 `b FIND(very very")
     assert len(line) < 260
@@ -300,5 +300,5 @@ def test_a_broken_step_is_quoted_on_one_line_and_cut():
 
 def test_what_is_no_step_is_quoted():
     text = "New actions:\n- FIND_X(CTX : x\n\n1. a = FIND_CHARACTER(CTX) : x\n"
-    told = rendered("prompt", Report(Source("x", text), [finding(text, "FIND_X(CTX")]))
+    told = rendered("prompt", SourceFindings(Source("x", text), [finding(text, "FIND_X(CTX")]))
     assert told.splitlines()[1] == "[PRL201] `- FIND_X(CTX : x`: It does not exist."

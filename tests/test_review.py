@@ -31,8 +31,8 @@ from pearl.review.people import (
 from pearl.review.queue import (
     LONGEST,
     Folders,
-    Item,
     Queue,
+    QueuedPlan,
     is_version,
     read_folders,
     read_queue,
@@ -56,7 +56,7 @@ from pearl.review.verdicts import (
 )
 from pearl.store.database import open_database
 from pearl.store.tables import review_people, review_sessions
-from pearl.viewer.documents import Piece
+from pearl.viewer.documents import DocumentPiece
 from tests.reviewing import GOOD, at_once, laid_out, plans
 from tests.shell import BAD, STORY, call, one_line
 
@@ -89,8 +89,8 @@ def queued(engine: Engine, *names: str, documents: str | Path = "") -> tuple[Fol
     return folders, read_queue(names, folders, engine, "store.db")
 
 
-def item(text: str = GOOD.format(who="Mara"), **more: object) -> Item:
-    return Item("file", "a.plan", "Why does Mara leave?", text, **more)  # type: ignore[arg-type]
+def item(text: str = GOOD.format(who="Mara"), **more: object) -> QueuedPlan:
+    return QueuedPlan("file", "a.plan", "Why does Mara leave?", text, **more)  # type: ignore[arg-type]
 
 
 class TestAssignment:
@@ -464,7 +464,7 @@ class TestVersions:
         written = (demos / "a-2.plan").read_text(encoding="utf-8")
         assert written == f"question: Why does Mara leave?\n\n{text}"
         assert (demos / "a.plan").read_text(encoding="utf-8") == "there\n"
-        nameless = Item("row", "b", "", text)
+        nameless = QueuedPlan("row", "b", "", text)
         with pytest.raises(InputError, match="needs its question"):
             send_to_demos(local, nameless, add_version(local, nameless, 1, text, folders), demos)
 
@@ -578,14 +578,18 @@ class TestRuns:
             assert [read_run(one, local, folders).note for one in items] == notes
 
     def test_a_long_document_is_shown_around_its_quotes(self):
-        whole = [Piece("a" * 300_000), Piece("QUOTE", (1,), "final"), Piece("b" * 100_000)]
+        whole = [
+            DocumentPiece("a" * 300_000),
+            DocumentPiece("QUOTE", (1,), "final"),
+            DocumentPiece("b" * 100_000),
+        ]
         found = list(shorten_pieces(whole))
         assert found == [
-            (0, Piece("")), (298_500, Piece("a" * 1500)), (0, whole[1]),
-            (0, Piece("b" * 1500)), (98_500, Piece("")),
+            (0, DocumentPiece("")), (298_500, DocumentPiece("a" * 1500)), (0, whole[1]),
+            (0, DocumentPiece("b" * 1500)), (98_500, DocumentPiece("")),
         ]  # fmt: skip
-        assert list(shorten_pieces([Piece("c" * 300_000)])) == [
-            (0, Piece("c" * 1500)), (298_500, Piece("")),
+        assert list(shorten_pieces([DocumentPiece("c" * 300_000)])) == [
+            (0, DocumentPiece("c" * 1500)), (298_500, DocumentPiece("")),
         ]  # fmt: skip
         assert list(shorten_pieces(whole[1:])) == [(0, piece) for piece in whole[1:]]
 

@@ -22,7 +22,7 @@ import pytest
 from sqlalchemy import Connection, func, insert, inspect, select, update
 
 from pearl.jobs.progress import uninterrupted
-from pearl.jobs.workers import Output
+from pearl.jobs.workers import RowsFile
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Ceiling
@@ -878,12 +878,12 @@ class TestDisk:
 FILL = """
 import os, resource, sys
 from pathlib import Path
-from pearl.jobs.workers import Output
+from pearl.jobs.workers import RowsFile
 from pearl.lang.errors import InputError
 resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
 folder, _, name = sys.argv[1].rpartition("/")
 os.chdir(folder)
-output = Output(name, [])
+output = RowsFile(name, [])
 try:
     for at in range(9):
         output.add({"id": at, "answer": "x" * 20_000})
@@ -911,11 +911,11 @@ def test_a_process_s_number_says_nothing_in_another_container():
 
 def test_two_jobs_do_not_write_one_file(tmp_path: Path):
     path = tmp_path / "a.jsonl"
-    first = Output(str(path), ["1\n"])
+    first = RowsFile(str(path), ["1\n"])
     with pytest.raises(InputError, match=r"a\.jsonl is being written by another job"):
-        Output(str(path), ["2\n"])
+        RowsFile(str(path), ["2\n"])
     first.close(["1\n", "3\n"])
-    second = Output(str(path), ["2\n"])
+    second = RowsFile(str(path), ["2\n"])
     path.unlink()
     path.write_text("a person's\n", encoding="utf-8")
     with pytest.raises(InputError, match="was replaced meanwhile, and is left as it is"):

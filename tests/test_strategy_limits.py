@@ -26,7 +26,7 @@ from pearl.strategies.registry import (
     STRATEGIES,
     Limits,
     RunInputs,
-    Settings,
+    StrategySettings,
     StrategySpec,
     find_strategy,
     prepare,
@@ -89,7 +89,7 @@ class Ran:
 def ran(one: StrategySpec, model: Endless, limits: Limits, library: Library | None = None) -> Ran:
     journal = Journal()
     caller = Caller(model.answer, model.identity, journal)
-    prepared = prepare(one.name, "endless", library, (), Settings(limits=limits))
+    prepared = prepare(one.name, "endless", library, (), StrategySettings(limits=limits))
     error = ""
     try:
         strategy, frame = prepared.start(RunInputs(caller, DOCUMENT))
@@ -114,7 +114,9 @@ NAMED = pytest.mark.parametrize("one", STRATEGIES, ids=[one.name for one in STRA
 
 @NAMED
 def test_its_frames_stand_no_deeper_than_is_said(one: StrategySpec):
-    prepared = prepare(one.name, "endless", settings=Settings(limits=Limits(depth=2, width=7)))
+    prepared = prepare(
+        one.name, "endless", settings=StrategySettings(limits=Limits(depth=2, width=7))
+    )
     _, frame = prepared.start(RunInputs(Caller(Endless().answer, "endless", Journal()), DOCUMENT))
     assert (frame.handlers.depth, frame.handlers.width) == (2, 7)
 

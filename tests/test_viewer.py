@@ -29,7 +29,7 @@ from pearl.runtime.context import Context
 from pearl.store.store import open_store
 from pearl.viewer import job_page
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
-from pearl.viewer.journal_tree import Call, Stage, read_calls, read_frames, read_stages
+from pearl.viewer.journal_tree import CallNode, Stage, read_calls, read_frames, read_stages
 from pearl.viewer.render import plan_lines
 from pearl.viewer.run_page import timeline
 from tests.pages import InChromium, Watched, fits, unreadable
@@ -233,8 +233,8 @@ def test_the_timeline_says_what_ran_side_by_side_and_what_waited(endpoint: Serve
     assert "cached: nothing was sent" in again
 
 
-def made(path: str, start: float | None, seconds: float, **more: Any) -> Call:
-    return Call(path, Entry("call", path, "said", path, seconds=seconds, started=start, **more))
+def made(path: str, start: float | None, seconds: float, **more: Any) -> CallNode:
+    return CallNode(path, Entry("call", path, "said", path, seconds=seconds, started=start, **more))
 
 
 def test_each_stage_stands_behind_what_it_waited_for():
@@ -296,7 +296,7 @@ def test_a_call_is_known_with_the_tries_before_it():
     ],
 )
 def test_where_a_path_belongs(path: str, stage: str, item: int | None):
-    found = Call(path, Entry("call", path))
+    found = CallNode(path, Entry("call", path))
     assert (found.stage, found.item) == (stage, item)
 
 

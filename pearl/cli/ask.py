@@ -81,7 +81,7 @@ def plan_command(question: str, options: Options) -> None:
     """Write a plan for QUESTION (or - for standard input). The document is never shown
     to the planner."""
     from pearl.api import write_plan
-    from pearl.lang.diagnostics import Report
+    from pearl.lang.diagnostics import SourceFindings
     from pearl.lint.render import terminal
     from pearl.models.routing import planner_of
     from pearl.strategies.registry import NONE_SHOWN
@@ -107,7 +107,9 @@ def plan_command(question: str, options: Options) -> None:
             click.echo(notice, err=True)
     if not text:
         if not options.as_json:
-            click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
+            click.echo(
+                terminal.render([SourceFindings(planned.source, planned.diagnostics)]), err=True
+            )
         attempts = counted(planned.attempts, "attempt")
         advice = planned.limited or "Ask in other words, or use another model."
         if planner_of(model).name == "offline":
@@ -140,7 +142,7 @@ def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
 def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None:
     """Run PLAN on DOCUMENT... (files and folders; one may be - for standard input)."""
     from pearl.api import run
-    from pearl.lang.diagnostics import Report, Severity
+    from pearl.lang.diagnostics import Severity, SourceFindings
     from pearl.lang.parser import parse
     from pearl.lint.checker import check_for_person
     from pearl.lint.render import terminal
@@ -158,7 +160,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     errors = [error for error in found if error.severity is Severity.ERROR]
     if errors:
         if not options.as_json:
-            click.echo(terminal.render([Report(source, errors)]), nl=False)
+            click.echo(terminal.render([SourceFindings(source, errors)]), nl=False)
         swapped = any(path.endswith(".plan") for path in documents)
         advice = "the plan comes first" if swapped else "mend what pearl lint finds"
         raise NoAnswer(

@@ -223,7 +223,7 @@ def _setup(questions: str, options: Options, model: Model) -> tuple[Setup, Model
     """
     from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
-    from pearl.strategies.registry import Settings, limits_within
+    from pearl.strategies.registry import StrategySettings, limits_within
 
     library, home = library_for(options.strategy, options.libraries), Path(questions).parent
     same = options.libraries or read_config(home) == read_config()
@@ -232,7 +232,7 @@ def _setup(questions: str, options: Options, model: Model) -> tuple[Setup, Model
         options.strategy,
         library,
         options.demos,
-        Settings(
+        StrategySettings(
             chosen_passes(options.passes),
             limits_within(options.depth),
             shown=options.shown,

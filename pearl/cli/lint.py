@@ -35,7 +35,7 @@ from pearl.cli.inputs import (
 )
 from pearl.cli.options import Options, shared
 from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
-from pearl.lang.diagnostics import Diagnostic, Report, Severity
+from pearl.lang.diagnostics import Diagnostic, Severity, SourceFindings
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.output_files import write
@@ -463,7 +463,7 @@ class _Checker:
                 if key:
                     fresh[key] = findings
             form = self._checks.form
-            report = Report(item.source, findings, item.kind)
+            report = SourceFindings(item.source, findings, item.kind)
             text = RENDERERS[form].part(report) if form and findings else ""
             errors = sum(finding.severity is Severity.ERROR for finding in findings)
             checked.append(TextFindings(tuple(finding.code for finding in findings), errors, text))

@@ -26,7 +26,7 @@ from pearl.lang.text import counted, printable
 if TYPE_CHECKING:
     from pearl.jobs.job import JobSettings
     from pearl.lang.ast import Action
-    from pearl.lang.diagnostics import Report
+    from pearl.lang.diagnostics import SourceFindings
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
     from pearl.models.base import Model
@@ -114,7 +114,7 @@ def _in_batches(
     settings: JobSettings, folder: Path, questions: int, poll: float, *, quiet: bool
 ) -> JobSettings:
     """The same, through the provider's Batch API: everything is asked at once."""
-    from pearl.models.batch_api import Options, open_batches
+    from pearl.models.batch_api import BatchOptions, open_batches
 
     if settings.scheduler:
         raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
@@ -128,7 +128,7 @@ def _in_batches(
             printed[status.batch] = line
             click.echo(line, err=True)
 
-    model = open_batches(settings.model.name, folder, Options(interval=poll, progress=show))
+    model = open_batches(settings.model.name, folder, BatchOptions(interval=poll, progress=show))
     limits = replace(settings.limits, concurrency=questions, first=questions)
     return replace(settings, model=model, limits=limits)
 
@@ -195,7 +195,7 @@ def condense_command(
     """Put like actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
     together, until TARGET are left. Each says what it replaces, so that pearl migrate can
     rewrite plans that use the older names."""
-    from pearl.lang.diagnostics import Report
+    from pearl.lang.diagnostics import SourceFindings
     from pearl.lang.library import library_actions, library_source
     from pearl.lang.printer import print_library
     from pearl.lint.checker import Selection, check_library
@@ -211,7 +211,7 @@ def condense_command(
     seed_actions = load_sound(seeds or ("core",)).actions
     in_terminal = on_terminal() and sys.stdin.isatty() and not options.as_json
     review_file = _review_file(output) if review and not in_terminal else ""
-    unread = Report(source, check_library(source, Selection(select=("PRL1", "PRL505"))))
+    unread = SourceFindings(source, check_library(source, Selection(select=("PRL1", "PRL505"))))
     if unread.diagnostics and not options.as_json:
         click.echo(terminal.render([unread]), err=True)
     model = None if accept or rounds == 0 else choose_model(options.model)
@@ -261,7 +261,7 @@ def _review_file(output: str) -> str:
     return name
 
 
-def _lines(unread: Report) -> tuple[int, int]:
+def _lines(unread: SourceFindings) -> tuple[int, int]:
     """How many lines of a library say something, and how many of those cannot be read."""
     source = unread.source
     unreadable = {source.position(finding.span.start)[0] for finding in unread.diagnostics}
@@ -301,7 +301,9 @@ def ask_about_merges(result: Condensed, seeds: Mapping[str, Action]) -> Condense
     return without(result, rejected, frozenset(seeds))
 
 
-def _summarise(result: Condensed, unread: Report, target: int | None, model: Model | None) -> None:
+def _summarise(
+    result: Condensed, unread: SourceFindings, target: int | None, model: Model | None
+) -> None:
     """Print on standard error what was read, what is left, and what to know of it."""
     from pearl.lint.render import terminal
     from pearl.mining.merges import merges
@@ -330,7 +332,7 @@ def _say(text: str) -> None:
 
 
 def _condensed_object(
-    result: Condensed, unread: Report, target: int | None, model: Model | None
+    result: Condensed, unread: SourceFindings, target: int | None, model: Model | None
 ) -> dict[str, Any]:
     """The same for a program, as JSON data."""
     from pearl.lang.printer import print_arg, print_library

@@ -190,13 +190,13 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
 def _came_to(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What a question came to, and what to know of that, which is never cut as a journal's lines
     are."""
-    from pearl.viewer.job_page import Item
+    from pearl.viewer.job_page import JobRow
 
     if not row and "marks" in decided:
         row = {"status": "answered", **decided["marks"]}
         if {"option", "option/none"} & decided.keys():
             row["option"] = {"letter": decided.get("option"), "text": decided.get("option/text")}
-    item = Item(row)
+    item = JobRow(row)
     gold = f", the right answer is {item.gold}" if item.gold and item.verdict != "right" else ""
     every = {
         "answer": shorten(item.answer, 300),

@@ -276,7 +276,7 @@ def lsp_command(as_json: bool, options: Options) -> None:
 
     try:
         from pearl.lsp.server import ANSWERS, serve
-        from pearl.lsp.workspace import Settings
+        from pearl.lsp.workspace import ProjectSettings
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
@@ -286,17 +286,17 @@ def lsp_command(as_json: bool, options: Options) -> None:
         return
     await_program("lsp", "an editor")
 
-    def settings(folder: Path, source: Source) -> Settings:
+    def settings(folder: Path, source: Source) -> ProjectSettings:
         """As ``pearl lint`` has them for a text in a folder."""
         chosen = own_libraries(source, options.libraries) or read_config(folder).library
-        return Settings(chosen, selection_for((), (), folder))
+        return ProjectSettings(chosen, selection_for((), (), folder))
 
     closed = serve(settings)
     raise click.exceptions.Exit(0 if closed else 1)
 
 
 TOOLS = ("ask", "plan", "lint", "actions")
-"""The methods of `Tools` that programs may call."""
+"""The methods of `McpTools` that programs may call."""
 
 TAKES = {
     "documents": "a path, or a list of paths",
@@ -338,7 +338,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
             raise
         raise InputError(f"pearl mcp needs the SDK: {install_command('mcp')}.") from None
     await_program("mcp", "a program")
-    offered = Tools(root, options, ToolError)
+    offered = McpTools(root, options, ToolError)
     tools = [getattr(offered, name) for name in TOOLS]
     parameters = {tool.__name__: signature(tool).parameters for tool in tools}
 
@@ -372,7 +372,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     server.run("stdio")
 
 
-class Tools:
+class McpTools:
     """What programs may call: what they are told of each is its docstring.
 
     Args:

@@ -148,8 +148,8 @@ def _show(declared: Declaration) -> None:
 
 
 def _place(declared: Declaration) -> str:
-    from pearl.tools.declared import Entry, Search
-    from pearl.tools.endpoint import Http, Server
+    from pearl.tools.declared import InstalledTool, Search
+    from pearl.tools.endpoint import Http, McpServer
 
     match declared.how:
         case Http() as http:
@@ -159,9 +159,9 @@ def _place(declared: Declaration) -> str:
             return f"{http.method} {http.origin}{http.path}{where}"
         case Search() as search:
             return f"searches {search.index}"
-        case Server() as server:
+        case McpServer() as server:
             return f"MCP, {server.url or shlex.join(server.command)}"
-        case Entry() as entry:
+        case InstalledTool() as entry:
             return f"the function {entry.name} of an installed package"
         case _:
             return "the calculator"

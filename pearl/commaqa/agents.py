@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 
 from pearl.commaqa.decomposition import Hop, HopError, Operation, name_of, read_hop, run_operation
-from pearl.commaqa.world import Fact, Lookup, Template, World, calculate, read_number
+from pearl.commaqa.world import Fact, Lookup, QuestionTemplate, World, calculate, read_number
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.text import one_line
@@ -68,7 +68,7 @@ class Agents:
         full = [answer for answer in answers if answer != []]
         return None if len(full) > 1 else next(iter(full or answers), None)
 
-    def _look_up(self, template: Template, arguments: Sequence[str]) -> Value | None:
+    def _look_up(self, template: QuestionTemplate, arguments: Sequence[str]) -> Value | None:
         """What the steps of a template find; None for an argument that is no valid input."""
         texts: dict[str, str] = {}
         for (slot, kind), words in zip(template.inputs, arguments, strict=True):

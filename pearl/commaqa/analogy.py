@@ -22,10 +22,10 @@ from pearl.commaqa.decomposition import Hop
 from pearl.commaqa.logistic import LogisticScorer
 from pearl.commaqa.model import (
     Form,
-    Model,
+    LearnedModel,
+    LearnedStrategy,
     Move,
     Pattern,
-    Strategy,
     fits,
     hop_of,
     longest_match,
@@ -107,7 +107,7 @@ class Analogy:
 class AnalogyScorer:
     """Proposes hops as a model has them (a `Scorer`), by analogy and by their words."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LearnedModel) -> None:
         self.model = model
         self._kinds = _KnownQuestions(model)
         self._logistic = LogisticScorer(model)
@@ -237,7 +237,7 @@ class AnalogyScorer:
 class _KnownQuestions:
     """The kinds of question of a model, to compare others with."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LearnedModel) -> None:
         self.model = model
         self._patterns = {pattern.question: pattern for pattern in model.patterns}
         self._ways = [each.moves for pattern in model.patterns for each in pattern.strategies]
@@ -454,7 +454,7 @@ def _twice(options: Sequence[_Option]) -> int:
     )
 
 
-def _costs(pattern: Pattern) -> list[tuple[Strategy, float]]:
+def _costs(pattern: Pattern) -> list[tuple[LearnedStrategy, float]]:
     """Each strategy of a kind that was seen, and what it costs: how rarely it was the one."""
     counted = [strategy for strategy in pattern.strategies if strategy.count > 0]
     return [(strategy, -math.log(strategy.count / pattern.count)) for strategy in counted]

@@ -71,7 +71,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Explanation:
     """What was found for one kind of question.
 
     Args:
@@ -89,14 +89,14 @@ class Kind:
     stopped: str = ""
 
 
-def explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Kind]:
+def explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Explanation]:
     """Programs for all kinds of question, those with the most questions first.
 
     For each, programs are sought until all of its questions are explained, or nothing more is
     found. What explains one kind is tried on the next.
     """
     refusals: Refusals = {}
-    kinds: list[Kind] = []
+    kinds: list[Explanation] = []
     known: dict[Moves, Program] = {}
     for pattern, those in sorted(cases.items(), key=lambda one: (-len(one[1]), one[0])):
         report(f"{pattern} ({len(those)})")
@@ -121,7 +121,7 @@ def explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Kin
             if len(left) < SUPPORT:
                 break
         needed = _needed(programs, those)
-        kinds.append(Kind(pattern, len(those), needed, left, stopped if left else ""))
+        kinds.append(Explanation(pattern, len(those), needed, left, stopped if left else ""))
         known |= {program.moves: program for program in needed}
     return kinds
 

@@ -19,16 +19,16 @@ from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import Hop, Operation, print_operation, references, run_operation
 from pearl.commaqa.model import is_empty
 from pearl.commaqa.question_theories import (
-    Call,
     Node,
     Theory,
+    TheoryStep,
     divide,
     fill_slots,
     make_world,
     predicate_of,
     theories_of,
 )
-from pearl.commaqa.schema import HOLE, Schema
+from pearl.commaqa.schema import HOLE, WorldSchema
 from pearl.commaqa.world import Fact, World, calculate, read_world
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError
@@ -64,7 +64,7 @@ def _turns(random: Random) -> _Turn:
 class _QuestionMaker:
     """A world that a theory can be asked of; ``turn`` decides the words, ``random`` all else."""
 
-    def __init__(self, schema: Schema, theory: Theory, random: Random, turn: _Turn) -> None:
+    def __init__(self, schema: WorldSchema, theory: Theory, random: Random, turn: _Turn) -> None:
         self.schema, self.random, self.turn = schema, random, turn
         self.world = make_world(schema, theory, random)
         config = self.world.language(schema)
@@ -144,7 +144,11 @@ class _QuestionMaker:
         }
 
     def _answer(
-        self, call: Call, things: Sequence[str], answers: Sequence[Value], facts: dict[str, None]
+        self,
+        call: TheoryStep,
+        things: Sequence[str],
+        answers: Sequence[Value],
+        facts: dict[str, None],
     ) -> Value | None:
         """What a step gives by the facts alone, which are added to those used."""
         ask = self.schema.asks[call.ask]
@@ -206,7 +210,7 @@ def _canonical(value: Value) -> str:
     return canonical_json(to_json(value))
 
 
-def _unfit(answer: Value, schema: Schema) -> str:
+def _unfit(answer: Value, schema: WorldSchema) -> str:
     """Why an answer is none to ask for; empty where it is one."""
     fewest, most = schema.answers
     if isinstance(answer, list):
@@ -219,7 +223,7 @@ def _unfit(answer: Value, schema: Schema) -> str:
     return ""
 
 
-def _operator(call: Call, question: str) -> str:
+def _operator(call: TheoryStep, question: str) -> str:
     """A call's operator as text; it names its answer where the question names another first."""
     mode = call.operation.mode
     named = mode is not Mode.PLAIN and references(question)[:1] != [call.over]
@@ -227,7 +231,7 @@ def _operator(call: Call, question: str) -> str:
 
 
 def generate(
-    schema: Schema, split: str, part: str, seed: int, questions: int
+    schema: WorldSchema, split: str, part: str, seed: int, questions: int
 ) -> Iterator[dict[str, Any]]:
     """Worlds with questions, one row each; the same arguments give the same rows.
 
@@ -285,7 +289,7 @@ def generate(
             }
 
 
-def _check_fruitful(schema: Schema, seeds: str, theory: Theory) -> None:
+def _check_fruitful(schema: WorldSchema, seeds: str, theory: Theory) -> None:
     """Raise `InputError` where none of many worlds gives a question of a kind, and why not."""
     random = Random(f"{seeds}/{theory.name}")  # noqa: S311 - data, not secrets
     reason = "no world has one way alone for each of its pieces"

@@ -21,7 +21,7 @@ from pearl.commaqa.decomposition import REFERENCE
 from pearl.commaqa.explaining import (
     SUPPORT,
     SWAPPED,
-    Kind,
+    Explanation,
     Moves,
     Report,
     Way,
@@ -34,10 +34,10 @@ from pearl.commaqa.explaining import (
 from pearl.commaqa.logistic import ENOUGH, LogisticScorer, fit_classifiers
 from pearl.commaqa.model import (
     Form,
-    Model,
+    LearnedModel,
+    LearnedStrategy,
     Move,
     Pattern,
-    Strategy,
     forms_of,
     known_entities,
     moves_of_hops,
@@ -55,13 +55,13 @@ from pearl.commaqa.programs import (
     run_move,
     run_moves,
 )
-from pearl.commaqa.search import Budget, best_first
+from pearl.commaqa.search import SearchBudget, best_first
 from pearl.commaqa.world import World
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
 _PASSES = 3  # how often what was chosen is learned from, to find programs for other questions
-_GUIDED = Budget(hops=100)  # of the search for each
+_GUIDED = SearchBudget(hops=100)  # of the search for each
 _PARTS = 4  # of the kinds of question, each left out in turn
 
 
@@ -77,11 +77,11 @@ class Learned:
         kinds: learned from answers: what was found for each kind of question.
     """
 
-    model: Model
+    model: LearnedModel
     questions: int
     explained: int
     calls: int
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[Explanation, ...] = ()
 
 
 def learn_from_gold(worlds: Iterable[World]) -> Learned:
@@ -158,7 +158,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
 
 def model_of(
     source: str, forms: Mapping[Form, Mapping[str, int]], examples: Iterable[Way]
-) -> Model:
+) -> LearnedModel:
     """A model of examples: how often each pattern went which way.
 
     Args:
@@ -172,15 +172,15 @@ def model_of(
     patterns = []
     for question, ways in sorted(counted.items()):
         ordered = sorted(ways.items(), key=lambda one: (-one[1], str(one[0])))
-        patterns.append(Pattern(question, tuple(Strategy(*one) for one in ordered)))
-    return Model(source, forms, tuple(patterns), fit_classifiers(patterns))
+        patterns.append(Pattern(question, tuple(LearnedStrategy(*one) for one in ordered)))
+    return LearnedModel(source, forms, tuple(patterns), fit_classifiers(patterns))
 
 
 # Of the programs that give an answer, the one that is meant.
 
 
 def _all_ways(
-    kinds: Iterable[Kind], cases: Mapping[str, Sequence[Case]], known: Sequence[Moves]
+    kinds: Iterable[Explanation], cases: Mapping[str, Sequence[Case]], known: Sequence[Moves]
 ) -> dict[Case, dict[Moves, None]]:
     """The programs that may be the decomposition of each question.
 

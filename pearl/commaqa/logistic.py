@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache, reduce
 from typing import Any, TypeAlias
 
 from pearl.commaqa.decomposition import Hop
-from pearl.commaqa.model import HOLE, HopClassifier, Model, Move, Pattern, fits, hop_of
+from pearl.commaqa.model import HOLE, HopClassifier, LearnedModel, Move, Pattern, fits, hop_of
 from pearl.commaqa.search import Candidate
 from pearl.lang.values import Value
 
@@ -171,7 +171,7 @@ _START, _END = ("start",), ("end",)
 class LogisticScorer:
     """Proposes hops by the words that tell of them (a `Scorer`); none without classifiers."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LearnedModel) -> None:
         self.model = model
         self._chances = lru_cache(maxsize=256)(self._chances_of)
         self._moves = lru_cache(maxsize=16)(self._all_moves)

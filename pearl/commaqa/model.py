@@ -27,7 +27,7 @@ from pearl.commaqa.decomposition import (
     read_operation,
     references,
 )
-from pearl.commaqa.world import Language, Template
+from pearl.commaqa.world import Language, QuestionTemplate
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError
 from pearl.lang.source import read_source
@@ -164,7 +164,7 @@ def _form_of_hop(hop: Hop, language: Language) -> tuple[Form, tuple[str, ...]]:
     return form, tuple(f"#{number}" for number in parts[1::2])
 
 
-def _form_of_template(template: Template) -> Form:
+def _form_of_template(template: QuestionTemplate) -> Form:
     slots = [slot for slot, _ in template.inputs]
     return Form(
         tuple(BLANK.join(phrasing.fixed) for phrasing in template.phrasings),
@@ -281,7 +281,7 @@ _STRANGER = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy:
+class LearnedStrategy:
     """A way to decompose questions of a kind.
 
     Args:
@@ -303,7 +303,7 @@ class Pattern:
     """
 
     question: str
-    strategies: tuple[Strategy, ...]
+    strategies: tuple[LearnedStrategy, ...]
 
     @property
     def count(self) -> int:
@@ -334,7 +334,7 @@ class HopClassifier:
 
 
 @dataclass(frozen=True)
-class Model:
+class LearnedModel:
     """What was learned.
 
     Args:
@@ -383,7 +383,7 @@ class Model:
         ]
 
 
-def write_model(model: Model) -> str:
+def write_model(model: LearnedModel) -> str:
     """The text of a model's file."""
     forms = sorted(model.forms, key=lambda form: (form.phrasings, form.orders))
     numbers = {form: number for number, form in enumerate(forms, 1)}
@@ -431,7 +431,7 @@ def _move_data(move: Move, numbers: Mapping[Form, int]) -> dict[str, Any]:
     }
 
 
-def read_model(path: str) -> Model:
+def read_model(path: str) -> LearnedModel:
     """Read a model's file.
 
     Raises:
@@ -455,7 +455,7 @@ def read_model(path: str) -> Model:
         raise InputError(f"{path} is a damaged model: learn it anew.") from None
 
 
-def _model(data: Mapping[str, Any]) -> Model:
+def _model(data: Mapping[str, Any]) -> LearnedModel:
     forms: dict[int, Form] = {}
     agents: dict[Form, Mapping[str, int]] = {}
     for item in data["forms"]:
@@ -481,7 +481,7 @@ def _model(data: Mapping[str, Any]) -> Model:
     patterns = []
     for item in data["patterns"]:
         strategies = (
-            Strategy(tuple(map(move, entry["moves"])), _is(int, entry["seen"]))
+            LearnedStrategy(tuple(map(move, entry["moves"])), _is(int, entry["seen"]))
             for entry in item["strategies"]
         )
         patterns.append(Pattern(_is(str, item["question"]), tuple(strategies)))
@@ -491,7 +491,7 @@ def _model(data: Mapping[str, Any]) -> Model:
         scope, bias = _is(str, item["scope"]), float(item["bias"])
         classifiers.append(HopClassifier(move(item), scope, bias, weights))
     source = _is(str, data["learned_from"])
-    return Model(source, agents, tuple(patterns), tuple(classifiers))
+    return LearnedModel(source, agents, tuple(patterns), tuple(classifiers))
 
 
 def _is(kind: type[T], data: Any) -> T:  # noqa: ANN401 - any JSON

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pearl.commaqa.decomposition import Operation
-from pearl.commaqa.schema import IID, QUESTION, SLOT, Ask, Pair, Piece, Relation, Schema
+from pearl.commaqa.schema import IID, QUESTION, SLOT, Ask, Pair, QuestionPart, Relation, WorldSchema
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError
 
@@ -26,7 +26,7 @@ _OVER_ALL = Operation(Mode.EACH, None, ("values", "flat", "unique"))
 class Node:
     """A piece, one of its ways, and what stands in its holes: others, and things of these kinds."""
 
-    piece: Piece
+    piece: QuestionPart
     way: int
     parts: tuple[Node | str, ...]
 
@@ -47,7 +47,7 @@ class Node:
                 yield from part.nodes
 
 
-class Call(NamedTuple):
+class TheoryStep(NamedTuple):
     """One step of a theory.
 
     Args:
@@ -75,7 +75,7 @@ class Theory:
     """
 
     root: Node
-    calls: tuple[Call, ...]
+    calls: tuple[TheoryStep, ...]
     leaves: tuple[str, ...]
     relations: frozenset[str]
 
@@ -96,7 +96,7 @@ class Theory:
         return tuple(dict.fromkeys(pairs))
 
 
-def theories_of(schema: Schema) -> tuple[Theory, ...]:
+def theories_of(schema: WorldSchema) -> tuple[Theory, ...]:
     """Every theory within the schema's limits.
 
     On the way from a question to a thing no piece and no relation comes twice, so that none goes
@@ -120,7 +120,7 @@ def theories_of(schema: Schema) -> tuple[Theory, ...]:
     return tuple(theories)
 
 
-def _check_number(number: int, schema: Schema) -> None:
+def _check_number(number: int, schema: WorldSchema) -> None:
     if number > _MOST:
         raise InputError(
             f"{schema.path}: limits.steps: more than {_MOST} kinds of questions: make the most "
@@ -128,7 +128,9 @@ def _check_number(number: int, schema: Schema) -> None:
         )
 
 
-def _nodes(schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]) -> Iterator[Node]:
+def _nodes(
+    schema: WorldSchema, gives: Iterable[str], most: int, used: frozenset[str]
+) -> Iterator[Node]:
     """Pieces that give one of these, with at most so many steps, those of their parts counted.
 
     Pieces and relations that were used may not come again.
@@ -152,13 +154,13 @@ def _nodes(schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]
                     yield node
 
 
-def _theory(schema: Schema, root: Node) -> Theory | None:
+def _theory(schema: WorldSchema, root: Node) -> Theory | None:
     """The theory of a question; None where one piece is meant in two ways."""
     chosen: dict[str, int] = {}
     for node in root.nodes:
         if chosen.setdefault(node.piece.name, node.way) != node.way:
             return None
-    calls: list[Call] = []
+    calls: list[TheoryStep] = []
     leaves: list[str] = []
     _flatten(root, calls, leaves)
     place = f"{schema.path}: pieces.{root.piece.name}"
@@ -174,7 +176,7 @@ def _theory(schema: Schema, root: Node) -> Theory | None:
     return Theory(root, tuple(calls), tuple(leaves), frozenset().union(*relations))
 
 
-def _flatten(node: Node | str, calls: list[Call], leaves: list[str]) -> int:
+def _flatten(node: Node | str, calls: list[TheoryStep], leaves: list[str]) -> int:
     """Add a node's calls and things; the argument that stands for it."""
     if isinstance(node, str):
         leaves.append(node)
@@ -189,12 +191,12 @@ def _flatten(node: Node | str, calls: list[Call], leaves: list[str]) -> int:
         first = next((argument for argument in arguments if argument > 0), 0)
         operation = step.operation or (_OVER_ALL if first else _ONCE)
         over = 0 if operation.mode is Mode.PLAIN else first
-        calls.append(Call(step.ask, operation, over, arguments))
+        calls.append(TheoryStep(step.ask, operation, over, arguments))
     return len(calls)
 
 
 def divide(
-    schema: Schema, split: str, theories: tuple[Theory, ...]
+    schema: WorldSchema, split: str, theories: tuple[Theory, ...]
 ) -> tuple[tuple[Theory, ...], tuple[Theory, ...]]:
     """Say which theories training and development questions are made of, and which test questions.
 
@@ -234,7 +236,7 @@ def divide(
 
 
 def _of_kinds(
-    schema: Schema, split: str, names: Iterable[str], theories: tuple[Theory, ...]
+    schema: WorldSchema, split: str, names: Iterable[str], theories: tuple[Theory, ...]
 ) -> tuple[Theory, ...]:
     """The theories of these names.
 
@@ -289,7 +291,7 @@ class PossibleWorld:
             for relation, facts in self.facts.items()
         }
 
-    def can_be_asked(self, theory: Theory, schema: Schema) -> bool:
+    def can_be_asked(self, theory: Theory, schema: WorldSchema) -> bool:
         """Whether this world has what a theory looks up, and one way alone to mean each piece."""
         return theory.relations <= self.facts.keys() and all(
             sum(schema.looked_up(way) <= self.facts.keys() for way in node.piece.ways) == 1
@@ -301,7 +303,7 @@ class PossibleWorld:
         """Who answers; empty where nobody in this world does."""
         return self.agents.get(ask.relation, "") if ask.relation else ask.agent
 
-    def language(self, schema: Schema) -> dict[str, list[dict[str, Any]]]:
+    def language(self, schema: WorldSchema) -> dict[str, list[dict[str, Any]]]:
         """``pred_lang_config``: the templates of each agent, for what the world knows."""
         config: dict[str, list[dict[str, Any]]] = {}
         for ask in schema.asks.values():
@@ -337,7 +339,7 @@ def fill_slots(text: str, things: Sequence[str]) -> str:
     return SLOT.sub(lambda slot: things[int(slot[1]) - 1], text)
 
 
-def make_world(schema: Schema, theory: Theory, random: Random) -> PossibleWorld:
+def make_world(schema: WorldSchema, theory: Theory, random: Random) -> PossibleWorld:
     """Draw a world that a theory can be asked of; ``random`` decides everything."""
     relations = _chosen_relations(theory, schema, random)
     drawn = {
@@ -362,7 +364,7 @@ def make_world(schema: Schema, theory: Theory, random: Random) -> PossibleWorld:
     return world
 
 
-def _chosen_relations(theory: Theory, schema: Schema, random: Random) -> frozenset[str]:
+def _chosen_relations(theory: Theory, schema: WorldSchema, random: Random) -> frozenset[str]:
     """The relations of a world that is to be asked a theory.
 
     Of every other way to mean one of its pieces a relation is left out, and where it can be the

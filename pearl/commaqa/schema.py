@@ -24,7 +24,7 @@ IID = "iid"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class EntityType:
     """A kind of thing.
 
     Args:
@@ -81,7 +81,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PartStep:
     """One step of a piece.
 
     Args:
@@ -105,7 +105,7 @@ class Hole:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class QuestionPart:
     """A part of a question, with the steps that find what it means.
 
     Args:
@@ -121,7 +121,7 @@ class Piece:
     gives: str
     holes: tuple[Hole, ...]
     words: tuple[str, ...]
-    ways: tuple[tuple[Step, ...], ...]
+    ways: tuple[tuple[PartStep, ...], ...]
 
 
 Pair = tuple[str, str]
@@ -144,7 +144,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class WorldSchema:
     """A schema as its file says.
 
     Args:
@@ -158,15 +158,15 @@ class Schema:
 
     path: str
     name: str
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, EntityType]
     relations: Mapping[str, Relation]
     asks: Mapping[str, Ask]
-    pieces: Mapping[str, Piece]
+    pieces: Mapping[str, QuestionPart]
     splits: Mapping[str, Split]
     steps: tuple[int, int]
     answers: tuple[int, int]
     questions: int
 
-    def looked_up(self, steps: tuple[Step, ...]) -> frozenset[str]:
+    def looked_up(self, steps: tuple[PartStep, ...]) -> frozenset[str]:
         """The relations that steps look up."""
         return frozenset(self.asks[step.ask].relation for step in steps) - {""}

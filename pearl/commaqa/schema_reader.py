@@ -26,14 +26,14 @@ from pearl.commaqa.schema import (
     QUESTION,
     SLOT,
     Ask,
+    EntityType,
     Hole,
-    Kind,
     Pair,
-    Piece,
+    PartStep,
+    QuestionPart,
     Relation,
-    Schema,
     Split,
-    Step,
+    WorldSchema,
 )
 from pearl.commaqa.world import OF_LIST, OF_TWO
 from pearl.lang.ast import Mode
@@ -71,7 +71,7 @@ def shipped_text(name: str) -> str:
     return (files("pearl.commaqa") / "schemas" / f"{name}.toml").read_text(encoding="utf-8")
 
 
-def read_schema(name: str) -> Schema:
+def read_schema(name: str) -> WorldSchema:
     """Read a schema.
 
     Args:
@@ -91,7 +91,7 @@ def read_schema(name: str) -> Schema:
         raise InputError(f"{path} is not JSON: {error}.") from None
     if not isinstance(data, dict):
         raise InputError(f"{path} is no schema: give one object, with kinds, relations and so on.")
-    table = _Table(path, "", data)
+    table = _SchemaTable(path, "", data)
     table.only("about", "limits", "kinds", "relations", "asks", "pieces", "splits")
     stem = Path(name).stem
     table.get("about", "text", "")
@@ -105,7 +105,7 @@ def read_schema(name: str) -> Schema:
     steps, answers = inner.span("steps", [1, 4], 1), inner.span("answers", [1, 5], 1)
     inner.check(steps[1] <= _MOST_STEPS, f"{_MOST_STEPS} steps are the most.", "steps")
     limits = steps, answers, inner.get("questions", "number", 5)
-    return Schema(path, stem, kinds, relations, asks, pieces, splits, *limits)
+    return WorldSchema(path, stem, kinds, relations, asks, pieces, splits, *limits)
 
 
 _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
@@ -129,7 +129,7 @@ _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _SchemaTable:
     """A table of a schema, read a key at a time; its place is as ``relations.composed``."""
 
     path: str
@@ -166,12 +166,12 @@ class _Table:
         self.check(least <= low <= high and high >= 1, message, key)
         return low, high
 
-    def table(self, key: str) -> _Table:
+    def table(self, key: str) -> _SchemaTable:
         """A table in this one; empty where it is not there."""
         place = ".".join(part for part in (self.place, key) if part)
-        return _Table(self.path, place, self.get(key, "table", {}))
+        return _SchemaTable(self.path, place, self.get(key, "table", {}))
 
-    def tables(self, key: str) -> Iterator[tuple[str, _Table]]:
+    def tables(self, key: str) -> Iterator[tuple[str, _SchemaTable]]:
         """The named tables in a table of this one, at least one."""
         inner = self.table(key)
         self.check(inner.data, "give at least one.", key)
@@ -194,7 +194,7 @@ class _Table:
         self.check(sorted(pattern.findall(text)) == numbers, f"{message} in {text!r}.", "words")
 
 
-def _kinds(table: _Table, seed: str) -> dict[str, Kind]:
+def _kinds(table: _SchemaTable, seed: str) -> dict[str, EntityType]:
     tables = dict(table.tables("kinds"))
     listed: dict[str, list[str]] = {}
     for kind, inner in tables.items():
@@ -208,7 +208,7 @@ def _kinds(table: _Table, seed: str) -> dict[str, Kind]:
         message = f"{name} is named twice: a name stands for one thing."
         table.check(times == 1, message, "kinds")
     words = invent_words(seed, frozenset(map(str.lower, times_named)))
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, EntityType] = {}
     for kind, inner in tables.items():
         inner.only("names", "style", "numbers", "each_world")
         pool = listed[kind] or (_numbers(inner) if "numbers" in inner.data else [])
@@ -221,11 +221,11 @@ def _kinds(table: _Table, seed: str) -> dict[str, Kind]:
             pool = [word.capitalize() for word in pool] if style == _STYLES[0] else pool
         count = inner.get("each_world", "number", len(pool))
         inner.check(count <= len(pool), f"there are {len(pool)} alone.", "each_world")
-        kinds[kind] = Kind(kind, tuple(pool), count)
+        kinds[kind] = EntityType(kind, tuple(pool), count)
     return kinds
 
 
-def _numbers(kind: _Table) -> list[str]:
+def _numbers(kind: _SchemaTable) -> list[str]:
     """The numbers of a kind, in its own decimal digits."""
     kind.check("names" not in kind.data, "give names or numbers, not both.")
     table = kind.table("numbers")
@@ -270,7 +270,7 @@ def invent_words(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str
             yield word
 
 
-def _relation(name: str, table: _Table, kinds: Mapping[str, Kind]) -> Relation:
+def _relation(name: str, table: _SchemaTable, kinds: Mapping[str, EntityType]) -> Relation:
     table.only("of", "each", "says")
     of = table.get("of", "texts") if table.data.get("of") != 2 else ()
     table.check(len(of) == 2, "name two kinds.", "of")
@@ -287,7 +287,7 @@ def _relation(name: str, table: _Table, kinds: Mapping[str, Kind]) -> Relation:
     return Relation(name, (first, second), each, says)
 
 
-def _asks(table: _Table, relations: Mapping[str, Relation]) -> dict[str, Ask]:
+def _asks(table: _SchemaTable, relations: Mapping[str, Relation]) -> dict[str, Ask]:
     asks = {name: _ask(name, inner, relations) for name, inner in table.tables("asks")}
     heard: dict[tuple[str, str], str] = {}
     for name, ask in asks.items():
@@ -299,7 +299,7 @@ def _asks(table: _Table, relations: Mapping[str, Relation]) -> dict[str, Ask]:
     return asks
 
 
-def _ask(name: str, table: _Table, relations: Mapping[str, Relation]) -> Ask:
+def _ask(name: str, table: _SchemaTable, relations: Mapping[str, Relation]) -> Ask:
     words = tuple(table.get("words", "texts"))
     if "sum" in table.data:
         table.only("sum", "agent", "words")
@@ -331,10 +331,12 @@ def _ask(name: str, table: _Table, relations: Mapping[str, Relation]) -> Ask:
     return ask
 
 
-def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -> dict[str, Piece]:
+def _pieces(
+    table: _SchemaTable, kinds: Mapping[str, EntityType], asks: Mapping[str, Ask]
+) -> dict[str, QuestionPart]:
     tables = dict(table.tables("pieces"))
     given_by = {inner.get("gives", "text"): name for name, inner in tables.items()}
-    pieces: dict[str, Piece] = {}
+    pieces: dict[str, QuestionPart] = {}
     for name, inner in tables.items():
         inner.only("gives", "takes", "words", "steps", "ways")
         takes = inner.get("takes", "texts", [])
@@ -354,7 +356,7 @@ def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -
             inner.check("$" not in text, message, "words")
             inner.check_slots(text, HOLE, "{{{}}}", len(holes))
         ways = _ways(inner, holes, asks)
-        pieces[name] = Piece(name, inner.get("gives", "text"), tuple(holes), words, ways)
+        pieces[name] = QuestionPart(name, inner.get("gives", "text"), tuple(holes), words, ways)
     message = f'no piece gives a whole question: write gives = "{QUESTION}" in one.'
     table.check(QUESTION in given_by, message, "pieces")
     used = {gives for piece in pieces.values() for hole in piece.holes for gives in hole.gives}
@@ -365,8 +367,8 @@ def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -
 
 
 def _ways(
-    table: _Table, holes: Sequence[Hole], asks: Mapping[str, Ask]
-) -> tuple[tuple[Step, ...], ...]:
+    table: _SchemaTable, holes: Sequence[Hole], asks: Mapping[str, Ask]
+) -> tuple[tuple[PartStep, ...], ...]:
     one_of_both = ("steps" in table.data) != ("ways" in table.data)
     table.check(one_of_both, "give steps, or ways where worlds differ in them.")
     if "steps" in table.data:
@@ -378,10 +380,10 @@ def _ways(
     lists = table.data["ways"]
     enough = isinstance(lists, list) and len(lists) > 1
     table.check(enough, "give at least two lists of steps.", "ways")
-    ways: list[tuple[Step, ...]] = []
+    ways: list[tuple[PartStep, ...]] = []
     for number, entry in enumerate(lists, 1):
         key = f"way {number}"
-        texts = _Table(table.path, table.place, {key: entry}).get(key, "texts")
+        texts = _SchemaTable(table.path, table.place, {key: entry}).get(key, "texts")
         ways.append(_steps(table, key, texts, len(holes), asks))
     relations = [{asks[step.ask].relation for step in steps} - {""} for steps in ways]
     for (at, mine), (other, theirs) in permutations(enumerate(relations, 1), 2):
@@ -391,9 +393,9 @@ def _ways(
 
 
 def _steps(
-    table: _Table, key: str, texts: Sequence[str], holes: int, asks: Mapping[str, Ask]
-) -> tuple[Step, ...]:
-    steps: list[Step] = []
+    table: _SchemaTable, key: str, texts: Sequence[str], holes: int, asks: Mapping[str, Ask]
+) -> tuple[PartStep, ...]:
+    steps: list[PartStep] = []
     used: set[int] = set()
     for number, text in enumerate(texts, 1):
         place = f"{key}, step {number}"
@@ -410,7 +412,7 @@ def _steps(
     return tuple(steps)
 
 
-def _step(text: str, table: _Table, place: str, asks: Mapping[str, Ask]) -> Step:
+def _step(text: str, table: _SchemaTable, place: str, asks: Mapping[str, Ask]) -> PartStep:
     match = _STEP.fullmatch(text.strip())
     if not match:
         table.fail(f"write it as (operator) ask({{1}}, #1), unlike {text!r}.", place)
@@ -430,10 +432,10 @@ def _step(text: str, table: _Table, place: str, asks: Mapping[str, Ask]) -> Step
     once = operation is None or operation.mode is Mode.PLAIN
     message = f"({match[1]}) needs an argument that is an answer."
     table.check(once or arguments, message, place)
-    return Step(name, operation, tuple(arguments))
+    return PartStep(name, operation, tuple(arguments))
 
 
-def _splits(table: _Table, asks: Mapping[str, Ask]) -> dict[str, Split]:
+def _splits(table: _SchemaTable, asks: Mapping[str, Ask]) -> dict[str, Split]:
     splits = {IID: Split()}
     for name in table.data:
         table.check(name != IID, "it holds nothing out: leave it away.", name)

@@ -4,7 +4,7 @@ Khot et al., "Hey AI, Can You Solve Complex Tasks by Talking to Agents?", Findin
 section 4, has a model that proposes next questions, and agents that answer them or do not. The
 greedy search (TMN-G) asks the best proposal, come what may; the best-first search (TMN-S) keeps
 several and goes on with the best that was answered. What was tried and failed is in the journal
-and not in the plan. Budgets hold for any `Scorer`, who may have to wait for a model. The paper
+and not in the plan. Budgets hold for any `HopScorer`, who may have to wait for a model. The paper
 fine-tunes one to write the next question (section 4.2); here `LanguageModelScorer` shows one
 decompositions in the language of plans, and asks for several next hops with how likely each is, so
 that a search can go on from more than one.
@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
     hop: Hop | None
 
 
-class Scorer(Protocol):
+class HopScorer(Protocol):
     """Proposes what to ask next."""
 
     def choices(
@@ -71,7 +71,7 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class SearchBudget:
     """What a search may spend on one question.
 
     Args:
@@ -113,8 +113,8 @@ async def search(
     mode: SearchMode,
     question: str,
     agents: Agents,
-    scorer: Scorer,
-    budget: Budget = Budget(),
+    scorer: HopScorer,
+    budget: SearchBudget = SearchBudget(),
     accepts: Callable[[Value], bool] = lambda _: True,
 ) -> SearchResult:
     """Search for a decomposition (CommaQA, section 4.3).
@@ -188,8 +188,8 @@ def _at_once(
     mode: SearchMode,
     question: str,
     agents: Agents,
-    scorer: Scorer,
-    budget: Budget = Budget(),
+    scorer: HopScorer,
+    budget: SearchBudget = SearchBudget(),
     accepts: Callable[[Value], bool] = lambda _: True,
 ) -> SearchResult:
     try:
@@ -217,8 +217,8 @@ class _Walk:
 
     question: str
     agents: Agents
-    scorer: Scorer
-    budget: Budget
+    scorer: HopScorer
+    budget: SearchBudget
     accepts: Callable[[Value], bool]
     calls: int = 0
     tried: int = 0
@@ -305,7 +305,7 @@ class Tmn:
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelScorer:
-    """Asks a model for the next hop (a `Scorer`).
+    """Asks a model for the next hop (a `HopScorer`).
 
     Args:
         caller: asks the model and keeps the journal.

@@ -162,7 +162,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class QuestionTemplate:
     """One kind of question that an agent answers.
 
     Args:
@@ -183,7 +183,7 @@ class Template:
 class Reading(NamedTuple):
     """A question as one of an agent's templates: the words of each slot, in `inputs`' order."""
 
-    template: Template
+    template: QuestionTemplate
     arguments: tuple[str, ...]
 
 
@@ -194,11 +194,11 @@ class Language:
     of text.
     """
 
-    def __init__(self, templates: Sequence[Template]) -> None:
+    def __init__(self, templates: Sequence[QuestionTemplate]) -> None:
         self.templates = tuple(templates)
         self.agents = tuple(dict.fromkeys(template.agent for template in templates))
         # Phrasings that begin with a slot, or with a word that a slot is part of, have no word.
-        self._phrasings: dict[tuple[str, str | None], list[tuple[Phrasing, Template]]] = {}
+        self._phrasings: dict[tuple[str, str | None], list[tuple[Phrasing, QuestionTemplate]]] = {}
         for template in self.templates:
             for phrasing in template.phrasings:
                 word, space, _ = phrasing.fixed[0].partition(" ")
@@ -220,7 +220,7 @@ class Language:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WorldQuestion:
     """A question of a world, and what is recorded of it.
 
     Args:
@@ -260,7 +260,7 @@ class World:
     language: Language
     context: str = ""
     sentences: Mapping[str, str] = field(default_factory=dict)
-    questions: tuple[Question, ...] = ()
+    questions: tuple[WorldQuestion, ...] = ()
 
     @cached_property
     def index(self) -> Mapping[tuple[str, int], Mapping[str, Sequence[Fact]]]:
@@ -287,7 +287,7 @@ class World:
 
     def without_gold(self) -> World:
         """The same world with questions and answers alone: no decomposition, no facts used."""
-        bare = (Question(item.id, item.text, item.answer) for item in self.questions)
+        bare = (WorldQuestion(item.id, item.text, item.answer) for item in self.questions)
         return replace(self, questions=tuple(bare))
 
 
@@ -336,7 +336,7 @@ def read_world(data: Any, where: str, name: str) -> World:  # noqa: ANN401 - any
     """
     if not isinstance(data, dict):
         raise InputError(f"{where}: a world is an object with kb, pred_lang_config and qa_pairs.")
-    templates: list[Template] = []
+    templates: list[QuestionTemplate] = []
     for agent, entries in _of(data, "pred_lang_config", dict, where).items():
         if not isinstance(entries, list):
             raise InputError(f"{where}: the agent {agent} needs a list of templates.")
@@ -373,7 +373,7 @@ def _facts(kb: Mapping[str, Any], where: str) -> dict[str, tuple[Fact, ...]]:
     return facts
 
 
-def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
+def _question(data: Any, where: str) -> WorldQuestion:  # noqa: ANN401 - any JSON
     name = _of(data, "id", str, where)
     place = f"{where}: question {name}"
     hops: list[Hop] = []
@@ -390,7 +390,7 @@ def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
         patterns = _of(data, "config", dict, place, {}).get("questions")
         first = patterns[0] if isinstance(patterns, list) and patterns else ""
         theory = first if isinstance(first, str) else ""
-    return Question(name, text, answer, tuple(hops), tuple(answers), facts, theory)
+    return WorldQuestion(name, text, answer, tuple(hops), tuple(answers), facts, theory)
 
 
 def _recorded_answer(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - any JSON
@@ -407,7 +407,7 @@ def _recorded_answer(operator: str, data: Any, where: str) -> Value:  # noqa: AN
     return Pairs(tuple((pair[0], pair[1]) for pair in value if isinstance(pair, list)))
 
 
-def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 - any JSON
+def _template(agent: str, entry: Any, where: str) -> QuestionTemplate:  # noqa: ANN401 - any JSON
     """A template; a phrasing whose slots are not the template's cannot be asked, and is left out.
 
     The published CommaQA-I has ``Who all work as $2?`` for ``$1``.
@@ -457,4 +457,4 @@ def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 -
         if set(parts[1::2]) == set(inputs):
             phrasings.append(Phrasing(tuple(parts[::2]), tuple(parts[1::2])))
     ordered = sorted(inputs.items(), key=lambda slot: int(slot[0][1:]))
-    return Template(agent, predicate, tuple(phrasings), tuple(ordered), tuple(lookups))
+    return QuestionTemplate(agent, predicate, tuple(phrasings), tuple(ordered), tuple(lookups))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pearl.commaqa.model import read_model
-from pearl.commaqa.search import Budget, SearchMode
+from pearl.commaqa.search import SearchBudget, SearchMode
 from pearl.evaluate.datasets import draw_sample, find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.datasets.reading import OWN
@@ -424,7 +424,7 @@ def with_options(
     """
     if not 0 <= (passages or 0) <= MOST:
         raise InputError(f"A look-up gives at most {MOST} passages, not {passages}.")
-    budget = _with_set(Budget, width=width, depth=depth, calls=calls)
+    budget = _with_set(SearchBudget, width=width, depth=depth, calls=calls)
     return replace(
         context,
         metric=find_metric(metric),

@@ -15,7 +15,7 @@ from itertools import chain, pairwise, starmap, takewhile
 
 from pearl.evaluate.accuracy_tables import method_rows, method_table
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, bare, best, compare_sets
+from pearl.evaluate.datasets.multihop import MultiHop, SupportingFact, bare, best, compare_sets
 from pearl.evaluate.results import Evaluation, Result
 from pearl.lang.text import one_line
 from pearl.report.document import Table, counts, figure, percent
@@ -49,13 +49,13 @@ NOWHERE = -1
 class _Place:
     """A sentence in the folded text of a document."""
 
-    fact: Fact
+    fact: SupportingFact
     text: str
     start: int
     end: int
 
 
-def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
+def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[SupportingFact]:
     """The facts that quotes stand for.
 
     A quote stands for the sentences that it has at least half of, white space
@@ -71,12 +71,12 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
     """
     text = ""
     places: list[_Place] = []
-    choices: list[tuple[list[Fact], str]] = []
+    choices: list[tuple[list[SupportingFact], str]] = []
     for paragraph in data.paragraphs:
         text += f"# {paragraph.title} "
         by_paragraph = data.unit == "paragraph"
         facts = [
-            Fact(paragraph.title, paragraph.number if by_paragraph else number)
+            SupportingFact(paragraph.title, paragraph.number if by_paragraph else number)
             for number in range(len(paragraph.sentences))
         ]
         sentences = list(zip(facts, (part.text for part in paragraph.sentences), strict=True))
@@ -90,17 +90,17 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
             if sentence and following
         ]
     choices = [*(([place.fact], place.text) for place in places), *choices]
-    cited: set[Fact] = set()
+    cited: set[SupportingFact] = set()
     for quote in quotes:
         # Without the marks that say it is a quote, and without a document's escapes.
         bare = one_line(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
         if bare:
             matches = _exact(bare, text, places) or _close(bare, choices)
-            cited.update(matches or (Fact(bare, NOWHERE),))
+            cited.update(matches or (SupportingFact(bare, NOWHERE),))
     return frozenset(cited)
 
 
-def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
+def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[SupportingFact]:
     # A sentence that two paragraphs have is the first one's, whichever is gold.
     whole = [place.fact for place in places if place.text == quote]
     if whole:
@@ -128,7 +128,7 @@ def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
     return [max(parts, key=lambda part: part[0])[1].fact]
 
 
-def _close(quote: str, choices: Sequence[tuple[list[Fact], str]]) -> list[Fact]:
+def _close(quote: str, choices: Sequence[tuple[list[SupportingFact], str]]) -> list[SupportingFact]:
     """The sentence, or two neighbours, that a quote is closest to, if it is close to any.
 
     Those alone that deny as much as the quote does, and have all of its numbers.

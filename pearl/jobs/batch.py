@@ -34,7 +34,7 @@ from pearl.strategies.registry import (
     DEFAULT_SETTINGS,
     OwnStrategy,
     Prepared,
-    Settings,
+    StrategySettings,
     prepare,
     prepare_plan,
 )
@@ -117,7 +117,7 @@ def make_setup(
     strategy: str | OwnStrategy,
     library: Library | None,
     demonstrations: Sequence[Demonstration] | str | Path | None,
-    settings: Settings = DEFAULT_SETTINGS,
+    settings: StrategySettings = DEFAULT_SETTINGS,
     *,
     fit: Callable[[Model], Context] = context_for,
     plans: Library | None = None,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pearl.jobs.progress import run_until_stopped, uninterrupted
-from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool, refuse_locked
+from pearl.jobs.workers import JobProgress, RowsFile, Tasks, Work, WorkerPool, refuse_locked
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.rows import Tabled, as_frame
 from pearl.lang.values import digest
@@ -294,7 +294,7 @@ def _collecting_seldom() -> Iterator[None]:
 
 async def resume(
     job: Job, store: Store, progress: JobProgress
-) -> tuple[tuple[str, ...], Output | None]:
+) -> tuple[tuple[str, ...], RowsFile | None]:
     """Look at what an earlier go of a run has done.
 
     A row holds while what it was asked is what it was; others are dropped.
@@ -330,7 +330,7 @@ async def resume(
     for row_ in stored_rows(store, run, finished) if finished else ():
         progress.count_row(row_)
     progress.before = progress.finished
-    output = Output(job.output, stored_lines(store, run, finished)) if job.output else None
+    output = RowsFile(job.output, stored_lines(store, run, finished)) if job.output else None
     return tuple(name for name in tasks.ids if name not in finished), output
 
 

@@ -81,7 +81,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuestionPlace:
     """Where a question stands in its file; the file is too large to keep.
 
     Args:
@@ -124,17 +124,17 @@ class QuestionIndex:
 
     path: Path
     folder: Path
-    places: tuple[Place, ...]
+    places: tuple[QuestionPlace, ...]
     ahead: int = 0
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def by_document(self) -> dict[str, Place]:
+    def by_document(self) -> dict[str, QuestionPlace]:
         """The places by id, those of one document together, documents as they are first named."""
-        groups: dict[str, list[Place]] = {}
+        groups: dict[str, list[QuestionPlace]] = {}
         for place in self.places:
             groups.setdefault(place.document, []).append(place)
-        ordered: list[tuple[int, Place]] = []
+        ordered: list[tuple[int, QuestionPlace]] = []
         for first, *others in groups.values():
             start = len(ordered)
             ordered.append((start - self.ahead, first))
@@ -153,7 +153,7 @@ class QuestionIndex:
         named |= {file for document in named for file in document.split(SEVERAL)}
         return (self.folder / document for document in named)
 
-    def questions(self, ids: Iterable[str]) -> Iterator[tuple[Place, Question]]:
+    def questions(self, ids: Iterable[str]) -> Iterator[tuple[QuestionPlace, Question]]:
         """Read questions again, one at a time."""
         with self.path.open("rb") as file:
             for place in map(self.by_document.__getitem__, ids):
@@ -231,7 +231,7 @@ def read_index(
     home = Path(folder) if folder else file.parent
     if folder and not home.is_dir():
         raise InputError(f"{folder} is no folder: name the one the documents are in.")
-    places: list[Place] = []
+    places: list[QuestionPlace] = []
     wrong: list[InputError] = []
     lines: dict[str, int] = {}
     notes: dict[str, str] = {}
@@ -239,7 +239,9 @@ def read_index(
     # Many questions are about one document.
     document_problem = cache(partial(_document_problem, home))
 
-    def place(name: str, row: dict[str, Any], number: int, offset: int, at: int) -> Place | None:
+    def place(
+        name: str, row: dict[str, Any], number: int, offset: int, at: int
+    ) -> QuestionPlace | None:
         question = parse_question(row, name)
         told: list[str] = []
         if question.id in lines:
@@ -258,7 +260,7 @@ def read_index(
         if twice_given(question.options):
             notes.setdefault(name, f"{name} has an option twice: either counts as the other does.")
         document = f"{INLINE}{number}" if question.text else question.document
-        return Place(question.id, len(places), offset, document, f"{path}:{number}", at)
+        return QuestionPlace(question.id, len(places), offset, document, f"{path}:{number}", at)
 
     for number, offset, line in _lines(file):
         near: dict[str, str] = {}

@@ -284,7 +284,7 @@ def line_of(row: dict[str, Any]) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
-class Output:
+class RowsFile:
     """A file of rows that always holds whole lines.
 
     It is put in place as a whole when it is opened and when it is closed; in

@@ -41,7 +41,7 @@ class BuiltinError(Exception):
     """A builtin that was given a value it cannot work on."""
 
 
-class Label(str):
+class PartName(str):
     """The name of a part of the document, as ``CTX 1/3``, or of one of several, as ``CTX.a.pdf``.
 
     Only the plan makes one, through ``PARTS`` and ``DOCUMENTS`` or by writing it: the same words
@@ -233,9 +233,9 @@ def concluded(args: Sequence[Given]) -> Value:
     return conclusion(as_text(args[0].value))
 
 
-def label(at: int, of: int) -> Label:
+def label(at: int, of: int) -> PartName:
     """The name of a part of the document; parts are counted from 1."""
-    return Label(f"{DOCUMENT} {at}/{of}")
+    return PartName(f"{DOCUMENT} {at}/{of}")
 
 
 def read_label(text: str) -> tuple[int, int] | None:
@@ -258,7 +258,7 @@ def is_label(text: Value) -> bool:
 def documents(args: Sequence[Given]) -> Value:
     """Labels of the documents of these names; of the whole where there are none."""
     names = _list(args[0].value, "DOCUMENTS")
-    return [Label(f"{DOCUMENT}.{as_text(name)}") for name in names] or [label(1, 1)]
+    return [PartName(f"{DOCUMENT}.{as_text(name)}") for name in names] or [label(1, 1)]
 
 
 def parts(args: Sequence[Given]) -> Value:

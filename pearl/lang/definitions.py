@@ -214,7 +214,7 @@ GENERAL = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedDefinition:
     """What an action's name and definition say.
 
     Args:
@@ -248,7 +248,7 @@ def without_document(doc: str) -> str:
     return _LOOSE.sub("", _OF_DOCUMENT.sub("", doc).strip(" ."))
 
 
-def read_action(action: Action) -> Reading:
+def read_action(action: Action) -> ParsedDefinition:
     """Take an action's name and definition apart; never fails, whatever they say."""
     params = params_of(action)
     lead, region, rest = split_definition(without_document(action.doc), params)
@@ -269,7 +269,7 @@ def read_action(action: Action) -> Reading:
     match = _CLAUSE.match(rest)
     clause = match[0].strip().lower() if match else ""
     wide = bool(_SUCH_AS.search(rest))
-    return Reading(heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
+    return ParsedDefinition(heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
 
 
 def split_definition(doc: str, params: Sequence[str]) -> tuple[str, str, str]:

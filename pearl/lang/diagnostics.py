@@ -83,7 +83,7 @@ class Diagnostic:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SourceFindings:
     """A source, what was found in it, and what it holds."""
 
     source: Source
@@ -101,10 +101,10 @@ class Renderer:
             their findings, which are all there once the parts have come to their end.
     """
 
-    part: Callable[[Report], str]
+    part: Callable[[SourceFindings], str]
     whole: Callable[[Iterable[str], Collection[str]], Iterator[str]]
 
-    def __call__(self, reports: Iterable[Report]) -> str:
+    def __call__(self, reports: Iterable[SourceFindings]) -> str:
         """The text of all reports in this form."""
         codes: set[str] = set()
 

@@ -209,7 +209,7 @@ _BUILD: Mapping[str, Callable[[list[Any]], Any]] = {
 """What becomes of the parts of each rule, by the rule's name or the alias behind its arrow."""
 
 
-class Failure(NamedTuple):
+class ParseFailure(NamedTuple):
     """Where a line stops being readable: see `pearl.lang.ast.Broken`."""
 
     at: Span
@@ -322,7 +322,7 @@ def string_pattern() -> re.Pattern[str]:
     return re.compile(_table("plan").terminals["STRING"])
 
 
-def parse_step(text: str, span: Span) -> Step | Failure:
+def parse_step(text: str, span: Span) -> Step | ParseFailure:
     """A `Step`, or where it fails."""
     plain = _CANONICAL.fullmatch(text, *span)
     return _canonical(plain) if plain else _parse(_table("plan"), text, span, "step")
@@ -346,17 +346,17 @@ def _canonical(step: re.Match[str]) -> Step:
     return Step(step["name"], step["action"], tuple(args), words, (), noqa, whole, named, called)
 
 
-def parse_returns(text: str, span: Span) -> tuple[Ref, ...] | Failure:
+def parse_returns(text: str, span: Span) -> tuple[Ref, ...] | ParseFailure:
     """The references of a return line, or where it stops being readable."""
     return _parse(_table("plan"), text, span, "returns")
 
 
-def parse_action(text: str, span: Span) -> Action | Failure:
+def parse_action(text: str, span: Span) -> Action | ParseFailure:
     """An `Action`, or where it fails."""
     return _parse(_table("library"), text, span, "action")
 
 
-def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  # noqa: ANN401 - what a rule gives depends on the rule
+def _parse(table: _Table, text: str, span: Span, start: str) -> Any | ParseFailure:  # noqa: ANN401 - what a rule gives depends on the rule
     """Follow a table from a span's start to its end."""
     states, rules, ignored = table.states, table.rules, table.ignored
     first, last = table.starts[start]
@@ -384,7 +384,7 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  
                 values.append(give(parts))
             except _BeyondError as error:
                 number: Token = error.args[0]
-                return Failure(
+                return ParseFailure(
                     number.span, "NUMBER", _before(text, span.start, number.start), frozenset()
                 )
             stack.append(states[stack[-1]][origin])
@@ -396,7 +396,7 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  
             # Where lists stand deeper in lists, what works on values could not walk them.
             around = sum(isinstance(value, Token) and value.type == "LIST" for value in values)
             if around >= DEEPEST:
-                return Failure(token.span, "LIST", "LIST", frozenset({"NAME", "STRING"}))
+                return ParseFailure(token.span, "LIST", "LIST", frozenset({"NAME", "STRING"}))
         stack.append(goal)
         values.append(token)
 
@@ -416,7 +416,7 @@ def _before(text: str, start: int, at: int) -> str:
 
 def _unexpected(
     table: _Table, stack: list[int], text: str, span: Span, at: int, before: str
-) -> Failure:
+) -> ParseFailure:
     """No terminal that the state takes stands here: another one does, or none of the grammar's."""
     match = table.scan(-1, text, at, span.end)
     while match is not None and match.lastgroup == table.ignored:
@@ -424,16 +424,16 @@ def _unexpected(
     if match is None:
         allowed = frozenset(name for name in table.states[stack[-1]] if name in table.terminals)
         place = Span(at, at + 1)
-        return Failure(place, "", before or _before(text, span.start, at), allowed)
+        return ParseFailure(place, "", before or _before(text, span.start, at), allowed)
     token = Token(match.lastgroup or "", match[0], match.start(), match.end())
     return _failure(token, table.accepts(stack), text, span, before)
 
 
 def _failure(
     token: Token | None, accepts: frozenset[str], text: str, span: Span, before: str
-) -> Failure:
+) -> ParseFailure:
     at, end, kind = span.end, span.end, "$END"
     if token is not None:
         at, end, kind = token.start, token.end, token.type
         at += len(token.text) - len(token.text.lstrip(" \t"))
-    return Failure(Span(at, end), kind, before or _before(text, span.start, at), accepts)
+    return ParseFailure(Span(at, end), kind, before or _before(text, span.start, at), accepts)

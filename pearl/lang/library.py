@@ -20,7 +20,7 @@ from pearl.lang import ast
 from pearl.lang.builtins import FUNCTIONS
 from pearl.lang.entry_points import extension
 from pearl.lang.errors import InputError
-from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
+from pearl.lang.grammar import ParseFailure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.printer import print_library
 from pearl.lang.source import Source, Span, read_source, shipped_actions
@@ -89,7 +89,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
     comments: list[str] = []
     over = len(source.text.rstrip())
 
-    def fail(span: Span, failure: Failure, name: str) -> None:
+    def fail(span: Span, failure: ParseFailure, name: str) -> None:
         last = span.end >= over
         broken.append(ast.Broken("action", span, *failure, name=name, last=last, source=source))
 
@@ -99,11 +99,13 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
             comments.append(line.rstrip())
             continue
         if kind in METADATA:
-            place, failures = Span(start, end), list[Failure]()
+            place, failures = Span(start, end), list[ParseFailure]()
             if kind in _BLOCKS:
                 plans.append((owners[-1].span, place))
                 owners[-1], failures = _with_plan(owners[-1], kind, source.text, place)
-            elif isinstance(said := _with_metadata(owners[-1], kind, source.text, place), Failure):
+            elif isinstance(
+                said := _with_metadata(owners[-1], kind, source.text, place), ParseFailure
+            ):
                 failures = [said]
             else:
                 owners[-1] = said
@@ -113,7 +115,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibr
         bullet = re.match(r"\s*(?:[-*•]\s+|\d+[.)]\s+)?", line)
         span = Span(start + (bullet.end() if bullet else 0), end)
         action = parse_action(source.text, span)
-        if not isinstance(action, Failure):
+        if not isinstance(action, ParseFailure):
             actions.append(replace(action, comments=tuple(comments)))
             owners = actions
             comments.clear()
@@ -156,7 +158,9 @@ def _entries(text: str) -> list[tuple[str, Span]]:
     return entries
 
 
-def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.Action | Failure:
+def _with_metadata(
+    action: ast.Action, key: str, text: str, span: Span
+) -> ast.Action | ParseFailure:
     """The action with what one line says of it."""
     words = [word for word in re.split(r"[\s,]+", text[span.start : span.end]) if word]
     match key:
@@ -175,13 +179,13 @@ def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.A
             return replace(action, model=words[0])
         case "provenance":
             ids = _ids(text, span)
-            return ids if isinstance(ids, Failure) else replace(action, provenance=ids)
+            return ids if isinstance(ids, ParseFailure) else replace(action, provenance=ids)
         case "replaces":
-            if isinstance(older := _parse_replaced(text, span), Failure):
+            if isinstance(older := _parse_replaced(text, span), ParseFailure):
                 return older
             return replace(action, replaces=(*action.replaces, older))
         case _:
-            if isinstance(example := _example(text, span), Failure):
+            if isinstance(example := _example(text, span), ParseFailure):
                 return example
             examples = action.body.examples if isinstance(action.body, ast.Prompt) else ()
             return replace(action, body=ast.Prompt((*examples, example)))
@@ -189,13 +193,13 @@ def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.A
 
 def _with_plan(
     action: ast.Action, key: str, text: str, span: Span
-) -> tuple[ast.Action, list[Failure]]:
+) -> tuple[ast.Action, list[ParseFailure]]:
     """An action with the steps that carry it out, or with an example of such steps, as far as they
     can be read; and where they cannot."""
     parsed = parse(text[span.start : span.end])
-    faults = [Failure(line.at, line.got, line.before, line.accepts) for line in parsed.broken]
+    faults = [ParseFailure(line.at, line.got, line.before, line.accepts) for line in parsed.broken]
     words = (part.span for part in parsed.aside if part.kind != "wrapping")
-    faults += [Failure(at, "", "", frozenset()) for at in words]
+    faults += [ParseFailure(at, "", "", frozenset()) for at in words]
     faults = [fault._replace(at=fault.at.moved(span.start)) for fault in faults]
     plan = replace(parsed.plan, source=Source("", ""))
     if faults and not plan.steps:
@@ -206,29 +210,29 @@ def _with_plan(
     return replace(action, body=ast.Decomposed((*plans, plan))), faults
 
 
-def _example(text: str, span: Span) -> ast.Shown | Failure:
+def _example(text: str, span: Span) -> ast.Shown | ParseFailure:
     """``("Donna", 2) = "n"``: a call's arguments and its answer."""
     ends = [text.rfind(mark, *span) + 1 for mark in (") =", ")=")]
     middle = next(filter(None, ends), span.end)
     call = _parse_call(text[span.start : middle])
     answer = _parse_call(f"({text[middle + 2 : span.end]})")
-    if isinstance(call, Failure):
+    if isinstance(call, ParseFailure):
         return call._replace(at=span)
-    if isinstance(answer, Failure):
+    if isinstance(answer, ParseFailure):
         return answer._replace(at=span)
     if len(answer.args) != 1 or not isinstance(answer.args[0], ast.Literal):
-        return Failure(span, "", "_ASSIGN", frozenset({"STRING"}))
+        return ParseFailure(span, "", "_ASSIGN", frozenset({"STRING"}))
     return ast.Shown(call.args, answer.args[0].value)
 
 
-def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
+def _ids(text: str, span: Span) -> tuple[str, ...] | ParseFailure:
     """Ids between commas; one with a comma or a quote in it stands in quotes."""
     ids: list[str] = []
     at = span.start
     while at < span.end:
         match = _ID.match(text, at, span.end)
         if not match:
-            return Failure(Span(at, at + 1), "", "_COMMA", frozenset({"NAME", "STRING"}))
+            return ParseFailure(Span(at, at + 1), "", "_COMMA", frozenset({"NAME", "STRING"}))
         if match[1] is not None:
             inner = unquote(match[1], at)
             ids.append(inner if isinstance(inner, str) else match[1])
@@ -238,16 +242,16 @@ def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
     return tuple(ids)
 
 
-def _parse_replaced(text: str, span: Span) -> ast.Replaced | Failure:
+def _parse_replaced(text: str, span: Span) -> ast.Replaced | ParseFailure:
     """``OLD(CTX, X) = (CTX, "all of {X}")``, in the language of plans."""
     equals = text.find("=", span.start, span.end)
     middle = equals if equals >= 0 else span.end
     old = parse_action(text, Span(span.start, middle))
-    if isinstance(old, Failure):
+    if isinstance(old, ParseFailure):
         return old
     args = text[middle + 1 : span.end].lstrip()
     step = _parse_call(args)
-    if not isinstance(step, Failure):
+    if not isinstance(step, ParseFailure):
         return ast.Replaced(old.name, tuple(param.name for param in old.params), step.args)
     # The call was read on its own: its places are counted from the line's end.
     before = span.end - len(args) - len(_CALL)
@@ -255,7 +259,7 @@ def _parse_replaced(text: str, span: Span) -> ast.Replaced | Failure:
     return step._replace(at=Span(start, max(start, end)))
 
 
-def _parse_call(args: str) -> ast.Step | Failure:
+def _parse_call(args: str) -> ast.Step | ParseFailure:
     """A step made of arguments in parentheses."""
     return parse_step(_CALL + args, Span(0, len(_CALL) + len(args)))
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import count
 
 from pearl.lang import ast
-from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
+from pearl.lang.grammar import ALMOST, ParseFailure, parse_action, parse_returns, parse_step
 from pearl.lang.logical_lines import INSIDE, call_end, inner_step, split, thoughts, unwrap
 from pearl.lang.source import Source, Span
 from pearl.lang.text import one_line, pattern
@@ -95,16 +95,16 @@ class _Reader:
                 self._step(line)
             case ast.Kind.ACTION:
                 action = parse_action(self.text, Span(line.start, line.end))
-                if isinstance(action, Failure):
+                if isinstance(action, ParseFailure):
                     self._fail("action", line, action)
                 else:
                     self.declares.append(action)
             case ast.Kind.RETURN:
                 start = line.start
                 end = start + len(self.text[start : line.end].rstrip(" \t\r;.*`"))
-                again = Failure(Span(start, start + len("return")), "RETURN", "", frozenset())
+                again = ParseFailure(Span(start, start + len("return")), "RETURN", "", frozenset())
                 returns = again if self.returns else parse_returns(self.text, Span(start, end))
-                if isinstance(returns, Failure):
+                if isinstance(returns, ParseFailure):
                     self._fail("return", line, returns)
                 else:
                     self.returns = returns
@@ -112,7 +112,7 @@ class _Reader:
                 at = inner_step(self.text, line.start, line.end)
                 named = _DEFINES.match(self.text, at, line.end)
                 span = Span(at, named.end(1) if named else at + 1)
-                self._fail("step", line, Failure(span, "STEP", "", frozenset()), at)
+                self._fail("step", line, ParseFailure(span, "STEP", "", frozenset()), at)
             case ast.Kind.QUESTION:
                 words = re.split(r"[:：]", self.text[line.start : line.end], maxsplit=1)[1]
                 if question := one_line(words).strip("*_ "):
@@ -134,13 +134,13 @@ class _Reader:
 
     def _step(self, line: ast.Line) -> None:
         step = parse_step(self.text, Span(line.start, line.end))
-        if isinstance(step, Failure):
+        if isinstance(step, ParseFailure):
             self._fail("step", line, step)
             return
         if second := _step_in_note(self.text, step) if "=" in step.note else None:
-            self._fail("step", line, Failure(second, "STEP", "NOTE", frozenset()))
+            self._fail("step", line, ParseFailure(second, "STEP", "NOTE", frozenset()))
         elif step.name.lower() in ast.RESERVED:
-            self._fail("step", line, Failure(step.name_span, "RESERVED", "", frozenset()))
+            self._fail("step", line, ParseFailure(step.name_span, "RESERVED", "", frozenset()))
         elif braces := _bad_braces(self.text, step):
             self._fail("step", line, braces)
         else:
@@ -150,7 +150,9 @@ class _Reader:
                 self.comments = []
             self.steps.append(step)
 
-    def _fail(self, kind: ast.BrokenKind, line: ast.Line, failure: Failure, at: int = -1) -> None:
+    def _fail(
+        self, kind: ast.BrokenKind, line: ast.Line, failure: ParseFailure, at: int = -1
+    ) -> None:
         defines = {"step": _DEFINES, "action": CALLED}.get(kind)
         named = defines.match(self.text, max(at, line.start), line.end) if defines else None
         name = named[1].replace("\\", "").lstrip("$") if named else ""
@@ -191,7 +193,7 @@ def _merge_aside(aside: list[ast.Aside], wrappings: list[Span]) -> list[ast.Asid
     return merged
 
 
-def _bad_braces(text: str, step: ast.Step) -> Failure | None:
+def _bad_braces(text: str, step: ast.Step) -> ParseFailure | None:
     """Where a text has braces that are no reference, though a person would take them for one."""
     if text.find("{", step.action_span.end, step.span.end) < 0:
         return None
@@ -201,7 +203,7 @@ def _bad_braces(text: str, step: ast.Step) -> Failure | None:
         match = ALMOST.search(text, *arg.span)
         if match:
             kind = "BRACES" if match["double"] else "BRACE"
-            return Failure(Span(*match.span()), kind, "STRING", frozenset())
+            return ParseFailure(Span(*match.span()), kind, "STRING", frozenset())
     return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.lang.ast import DOCUMENT, Action
 from pearl.lang.definitions import (
     GENERAL,
-    Reading,
+    ParsedDefinition,
     basic,
     lines_of,
     narrow,
@@ -61,7 +61,7 @@ def likeness(actions: Sequence[Action]) -> np.ndarray[Any, np.dtype[np.float64]]
     return matrix
 
 
-def _vectors(readings: Sequence[Reading]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _vectors(readings: Sequence[ParsedDefinition]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A row of length 1 for each: its words, and the lines of synonyms they stand in."""
     import numpy as np
 
@@ -85,7 +85,9 @@ def _vectors(readings: Sequence[Reading]) -> np.ndarray[Any, np.dtype[np.float64
 
 
 def _fitted(
-    value: float, actions: tuple[Action, Action], readings: tuple[Reading, Reading]
+    value: float,
+    actions: tuple[Action, Action],
+    readings: tuple[ParsedDefinition, ParsedDefinition],
 ) -> float:
     """The likeness of two by their words, less what speaks against it."""
     this, other = actions

@@ -82,7 +82,7 @@ def _diagnostic(document: Document, finding: Diagnostic) -> types.Diagnostic:
     )
 
 
-class Checks:
+class PendingChecks:
     """The checks that are due, one a document.
 
     A check starts when nothing was typed for `DELAY` seconds, or a quarter of what the last one

@@ -21,7 +21,7 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import TextKind
 from pearl.lsp import findings, symbols
-from pearl.lsp.findings import Checks
+from pearl.lsp.findings import PendingChecks
 from pearl.lsp.workspace import (
     Document,
     Editor,
@@ -115,7 +115,7 @@ HEADER = 1_000
 """Bytes of a line of a message's head; a longer one is read as several, and says nothing."""
 
 
-class Input:
+class MessageStream:
     """The stream of an editor's messages, none of them larger than an editor sends."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -155,7 +155,7 @@ def serve(settings_of: SettingsOf) -> bool:
 
     session = LanguageSession(settings_of)
     server = Server("pearl", version("pearl"), protocol_cls=Protocol)
-    checks = Checks(session, server.text_document_publish_diagnostics)
+    checks = PendingChecks(session, server.text_document_publish_diagnostics)
     # pygls would log each refusal as an exception.
     logging.getLogger("pygls.protocol.json_rpc").addFilter(
         lambda record: not (record.exc_info and _is_refusal(record.exc_info[1]))
@@ -170,7 +170,7 @@ def serve(settings_of: SettingsOf) -> bool:
     _begin(server, session)
     _follow(server, session, checks)
     try:
-        server.start_io(Input(sys.stdin.buffer))  # type: ignore[arg-type]
+        server.start_io(MessageStream(sys.stdin.buffer))  # type: ignore[arg-type]
     finally:
         checks.close()
     return server.protocol.was_shut_down
@@ -212,7 +212,7 @@ def _begin(server: Server, session: LanguageSession) -> None:
         gc.freeze()
 
 
-def _follow(server: Server, session: LanguageSession, checks: Checks) -> None:
+def _follow(server: Server, session: LanguageSession, checks: PendingChecks) -> None:
     """Keep the documents as they stand in the editor, and check them."""
     # pygls keeps texts too, but ends lines where the protocol does not (form feeds, U+2028).
     for method in (

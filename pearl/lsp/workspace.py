@@ -305,7 +305,7 @@ def path_of(uri: str) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProjectSettings:
     """What a project says about its plans.
 
     Args:
@@ -317,7 +317,7 @@ class Settings:
     selection: Selection = DEFAULT
 
 
-SettingsOf = Callable[[Path, Source], Settings]
+SettingsOf = Callable[[Path, Source], ProjectSettings]
 """The settings of the project that a folder is in, for a text in it; raises `InputError`."""
 
 
@@ -383,7 +383,7 @@ class LanguageSession:
         Later libraries win over earlier ones, as `pearl.lang.library.load_library` has it.
         """
         trouble: list[str] = []
-        settings = Settings()
+        settings = ProjectSettings()
         try:
             folder = document.path.parent if document.path else self.editor.folder or Path.cwd()
             settings = self._settings_of(folder, document.source)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Body, Param, Prompt, Ref, Replaced, SubPlan
 from pearl.lang.definitions import arguments, definition_of, narrow, phrase, read_action, widen
-from pearl.lang.diagnostics import Report
+from pearl.lang.diagnostics import SourceFindings
 from pearl.lang.library import Library, builtins
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg, print_library, print_plan
@@ -48,7 +48,7 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class CondensingNote:
     """Something a person should know of a condensed library.
 
     Args:
@@ -96,9 +96,9 @@ class Condensed(Tabled):
 
     actions: tuple[Action, ...]
     mapping: tuple[Merge, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[CondensingNote, ...]
     rounds: tuple[Round, ...] = ()
-    reports: tuple[Report, ...] = ()
+    reports: tuple[SourceFindings, ...] = ()
 
     @property
     def before(self) -> int:
@@ -146,7 +146,9 @@ def renamed(
     )
 
 
-def _state(actions: Iterable[Action], mapping: Sequence[Merge], notes: Iterable[Note]) -> Condensed:
+def _state(
+    actions: Iterable[Action], mapping: Sequence[Merge], notes: Iterable[CondensingNote]
+) -> Condensed:
     """A state in which each action has the questions that proposed whatever it stands for."""
     ids: dict[str, dict[str, None]] = {}
     for merge in mapping:
@@ -248,7 +250,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
     """
     own = builtins()
     names = {action.name for action in actions}
-    notes: list[Note] = []
+    notes: list[CondensingNote] = []
     mapping: list[Merge] = []
     named_actions: dict[str, Action] = {}
     for action in actions:
@@ -258,7 +260,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             text = f"{name} is a builtin: every library holds it, and it is not written."
             if name not in own:
                 text = f"{name} is kept as it is: no prompt carries it out."
-            notes.append(Note("builtin" if name in own else "kept", text, (name,)))
+            notes.append(CondensingNote("builtin" if name in own else "kept", text, (name,)))
             continue
         numbered = (f"{action.name}_{number}" for number in count(2))
         for name in chain([action.name], (other for other in numbered if other not in names)):
@@ -271,19 +273,19 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
                 break
         if reason:
             text = f"{action.signature} is now {name}. {reason}."
-            notes.append(Note("same-name", text, (action.name, name)))
+            notes.append(CondensingNote("same-name", text, (action.name, name)))
         elif seed and name not in named_actions:
             text = f"{name} is one of the seed actions too: in plans, the later library counts."
-            notes.append(Note("seed", text, (name,)))
+            notes.append(CondensingNote("seed", text, (name,)))
         named = replace(action, name=name)
         if not named.doc:
             named = replace(named, doc=definition_of(named))
             text = f"{action.name} has no definition: one was made from its name."
-            notes.append(Note("definition", text, (action.name,)))
+            notes.append(CondensingNote("definition", text, (action.name,)))
         if before:
             named = replace(before, doc=widen(before, [named]))
             text = f"{action.name} stands there twice with the same parameters: the two are one."
-            notes.append(Note("same-name", text, (action.name,)))
+            notes.append(CondensingNote("same-name", text, (action.name,)))
         named_actions[name] = replace(named, aliases=(), replaces=(), span=action.span)
         mapping.append(Merge(action, name, itself(action).args))
     return _state(named_actions.values(), mapping, notes)
@@ -343,13 +345,13 @@ def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Ac
             name = action.name
             if before and _same_use(before) == _same_use(action):
                 text = f"{name} was made by two calls: it stands for what both replace."
-                notes.append(Note("same-name", text, (name,)))
+                notes.append(CondensingNote("same-name", text, (name,)))
                 actions[name] = replace(before, doc=widen(before, [action]))
                 continue
             if before or (seed and len(seed.params) != len(action.params)):
                 name = free_name(name, {*actions, *seeds, *(old.name for old in state.actions)})
                 text = f"{action.name} is there with other parameters: this one is now {name}."
-                notes.append(Note("same-name", text, (action.name, name)))
+                notes.append(CondensingNote("same-name", text, (action.name, name)))
                 renamed[action.name] = name
             actions[name] = replace(action, name=name)
         for merge in part.mapping:
@@ -406,7 +408,9 @@ def generalize(state: Condensed, target: int) -> Condensed:
     ]
     moved = sum(merge.new in then and not is_kept(merge.old) for merge in state.mapping)
     text = f"{moved} actions that little else is like are calls of {GENERAL} now, in their words."
-    return _state(actions.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
+    return _state(
+        actions.values(), mapping, (*state.notes, CondensingNote("general", text, tuple(then)))
+    )
 
 
 def _general_action(returns: Type, actions: Mapping[str, Action]) -> Action:
@@ -451,7 +455,7 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
             name = names[action.name] = free_name(action.name, used)
             used.add(name)
             text = f"{action.name} is an older action's name: the new one is now {name}."
-            notes.append(Note("same-name", text, (action.name, name)))
+            notes.append(CondensingNote("same-name", text, (action.name, name)))
     others = [merge for merge in state.mapping if not is_kept(merge.old)]
     actions, others = renamed(now, others, names)
     following = iter(others)
@@ -466,10 +470,10 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
         if merge.old.model and models.get(merge.new, merge.old.model) != merge.old.model:
             text = f"{merge.old.name} had the model {merge.old.model}, and {merge.new} has "
             text += f"{models[merge.new] or 'none of its own'}."
-            notes.append(Note("model", text, (merge.old.name, merge.new)))
+            notes.append(CondensingNote("model", text, (merge.old.name, merge.new)))
     if target is not None and len(ordered) > target:
         text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
-        notes.append(Note("target", text + "written anew."))
+        notes.append(CondensingNote("target", text + "written anew."))
     # A name that was given on the way, and then merged into another, is nobody's now.
     there = {action.name for action in ordered}
     notes = [

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, refs
 from pearl.lang.definitions import arguments, read_action, widen
-from pearl.lang.diagnostics import Diagnostic, Report
+from pearl.lang.diagnostics import Diagnostic, SourceFindings
 from pearl.lang.library import builtins, parse_library
 from pearl.lang.printer import print_action
 from pearl.lang.similarity import SURE, group
@@ -26,8 +26,8 @@ from pearl.lang.text import free_name
 from pearl.lint.checker import Selection, check_library
 from pearl.mining.condense import (
     Condensed,
+    CondensingNote,
     Merge,
-    Note,
     Round,
     begin,
     combine,
@@ -170,10 +170,10 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
         proposals: what it proposes.
     """
     asked_of = {action.name: action for action in shard}
-    notes: list[Note] = []
+    notes: list[CondensingNote] = []
 
     def note(kind: str, name: str, text: str) -> None:
-        notes.append(Note(kind, f"{name} {text}", (name,)))
+        notes.append(CondensingNote(kind, f"{name} {text}", (name,)))
 
     then: dict[str, Merge] = {}
     accepted: dict[str, Action] = {}
@@ -222,7 +222,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
     silent = tuple(action.name for action in uncovered if action.name not in explained)
     if silent:
         text = f"No action of the reply covers {', '.join(silent)}: what is not covered stays."
-        notes.append(Note("uncovered", text, silent))
+        notes.append(CondensingNote("uncovered", text, silent))
     # A new one that has the name of one which stays gets another.
     others: dict[str, str] = {}
     for action in uncovered:
@@ -299,7 +299,7 @@ async def condense_with(
     seeds = seeds or {}
     state = merge_similar(begin(actions, seeds), target, SURE)
     record: list[Round] = []
-    reports: list[Report] = []
+    reports: list[SourceFindings] = []
     refused: dict[str, str] = {}
 
     for number in range(1, rounds + 1):
@@ -321,7 +321,7 @@ async def condense_with(
             state = after
             continue
         text = f"Round {number} brought nothing: what the model wrote is left out."
-        state = replace(state, notes=(*after.notes, Note("round", text)))
+        state = replace(state, notes=(*after.notes, CondensingNote("round", text)))
         if refused.items() <= refused_before.items():
             # It would be told nothing new.
             break
@@ -330,7 +330,7 @@ async def condense_with(
             f"The model left {len(state.actions)} actions, not {target}: the rest was condensed "
             "without it."
         )
-        state = replace(state, notes=(*state.notes, Note("round", text)))
+        state = replace(state, notes=(*state.notes, CondensingNote("round", text)))
         state = generalize(merge_similar(state, target), target)
     done = finish(state, seeds, target)
     return replace(done, rounds=tuple(record), reports=tuple(reports))
@@ -345,23 +345,23 @@ def _call(part: tuple[Action, ...], share: float, refused: Mapping[str, str]) ->
 
 async def _round(
     number: int, calls: Sequence[CondenseActions], ask: Caller
-) -> tuple[list[Condensed], list[Report]]:
+) -> tuple[list[Condensed], list[SourceFindings]]:
     """Put a round's calls to the model: what each part comes to, and what cannot be read."""
     paths = [f"condense/{number}/{at}" for at in range(1, len(calls) + 1)]
     replies = await asyncio.gather(*map(ask, calls, paths))
     settled: list[Condensed] = []
-    reports: list[Report] = []
+    reports: list[SourceFindings] = []
     for call, path, reply in zip(calls, paths, replies, strict=True):
         read = read_reply(reply.text, path)
         # What was left out of a reply is in the journal.
         if read.aside:
             ask.journal.decide(f"{path}/aside", list(read.aside))
         if read.findings:
-            reports.append(Report(read.source, read.findings))
+            reports.append(SourceFindings(read.source, read.findings))
         part = settle(call.actions, read.proposed)
         if not reply.complete:
             text = "A reply was cut at its token limit: the actions it does not reach stay."
-            part = replace(part, notes=(*part.notes, Note("uncovered", text)))
+            part = replace(part, notes=(*part.notes, CondensingNote("uncovered", text)))
         settled.append(part)
     return settled, reports
 

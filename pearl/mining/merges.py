@@ -18,8 +18,8 @@ from pearl.lang.source import Source
 from pearl.lang.text import free_name
 from pearl.mining.condense import (
     Condensed,
+    CondensingNote,
     Merge,
-    Note,
     finish,
     is_kept,
     itself,
@@ -77,7 +77,7 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
     actions = (*(action for action in narrowed if action.name in used), *stays)
     done = finish(Condensed(actions, tuple(mapping), condensed.notes), seeds)
     text = f"Rejected merges: {len(rejected)}. Those actions stay as they were."
-    note = Note("review", text, tuple(action.name for action in stays))
+    note = CondensingNote("review", text, tuple(action.name for action in stays))
     return replace(done, notes=(*done.notes, note))
 
 

@@ -120,7 +120,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FailedTry:
     """A try at a call that got no usable answer, what it cost, and when it began.
 
     Times are in seconds, ``started`` since 1970; None where that is not known.
@@ -152,7 +152,7 @@ class Reply:
     usage: Usage = NOTHING
     complete: bool = True
     kept: bool = False
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[FailedTry, ...] = ()
     key: str = ""
 
 
@@ -206,7 +206,7 @@ class ModelError(PortableError):
         *,
         retry_after: float | None = None,
         usage: Usage | None = None,
-        attempts: tuple[Attempt, ...] = (),
+        attempts: tuple[FailedTry, ...] = (),
         window: int | None = None,
         status: int = 0,
         sent: bool = True,

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from pearl.lang.errors import InputError
 from pearl.models.base import FINAL, ModelError, Reply, Request
-from pearl.models.batch_client import BatchClient, Outcome, read_outcomes, reread
+from pearl.models.batch_client import BatchClient, RequestOutcome, read_outcomes, reread
 from pearl.models.batch_files import BatchFolder, BatchStatus, Lifecycle, request_line
 from pearl.models.endpoint_replies import check_read
-from pearl.models.openai import CHAT, Endpoint, Form
+from pearl.models.openai import CHAT, Endpoint, RequestFormat
 from pearl.models.routing import find_endpoint
 
 AT_ONCE = 64
@@ -28,7 +28,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class Options:
+class BatchOptions:
     """When batches go, and who is told of them.
 
     Args:
@@ -65,12 +65,12 @@ class Batches:
     notice = ""
 
     def __init__(
-        self, endpoint: Endpoint, folder: Path, options: Options | None = None, name: str = ""
+        self, endpoint: Endpoint, folder: Path, options: BatchOptions | None = None, name: str = ""
     ) -> None:
         self.name = name or endpoint.model
         self.identity = endpoint.identity
         self.sampling = endpoint.settings.sampling
-        self._open = partial(_Session, endpoint, folder, options or Options())
+        self._open = partial(_Session, endpoint, folder, options or BatchOptions())
         self._session: _Session | None = None
 
     async def answer(self, request: Request) -> Reply:
@@ -93,7 +93,7 @@ class Batches:
             await session.close()
 
 
-def open_batches(name: str, folder: Path, options: Options | None = None) -> Batches:
+def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -> Batches:
     """A model of the endpoint that the environment names, asked through its Batch API.
 
     Args:
@@ -125,7 +125,7 @@ class Gathering:
     """
 
     send: Callable[[Sequence[tuple[str, bytes]]], None]
-    options: Options
+    options: BatchOptions
     _lines: list[tuple[str, bytes]] = field(default_factory=list, init=False)
     _size: int = field(default=0, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
@@ -167,7 +167,7 @@ class _Waiting:
 
     request: Request
     answer: asyncio.Future[Reply]
-    form: Form
+    form: RequestFormat
 
 
 class _Session:
@@ -179,7 +179,7 @@ class _Session:
         options: when batches go, and who is told of them.
     """
 
-    def __init__(self, endpoint: Endpoint, folder: Path, options: Options) -> None:
+    def __init__(self, endpoint: Endpoint, folder: Path, options: BatchOptions) -> None:
         self.loop = asyncio.get_running_loop()
         self._identity = endpoint.identity
         self.transport = endpoint.connect()
@@ -247,7 +247,7 @@ class _Session:
         self._folder.close()
         await self._client.close()
 
-    def _gather(self, waiting: _Waiting, form: Form) -> None:
+    def _gather(self, waiting: _Waiting, form: RequestFormat) -> None:
         key, waiting.form = waiting.request.key, form
         try:
             body = self._body(waiting.request, form)
@@ -346,7 +346,7 @@ class _Session:
         if final:
             self._stop(final[0])
 
-    async def _outcomes(self, number: int) -> AsyncIterator[Outcome]:
+    async def _outcomes(self, number: int) -> AsyncIterator[RequestOutcome]:
         """What every line of a batch's results says; others have their turn meanwhile."""
         for path in self._folder.results(number):
             for count, outcome in enumerate(read_outcomes(path, self._redact), 1):
@@ -354,7 +354,7 @@ class _Session:
                 if count % AT_ONCE == 0:
                     await asyncio.sleep(0)
 
-    def _remember(self, outcome: Outcome) -> None:
+    def _remember(self, outcome: RequestOutcome) -> None:
         """Where a reply stands; a failure is no reason not to ask again."""
         if outcome.reply is not None:
             self._answered.setdefault(outcome.key, outcome.place)

@@ -252,7 +252,7 @@ def _no_batch_api() -> ModelError:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """What came of a request: a reply or an error, and the line of a file that says so.
 
     Args:
@@ -268,7 +268,7 @@ class Outcome:
     error: ModelError | None = None
 
 
-def read_outcomes(path: Path, redact: Redact) -> Iterator[Outcome]:
+def read_outcomes(path: Path, redact: Redact) -> Iterator[RequestOutcome]:
     """What every line of a file says that can be read; nothing where there is no such file."""
     if not path.is_file():
         return
@@ -297,7 +297,7 @@ def reread(key: str, place: tuple[Path, int, int], redact: Redact) -> Reply | No
     return outcome.reply if outcome is not None and outcome.key == key else None
 
 
-def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> Outcome | None:
+def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> RequestOutcome | None:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -307,15 +307,15 @@ def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> Outco
         return None
     response = data.get("response")
     if not isinstance(response, dict):
-        return Outcome(key, place, error=_unsent(data.get("error"), redact))
+        return RequestOutcome(key, place, error=_unsent(data.get("error"), redact))
     status, body = response.get("status_code"), response.get("body")
     if type(status) is int and not 200 <= status < 300:
         status = status if 400 <= status < 600 else 500
-        return Outcome(key, place, error=failure(status, {}, complaint_of(body, redact)))
+        return RequestOutcome(key, place, error=failure(status, {}, complaint_of(body, redact)))
     try:
-        return Outcome(key, place, reply_of(body, redact))
+        return RequestOutcome(key, place, reply_of(body, redact))
     except ModelError as unusable:
-        return Outcome(key, place, error=unusable)
+        return RequestOutcome(key, place, error=unusable)
 
 
 def _unsent(error: Any, redact: Redact) -> ModelError:  # noqa: ANN401 - any JSON

@@ -126,7 +126,7 @@ class Local:
         """Tokens of a text, in the model's own vocabulary."""
         return load(self._path, self.window, self._threads).count(text)
 
-    def _complete(self, weights: Weights, request: Request, stop: threading.Event) -> Reply:
+    def _complete(self, weights: ModelWeights, request: Request, stop: threading.Event) -> Reply:
         """Make a call, in the thread of the queue."""
         until = time.monotonic() + self._timeout
         pieces: list[str] = []
@@ -226,7 +226,7 @@ def repeated(text: str) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class ModelWeights:
     """A file's weights in memory, with a context of their own.
 
     Args:
@@ -258,11 +258,11 @@ class Weights:
 
 
 _LOADING = threading.Lock()
-_LOADED: dict[tuple[Path, int, int], Weights] = {}
+_LOADED: dict[tuple[Path, int, int], ModelWeights] = {}
 """Weights by file, window and threads; they live as long as the process."""
 
 
-def load(path: Path, window: int, threads: int) -> Weights:
+def load(path: Path, window: int, threads: int) -> ModelWeights:
     """Load a file's weights, or take those that are loaded.
 
     Args:
@@ -284,7 +284,7 @@ def load(path: Path, window: int, threads: int) -> Weights:
         return _LOADED[key]
 
 
-def _load(path: Path, window: int, threads: int) -> Weights:
+def _load(path: Path, window: int, threads: int) -> ModelWeights:
     from concurrent.futures import ThreadPoolExecutor
     from secrets import token_hex
 
@@ -309,7 +309,7 @@ def _load(path: Path, window: int, threads: int) -> Weights:
             f"llama.cpp cannot load {path.name}: the file is damaged, or of a kind newer than "
             "the installed xllamacpp.",
         ) from None
-    return Weights(server, key, ThreadPoolExecutor(1, thread_name_prefix="llama"))
+    return ModelWeights(server, key, ThreadPoolExecutor(1, thread_name_prefix="llama"))
 
 
 def _check_memory(name: str, path: Path, window: int, head: Head) -> None:

@@ -32,7 +32,7 @@ from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline_planning import (
     UNQUOTABLE,
-    Question,
+    ParsedQuestion,
     asks_for_what_is_not_so,
     names,
     read_question,
@@ -349,7 +349,7 @@ def propose(call: MineActions) -> str:
     return f"- {print_action(action)}"
 
 
-def _action_of_form(question: Question) -> Action | None:
+def _action_of_form(question: ParsedQuestion) -> Action | None:
     """The action for a question's form."""
     for pattern, thing, doc, returns in _FORMS:
         if re.search(pattern, question.sentence, re.IGNORECASE):
@@ -363,7 +363,7 @@ def _name(words: Sequence[str]) -> str:
     return "_".join(("FIND", *words)).upper()
 
 
-def _action_of_thing(question: Question) -> Action | None:
+def _action_of_thing(question: ParsedQuestion) -> Action | None:
     """The action that finds the thing a question names: the purpose of X, the conflict of X, Y."""
     text = question.sentence[:1].lower() + question.sentence[1:]
     match = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)

@@ -95,7 +95,7 @@ _PAIRS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ParsedQuestion:
     """A question, taken apart.
 
     Args:
@@ -115,7 +115,7 @@ class Question:
     pair: tuple[str, str] | None
 
 
-def read_question(question: str) -> Question:
+def read_question(question: str) -> ParsedQuestion:
     """Take a question apart. It never fails: at the least, it is about its own words."""
     # In a plan, braces would stand for the output of a step.
     text = one_line(question.replace("{", "(").replace("}", ")"))
@@ -142,7 +142,7 @@ def read_question(question: str) -> Question:
         if parties and not _QUESTIONING.search(parties["one"]):
             pair = _trimmed(parties["one"]), _trimmed(parties["two"])
             break
-    return Question(text, sentence, scene, clause, verb in _VERBS or word == "why", pair)
+    return ParsedQuestion(text, sentence, scene, clause, verb in _VERBS or word == "why", pair)
 
 
 def names(text: str) -> list[str]:
@@ -298,7 +298,7 @@ def asks_for_what_is_not_so(question: str) -> bool:
     return any(cue.false and cue.fits(question) for cue in CUES)
 
 
-def _about(question: Question) -> str:
+def _about(question: ParsedQuestion) -> str:
     """The text that a one-argument action is given, of what the question asks."""
     if question.pair and _author(question.pair[0]):
         return question.pair[1]
@@ -312,7 +312,7 @@ def _about(question: Question) -> str:
 
 
 def _about_two(
-    ranked: _Ranking, main: Action, pair: tuple[str, str], question: Question
+    ranked: _Ranking, main: Action, pair: tuple[str, str], question: ParsedQuestion
 ) -> list[Step]:
     """Who or what each of the two is, and then how they stand in the question."""
     steps: list[Step] = []
@@ -344,7 +344,7 @@ def _step(name: str, action: Action, args: Sequence[Arg], note: str) -> Step:
     return Step(name, action.name, (Ref(DOCUMENT), *args), note)
 
 
-def _text(question: Question, steps: Sequence[Step]) -> str:
+def _text(question: ParsedQuestion, steps: Sequence[Step]) -> str:
     plan = Plan(tuple(steps), question.text)
     written = print_plan(plan)
     if parse(written).plan.steps != plan.steps:
@@ -385,7 +385,7 @@ class _Ranking:
         self.docs = [set(words(action.doc)) for action in self.actions]
         self.counts = Counter(stem for doc in self.docs for stem in doc)
 
-    def best(self, question: Question) -> Action | None:
+    def best(self, question: ParsedQuestion) -> Action | None:
         """The action that is called after the question's form, or None.
 
         Two parameters besides the document need two parties, none at all a

@@ -81,7 +81,7 @@ class OpenAI:
         check_read(request, self.name, reply.usage)
         return reply
 
-    async def _send(self, request: Request, form: Form) -> bytes:
+    async def _send(self, request: Request, form: RequestFormat) -> bytes:
         body = self._writer.body(request, form)
         while True:
             try:
@@ -116,7 +116,7 @@ _CACHING = re.compile(r"prompt_cache|cache_control")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class RequestFormat:
     """What an endpoint takes beside the plain request.
 
     None of it is part of a model's identity: it decides no answer, but for ``greedy``, which an
@@ -158,7 +158,7 @@ class Form:
             case _:
                 return {}
 
-    def without(self, complaint: str) -> Form:
+    def without(self, complaint: str) -> RequestFormat:
         """The form without what the endpoint's words say it does not take, if they name any: a
         field, or as many tokens of a reply."""
         form = self
@@ -190,7 +190,7 @@ _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True)
-class Writer:
+class RequestWriter:
     """Writes requests to one model as the bytes that are sent.
 
     A document is the same in every prompt of its steps, so it is written as
@@ -211,13 +211,13 @@ class Writer:
     quote."""
 
     @property
-    def first_form(self) -> Form:
+    def first_form(self) -> RequestFormat:
         """The form to begin with."""
         own, caching = _is_openai(self.settings), self.settings.prompt_cache
         # Reasoning models refuse every temperature but their own; a batch of many is not sent
         # twice.
         greedy = not (own and REASONING.search(self.name))
-        form = Form("off", NEW_LIMIT if own else OLD_LIMIT, greedy=greedy)
+        form = RequestFormat("off", NEW_LIMIT if own else OLD_LIMIT, greedy=greedy)
         if caching == "anthropic":
             return replace(form, caching="anthropic")
         if caching == "openai" or (caching == "auto" and own):
@@ -226,7 +226,7 @@ class Writer:
             return replace(form, caching="breakpoint" if explicit else "key")
         return form
 
-    def body(self, request: Request, form: Form) -> bytes:
+    def body(self, request: Request, form: RequestFormat) -> bytes:
         """A request's body in the form that is taken; a `ModelError` for half a character."""
         try:
             return self.written(request, form)
@@ -235,12 +235,12 @@ class Writer:
                 "request", "The prompt holds half a character, which cannot be sent."
             ) from None
 
-    def written(self, request: Request, form: Form) -> bytes:
+    def written(self, request: Request, form: RequestFormat) -> bytes:
         """The same, with Python's own error."""
         head = _write(self.fields(request, form)).encode()[:-1]
         return b"".join((head, b',"messages":[', *self._messages(request, form.marker), b"]}"))
 
-    def fields(self, request: Request, form: Form) -> dict[str, Any]:
+    def fields(self, request: Request, form: RequestFormat) -> dict[str, Any]:
         """A request's fields beside its messages."""
         settings, document = self.settings, request.document if request.stable else ""
         sampling = settings.sampling_fields(request.sample, greedy=form.greedy)
@@ -289,17 +289,17 @@ class Writer:
         return written
 
 
-class ResponsesWriter(Writer):
+class ResponsesWriter(RequestWriter):
     """Writes requests to one model; nothing of them is kept at the endpoint."""
 
     @property
-    def first_form(self) -> Form:
+    def first_form(self) -> RequestFormat:
         """The form to begin with; a document's prefix is named where chat completions name it."""
         chat = super().first_form
         caching = "key" if chat.caching == "breakpoint" else chat.caching
         return replace(chat, caching=caching, limit="max_output_tokens", settled=True)
 
-    def written(self, request: Request, form: Form) -> bytes:
+    def written(self, request: Request, form: RequestFormat) -> bytes:
         fields = self.fields(request, form) | {"store": False, "input": request.messages}
         return _write(fields).encode()
 
@@ -332,11 +332,11 @@ class Api:
     """
 
     path: tuple[str, ...]
-    writer: type[Writer]
+    writer: type[RequestWriter]
     completion: Callable[[Any], Any]
 
 
-CHAT = Api(("chat", "completions"), Writer, lambda data: data)
+CHAT = Api(("chat", "completions"), RequestWriter, lambda data: data)
 """Chat completions, which every compatible endpoint has."""
 
 RESPONSES = Api(("responses",), ResponsesWriter, as_completion)
@@ -385,7 +385,7 @@ class Endpoint:
         return Forms(place, grammars, room=room)
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> RequestWriter:
         """The writer of requests to the model, in its API's form."""
         return self.api.writer(self.model, self.settings)
 

@@ -24,7 +24,7 @@ _LONGEST_ID = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CorpusParagraph:
     """A paragraph of a corpus.
 
     Args:
@@ -70,7 +70,7 @@ class Corpus:
         """The SHA-256 of the whole file, in hexadecimal digits, or an `OSError`."""
         return digest_of(self.path)
 
-    def rows(self) -> Iterator[Row | InputError]:
+    def rows(self) -> Iterator[CorpusParagraph | InputError]:
         """Every paragraph, or why a line is none; an `InputError` where the file cannot be read."""
         line = 0
         try:
@@ -125,7 +125,7 @@ class Folder:
         """The bytes of all documents, and their digest."""
         return self.size, self.digest()
 
-    def rows(self) -> Iterator[Row | InputError]:
+    def rows(self) -> Iterator[CorpusParagraph | InputError]:
         """Every paragraph, or why a document cannot be read."""
         line = end = 0
         for file in self._files:
@@ -142,7 +142,7 @@ class Folder:
                 where = f", page {page}" if page else ""
                 title = " / ".join(filter(None, (name, paragraph.title)))
                 id = f"{name}{where}, paragraph {paragraph.id}"
-                yield Row(line, end, id, title, source.at(paragraph.span))
+                yield CorpusParagraph(line, end, id, title, source.at(paragraph.span))
 
 
 def open_corpus(path: str) -> Corpus | Folder:
@@ -168,7 +168,7 @@ def digest_of(path: str) -> str:
         return file_digest(opened, sha256).hexdigest()
 
 
-def _parsed(data: bytes, name: str, line: int, end: int) -> Row:
+def _parsed(data: bytes, name: str, line: int, end: int) -> CorpusParagraph:
     if len(data) >= _LONGEST:
         raise InputError(f"{name} is longer than 16 MB: give one paragraph a line.")
     try:
@@ -185,4 +185,4 @@ def _parsed(data: bytes, name: str, line: int, end: int) -> Row:
         raise InputError(f"{name} has an id of {len(id):,} characters: {_LONGEST_ID} will do.")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{name} has no text: give each paragraph its own, or leave it out.")
-    return Row(line, end, id, title or "", text)
+    return CorpusParagraph(line, end, id, title or "", text)

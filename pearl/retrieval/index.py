@@ -34,7 +34,7 @@ from weakref import finalize
 from pearl.lang.errors import NAMED, InputError, LinesError, install_command
 from pearl.lang.output_files import lock, replacing
 from pearl.lang.text import one_line
-from pearl.retrieval.corpus import Corpus, Folder, Row, digest_of, open_corpus
+from pearl.retrieval.corpus import Corpus, CorpusParagraph, Folder, digest_of, open_corpus
 from pearl.retrieval.retriever import Passage, in_order, near
 from pearl.retrieval.terms import field_terms, query_terms
 
@@ -445,7 +445,7 @@ def _writer(part: Path) -> Iterator[IndexWriter]:
     writer.wait_merging_threads()
 
 
-def _usable(corpus: Corpus | Folder, ids: _Ids) -> Iterator[Row]:
+def _usable(corpus: Corpus | Folder, ids: _Ids) -> Iterator[CorpusParagraph]:
     """The paragraphs, up to the first line that is none; all such lines make a `LinesError`."""
     wrong: list[str] = []
     count = 0
@@ -453,7 +453,7 @@ def _usable(corpus: Corpus | Folder, ids: _Ids) -> Iterator[Row]:
         if problem := row if isinstance(row, InputError) else ids.problem(row, corpus.path):
             count += 1
             wrong += [str(problem)] if count <= NAMED else []
-        elif isinstance(row, Row) and not wrong:
+        elif isinstance(row, CorpusParagraph) and not wrong:
             yield row
     if wrong:
         raise LinesError(wrong, count - len(wrong))
@@ -470,7 +470,7 @@ class _Ids:
             "create table ids (id blob primary key, line integer) without rowid; begin"
         )
 
-    def problem(self, row: Row, path: str) -> InputError | None:
+    def problem(self, row: CorpusParagraph, path: str) -> InputError | None:
         """What is wrong with a row's id, if another row has it; else it is taken."""
         key = blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         try:

@@ -57,7 +57,7 @@ _CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class AnnotatorPair:
     """Two people on the plans that both judged.
 
     Args:
@@ -98,7 +98,7 @@ class Agreement:
     raters: int
     rated: int
     alpha: float | None
-    pairs: tuple[Pair, ...]
+    pairs: tuple[AnnotatorPair, ...]
 
 
 def agreement(labels: Labels) -> Agreement:
@@ -126,7 +126,7 @@ def agreement(labels: Labels) -> Agreement:
             same = sum(first == second for first, second in both.values()) / len(both)
             task = _task(both)
             kappa = float(task.kappa_pairwise("0", "1")) if task else None
-            pairs.append(Pair(first, second, len(both), same, kappa))
+            pairs.append(AnnotatorPair(first, second, len(both), same, kappa))
     compared = sum(pair.plans for pair in pairs)
     kappas = [pair.kappa for pair in pairs if pair.kappa is not None]
     # Fleiss' kappa is of the plans with the number of verdicts that the most plans have.

@@ -22,11 +22,11 @@ from pearl.review import people, verdicts
 from pearl.review.agreement import review_report
 from pearl.review.app import Page, Visit, back_to, make_app
 from pearl.review.people import ReviewSession
-from pearl.review.queue import LONGEST, Item, read_journal, read_run
+from pearl.review.queue import LONGEST, QueuedPlan, read_journal, read_run
 from pearl.review.verdicts import Verdict, Version
 from pearl.store.history import find_run
 from pearl.viewer.journal_tree import head_of
-from pearl.viewer.render import Line, plan_lines
+from pearl.viewer.render import PlanLine, plan_lines
 from pearl.viewer.serve import RefusedError, set_cookie, with_guard
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CheckedPlan:
     """
 
     source: Source
-    lines: Sequence[Line]
+    lines: Sequence[PlanLine]
     findings: Sequence[Diagnostic]
     picture: str
     uses: Sequence[str]
@@ -200,7 +200,7 @@ def plan_page(visit: Visit) -> Response:
     return visit.show("plan.jinja", values | _judging(visit, item) | _versions(visit, item))
 
 
-def _library(visit: Visit, item: Item) -> Library:
+def _library(visit: Visit, item: QueuedPlan) -> Library:
     """The actions that a plan may call: of a run's plan those of the run, where they are here; else
     what was chosen, or what the plan's head names."""
     engine, library = visit.session.engine, None
@@ -310,7 +310,7 @@ PAGES: Mapping[str, tuple[str, Page]] = {
 """Every address there is, who may come, and what answers."""
 
 
-def _item(visit: Visit) -> Item:
+def _item(visit: Visit) -> QueuedPlan:
     item = visit.session.by_id.get(visit.request.path_params["id"])
     if item is None:
         raise RefusedError(404, "There is no such plan: go back to the plans.")
@@ -318,7 +318,7 @@ def _item(visit: Visit) -> Item:
 
 
 def _kept(
-    visit: Visit, item: Item, version: Version | None, trouble: InputError | None = None
+    visit: Visit, item: QueuedPlan, version: Version | None, trouble: InputError | None = None
 ) -> Response:
     """The versions, after one was made or sent, or was not."""
     if not visit.in_part:
@@ -329,7 +329,7 @@ def _kept(
     return visit.show("_versions.jinja", values | _versions(visit, item), 422 if trouble else 200)
 
 
-def _judging(visit: Visit, item: Item) -> dict[str, Any]:
+def _judging(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
     """What the form for a verdict needs; others' verdicts for those only who have given theirs."""
     engine = visit.session.engine
     latest = verdicts.last(verdicts.read_verdicts(engine, item.id))
@@ -351,7 +351,7 @@ def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     }
 
 
-def _visible(visit: Visit, item: Item) -> list[Version]:
+def _visible(visit: Visit, item: QueuedPlan) -> list[Version]:
     """One's own versions, and the others' where they say no more than their verdicts already do."""
     versions = verdicts.read_versions(visit.session.engine, item.id)
     if item.id in visit.own:
@@ -359,7 +359,7 @@ def _visible(visit: Visit, item: Item) -> list[Version]:
     return [version for version in versions if version.person == visit.who.id]
 
 
-def _versions(visit: Visit, item: Item) -> dict[str, Any]:
+def _versions(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
     versions = [(visit.people[version.person].name, version) for version in _visible(visit, item)]
     return {"item": item, "versions": versions, "demos": visit.session.folders.demos is not None}
 

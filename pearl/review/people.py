@@ -24,7 +24,7 @@ from sqlalchemy import Table, bindparam, delete, insert, select, text, update
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.text import one_line
-from pearl.review.queue import Folders, Item, Queue
+from pearl.review.queue import Folders, Queue, QueuedPlan
 from pearl.store.database import reading
 from pearl.store.store import storable
 from pearl.store.tables import (
@@ -271,7 +271,7 @@ class ReviewSession:
     """
 
     engine: Engine
-    items: tuple[Item, ...]
+    items: tuple[QueuedPlan, ...]
     library: Library
     folders: Folders
     people: tuple[int, ...]
@@ -280,7 +280,7 @@ class ReviewSession:
     _turns: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
-    def by_id(self) -> Mapping[str, Item]:
+    def by_id(self) -> Mapping[str, QueuedPlan]:
         """The plans by id."""
         return {item.id: item for item in self.items}
 
@@ -290,7 +290,7 @@ class ReviewSession:
         with reading(self.engine) as connection:
             return frozenset((row.plan, row.person) for row in connection.execute(query))
 
-    def share(self, person: int) -> tuple[Item, ...]:
+    def share(self, person: int) -> tuple[QueuedPlan, ...]:
         """The plans that somebody is asked to judge, in order, as they were dealt at the start."""
         return tuple(item for item in self.items if (item.id, person) in self._dealt)
 

@@ -29,8 +29,8 @@ from pearl.store.history import RunRow, find_run, read_entries, read_rows, since
 from pearl.store.store import storable
 from pearl.viewer.documents import (
     DocumentLookup,
-    Passage,
-    Piece,
+    DocumentPiece,
+    QuotedPassage,
     cut,
     documents_in,
     find_passages,
@@ -38,7 +38,7 @@ from pearl.viewer.documents import (
     read_name,
 )
 from pearl.viewer.job_page import remarks_on
-from pearl.viewer.journal_tree import Frame, head_of, read_frames
+from pearl.viewer.journal_tree import FrameNode, head_of, read_frames
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -142,7 +142,7 @@ def within(path: Path, roots: tuple[Path, ...]) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class QueuedPlan:
     """A plan in the queue.
 
     Args:
@@ -182,7 +182,7 @@ class Queue:
         left_out: files and rows that were passed over, each with the reason.
     """
 
-    items: tuple[Item, ...]
+    items: tuple[QueuedPlan, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -198,7 +198,7 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
     Raises:
         InputError: a name stands for nothing, or none holds a plan.
     """
-    unique: dict[str, Item] = {}
+    unique: dict[str, QueuedPlan] = {}
     left_out: list[str] = []
     for name in names:
         path, passed = Path(name), list[str]()
@@ -226,7 +226,7 @@ def read_journal(engine: Engine, run: RunRow, task: str) -> list[Entry]:
     return since_last_start(list(read_entries(engine, run, task)))
 
 
-def _folder(folder: Path, folders: Folders, left_out: list[str]) -> Iterator[Item]:
+def _folder(folder: Path, folders: Folders, left_out: list[str]) -> Iterator[QueuedPlan]:
     for file in sorted(folder.rglob("*.plan")):
         if not file.is_file() or is_version(file):
             continue
@@ -248,7 +248,7 @@ def is_version(file: Path) -> bool:
     return match is not None and file.with_name(f"{match[1]}{file.suffix}").exists()
 
 
-def _file(name: str, left_out: list[str]) -> Iterator[Item]:
+def _file(name: str, left_out: list[str]) -> Iterator[QueuedPlan]:
     if not name.endswith(".jsonl"):
         item = _plan(read_source(name, "plan"))
         parsed = parse(item.text)
@@ -283,12 +283,14 @@ def _file(name: str, left_out: list[str]) -> Iterator[Item]:
         yield from items
 
 
-def _plan(source: Source, place: Path | None = None) -> Item:
+def _plan(source: Source, place: Path | None = None) -> QueuedPlan:
     question = parse(source).plan.question
-    return Item("file", storable(source.name), storable(question), storable(source.text), place)
+    return QueuedPlan(
+        "file", storable(source.name), storable(question), storable(source.text), place
+    )
 
 
-def _run_items(name: str, engine: Engine, place: str) -> Iterator[Item]:
+def _run_items(name: str, engine: Engine, place: str) -> Iterator[QueuedPlan]:
     """Every plan of a run: its name, the start of it, or ``last``; RUN/ID for one question.
 
     Raises:
@@ -305,7 +307,7 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[Item]:
             raise InputError(f"The run {run.name} has no plan: it stopped before one was accepted.")
         yield from _item("run", run.name, plans[-1], run.head, run.name)
         return
-    items: list[Item] = []
+    items: list[QueuedPlan] = []
     for id, stored in read_rows(engine, run.name):
         row = stored["result"] if isinstance(stored.get("result"), dict) else stored
         if task and id != task:
@@ -322,7 +324,7 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[Item]:
 
 def _item(
     kind: Kind, name: str, text: object, row: Mapping[str, Any], run: str = "", task: str = ""
-) -> Iterator[Item]:
+) -> Iterator[QueuedPlan]:
     """A row's plan; nothing where it has none."""
     if not isinstance(text, str) or not text.strip():
         return
@@ -330,7 +332,7 @@ def _item(
     if not isinstance(question, str) or not question.strip():
         question = parse(text).plan.question
     question = storable(one_line(question))
-    yield Item(kind, name, question, storable(text), run=run, task=task, about=_about(row))
+    yield QueuedPlan(kind, name, question, storable(text), run=run, task=task, about=_about(row))
 
 
 def _about(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -381,19 +383,19 @@ class RunView:
 
     name: str = ""
     note: str = ""
-    frame: Frame | None = None
+    frame: FrameNode | None = None
     document: DocumentLookup = NOT_LOOKED_FOR
-    quotes: tuple[Passage, ...] = ()
+    quotes: tuple[QuotedPassage, ...] = ()
 
     @property
-    def pieces(self) -> list[tuple[int, Piece]]:
+    def pieces(self) -> list[tuple[int, DocumentPiece]]:
         """The document cut at its quotes, with the characters left out before each piece."""
         if self.document.text is None:
             return []
         return list(shorten_pieces(cut(self.document.text, self.quotes)))
 
 
-def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
+def read_run(item: QueuedPlan, engine: Engine, folders: Folders) -> RunView:
     """What is known of a plan's run.
 
     Args:
@@ -442,11 +444,11 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
     return _view("", note, _frame([("answer", decided), ("value/answer", answer)]), document)
 
 
-def _frame(decisions: Sequence[tuple[str, Any]], entries: Sequence[Entry] = ()) -> Frame:
+def _frame(decisions: Sequence[tuple[str, Any]], entries: Sequence[Entry] = ()) -> FrameNode:
     return read_frames([*(Entry("decision", path, it) for path, it in decisions), *entries])[0]
 
 
-def _view(name: str, note: str, frame: Frame, document: DocumentLookup) -> RunView:
+def _view(name: str, note: str, frame: FrameNode, document: DocumentLookup) -> RunView:
     quotes = find_passages(frame.plan, frame.values, frame.ends, document.text)
     return RunView(name, note, frame, document, tuple(quotes))
 
@@ -481,7 +483,7 @@ def find_document(
     return DocumentLookup(named, None, trouble)
 
 
-def shorten_pieces(pieces: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:
+def shorten_pieces(pieces: Sequence[DocumentPiece]) -> Iterator[tuple[int, DocumentPiece]]:
     """Pieces with the characters left out before each; of a long document, what is around quotes.
 
     Args:
@@ -497,5 +499,5 @@ def shorten_pieces(pieces: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:
         if whole or piece.kind or left_out <= 0:
             yield 0, piece
             continue
-        yield 0, Piece(piece.text[:before])
-        yield left_out, Piece(piece.text[len(piece.text) - after :])
+        yield 0, DocumentPiece(piece.text[:before])
+        yield left_out, DocumentPiece(piece.text[len(piece.text) - after :])

@@ -22,7 +22,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.prompts.calls import letter
-from pearl.review.queue import LONGEST, Folders, Item, within
+from pearl.review.queue import LONGEST, Folders, QueuedPlan, within
 from pearl.store.database import reading
 from pearl.store.store import storable
 from pearl.store.tables import review_mappings, review_verdicts, review_versions
@@ -192,19 +192,19 @@ class MappedAnswer:
     chosen: str
 
 
-def options_of(item: Item) -> Mapping[str, str]:
+def options_of(item: QueuedPlan) -> Mapping[str, str]:
     """The options of an item by letter; none where its run's answer was mapped to none."""
     if not item.about.get("answer") or not _chosen(item):
         return {}
     return {letter(at): text for at, text in enumerate(item.about.get("options", ()))}
 
 
-def _chosen(item: Item) -> str:
+def _chosen(item: QueuedPlan) -> str:
     """The letter of the option that the model chose; of a batch its text stands behind it."""
     return str(item.about.get("option", "")).partition(".")[0].strip()
 
 
-def save_mapping(connection: Connection, item: Item, person: int, option: str) -> None:
+def save_mapping(connection: Connection, item: QueuedPlan, person: int, option: str) -> None:
     """Add which option somebody takes the answer of an item's run for."""
     row = {"plan": item.id, "person": person, "option": option, "chosen": _chosen(item)}
     connection.execute(insert(review_mappings), row | {"given": time.time()})
@@ -266,7 +266,7 @@ def normalise_lines(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
 
-def accept_edit(text: str, item: Item, library: Library) -> str:
+def accept_edit(text: str, item: QueuedPlan, library: Library) -> str:
     """An edited plan as it is kept.
 
     Args:
@@ -288,7 +288,9 @@ def accept_edit(text: str, item: Item, library: Library) -> str:
     return text
 
 
-def add_version(engine: Engine, item: Item, person: int, text: str, folders: Folders) -> Version:
+def add_version(
+    engine: Engine, item: QueuedPlan, person: int, text: str, folders: Folders
+) -> Version:
     """Add a version; it is safe when this returns.
 
     Two people who do it at once get two versions.
@@ -333,7 +335,7 @@ def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
         return [Version(**row) for row in connection.execute(query).mappings()]
 
 
-def send_to_demos(engine: Engine, item: Item, version: Version, demos: Path) -> Version:
+def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Path) -> Version:
     """Put a version into the folder of demonstrations; one that is there already stays.
 
     Args:

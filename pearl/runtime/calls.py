@@ -17,8 +17,8 @@ from pearl.models.base import (
     SILENT,
     UNUSABLE,
     Ask,
-    Attempt,
     Constraint,
+    FailedTry,
     Model,
     ModelError,
     Reply,
@@ -286,7 +286,7 @@ class Caller:
             reply = await self.ask(request)
         except ModelError as error:
             spent = time.monotonic() - started
-            only = Attempt(error.reason, str(error), error.usage, spent, began)
+            only = FailedTry(error.reason, str(error), error.usage, spent, began)
             unsent = error.shared or not (error.sent or error.attempts)
             self._record_failed(request, error.attempts or (only,), name, kept=unsent)
             raise
@@ -301,7 +301,7 @@ class Caller:
         return reply
 
     def _record_failed(
-        self, request: Request, attempts: Sequence[Attempt], model: str, *, kept: bool = False
+        self, request: Request, attempts: Sequence[FailedTry], model: str, *, kept: bool = False
     ) -> None:
         for number, attempt in enumerate(attempts, 1):
             cause, seconds = f"{attempt.reason}: {attempt.cause}", round(attempt.seconds, 3)

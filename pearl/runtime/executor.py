@@ -39,7 +39,7 @@ from pearl.lang.builtins import (
     KINDS,
     BuiltinError,
     Given,
-    Label,
+    PartName,
     is_label,
     kinds_taken,
     read_label,
@@ -120,7 +120,7 @@ def bind_call(
         value = value_of(arg, values, item)
         param = action.params[place].name if place < len(action.params) else ""
         in_plan = isinstance(arg, Literal) and is_label(value)
-        if param == DOCUMENT and (in_plan or isinstance(value, Label)):
+        if param == DOCUMENT and (in_plan or isinstance(value, PartName)):
             document = as_text(value)
             continue
         arguments.append((param or f"S{len(arguments) + 1}", Given(arg, value)))

@@ -65,7 +65,7 @@ class FsmLimits:
     calls: int = 40
 
 
-class Hop(NamedTuple):
+class AnsweredHop(NamedTuple):
     """A sub-question that was answered: the step that has the answer, and what was to be answered
     when it was asked."""
 
@@ -103,7 +103,7 @@ class Fsm:
         self._talks = turns
         self._turns: tuple[tuple[FillSchema, str], ...] = ()
         self._type = ""  # What the last revision said of the question: as ``comparison``.
-        self._hops: list[Hop] = []
+        self._hops: list[AnsweredHop] = []
         self.backtracks = 0
         self.calls = 0
         self._caller = caller
@@ -114,7 +114,7 @@ class Fsm:
         self._number = 1  # Of states it has been in, this one with them.
         self._question: Arg  # What is to be answered now: the run's, or its last revision.
         self._sub = ""
-        self._spare: Hop | None = None  # The last hop while it is answered anew.
+        self._spare: AnsweredHop | None = None  # The last hop while it is answered anew.
         self._revised: Arg | None = None  # The revision that waits for a judgement.
         self._summary = self._review = ""  # The steps that have the answer, and its review.
         self._tried: dict[str, str] = {}  # Sub-questions that came to nothing, and why at first.
@@ -256,7 +256,7 @@ class Fsm:
         value = self._run.values[name]
         if self._at == "search":
             settled = _plain(self._sub) == _plain(self._text(self._question))
-            self._hops.append(Hop(name, self._question))
+            self._hops.append(AnsweredHop(name, self._question))
             self._spare = None
             outcome = "settled" if settled else "found"
             told = {key: _field(value, key) for key in ("answer", "title")}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
-from pearl.lang.diagnostics import Diagnostic, Report, Severity, has_errors
+from pearl.lang.diagnostics import Diagnostic, Severity, SourceFindings, has_errors
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, load_library
@@ -157,7 +157,7 @@ async def write_plan(
             return Planned(plan, attempt, source, findings, len(write.demonstrations))
         from pearl.lint.render import prompt
 
-        complaint = prompt.render([Report(source, errors)], write.library, codes)
+        complaint = prompt.render([SourceFindings(source, errors)], write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         cut = "" if reply.complete else "are cut at their token limit"
         fault = _fault(parsed, write.library) or cut
@@ -271,7 +271,7 @@ ANSWER = Action(
 
 
 @dataclass(frozen=True, slots=True)
-class Pearl:
+class PearlStrategy:
     """Plan, then execute, with what a strategy is prepared with and started with.
 
     Where the model writes no plan that the checker accepts, the question is

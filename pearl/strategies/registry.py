@@ -35,7 +35,13 @@ from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, Strategy
-from pearl.strategies.pearl import GivenPlan, Pearl, demonstrations_for, rewritten, shown_plans
+from pearl.strategies.pearl import (
+    GivenPlan,
+    PearlStrategy,
+    demonstrations_for,
+    rewritten,
+    shown_plans,
+)
 
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
@@ -91,7 +97,7 @@ def limits_within(depth: int | None) -> Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StrategySettings:
     """What a person may choose of a strategy beside its library and its demonstrations.
 
     Args:
@@ -116,7 +122,7 @@ class Settings:
         check_whole(shown=self.shown, passages=self.passages, depth=self.limits.depth)
 
 
-DEFAULT_SETTINGS = Settings()
+DEFAULT_SETTINGS = StrategySettings()
 
 Uses: TypeAlias = Literal["tools", "embedding"]
 """What a strategy may use beside the model, the document and its library."""
@@ -205,7 +211,7 @@ class Prepared:
     spec: StrategySpec
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
-    settings: Settings = DEFAULT_SETTINGS
+    settings: StrategySettings = DEFAULT_SETTINGS
 
     @property
     def demonstrated(self) -> int | None:
@@ -242,7 +248,7 @@ def prepare(
     model: str,
     library: Library | None = None,
     demonstrations: Sequence[Demonstration] | str | Path | None = None,
-    settings: Settings = DEFAULT_SETTINGS,
+    settings: StrategySettings = DEFAULT_SETTINGS,
     tools: object = "",
 ) -> Prepared:
     """Prepare a strategy by its name.
@@ -380,7 +386,7 @@ def _pearl(prepared: Prepared, inputs: RunInputs) -> Made:
     settings = prepared.settings
     options = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
     where = (inputs.document, inputs.context)
-    strategy = Pearl(prepared.library, inputs.caller, *options, *where)
+    strategy = PearlStrategy(prepared.library, inputs.caller, *options, *where)
     return strategy, prepared.retrieving(inputs)
 
 

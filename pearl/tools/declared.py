@@ -29,9 +29,9 @@ from pearl.runtime.binding import StepError, carry_out
 from pearl.tools.endpoint import (
     VARIABLE,
     Http,
+    McpServer,
     Resolve,
-    Server,
-    Table,
+    TomlTable,
     look_up,
     read_http,
     read_server,
@@ -39,12 +39,12 @@ from pearl.tools.endpoint import (
 from pearl.tools.toolbox import (
     PARAMETER_NAME,
     TOOL_NAME,
-    Limits,
     Parameter,
     Service,
     Tool,
     Toolbox,
     ToolError,
+    ToolLimits,
     check_arguments,
 )
 
@@ -63,7 +63,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InstalledTool:
     """A function that an installed package offers as a tool, by its entry point's name."""
 
     name: str
@@ -80,13 +80,13 @@ class Declaration:
     """
 
     tool: Tool
-    how: Http | Search | Server | Entry | None
+    how: Http | Search | McpServer | InstalledTool | None
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the environment that it needs, once each."""
         match self.how:
-            case Http(static=own, headers=headers) | Server(environment=own, headers=headers):
+            case Http(static=own, headers=headers) | McpServer(environment=own, headers=headers):
                 values = [*own.values(), *headers.values()]
             case _:
                 values = []
@@ -150,7 +150,7 @@ def read_tools(path: str) -> ToolsFile:
         elif not isinstance(table, dict):
             mistakes.append(f"{name}: give a table, as [{name}].")
         else:
-            tool = _read_tool(Table(name, table, mistakes), Path(path).parent)
+            tool = _read_tool(TomlTable(name, table, mistakes), Path(path).parent)
             if len(mistakes) == before:
                 tools.append(tool)
     if not data:
@@ -158,7 +158,7 @@ def read_tools(path: str) -> ToolsFile:
     return ToolsFile(tuple(tools), tuple(mistakes))
 
 
-def _read_tool(table: Table, folder: Path) -> Declaration:
+def _read_tool(table: TomlTable, folder: Path) -> Declaration:
     """A tool; it cannot be used where the table has a mistake."""
     table.nearly("kind", 0.7)
     kind = table.choice("kind", "http", "calculator", "search", "mcp", "python")
@@ -166,7 +166,7 @@ def _read_tool(table: Table, folder: Path) -> Declaration:
         # Which fields it may have is not known.
         return Declaration(Tool(table.place, "", ()), None)
     parameters: tuple[Parameter, ...] = (_EXPRESSION,)
-    how: Http | Search | Server | Entry | None = None
+    how: Http | Search | McpServer | InstalledTool | None = None
     match kind:
         case "calculator":
             table.only(*_COMMON)
@@ -196,9 +196,9 @@ def _read_tool(table: Table, folder: Path) -> Declaration:
             declared = table.table("parameters")
             parameters = tuple(_parameter(name, declared.table(name)) for name in declared.data)
             how = read_http(table, parameters, folder)
-    limits, usual = table.table("limits"), Limits()
+    limits, usual = table.table("limits"), ToolLimits()
     limits.only("seconds", "calls", *(("bytes", "private") if kind in ("http", "mcp") else ()))
-    read = Limits(
+    read = ToolLimits(
         limits.number("seconds", usual.seconds, 600),
         limits.number("bytes", usual.bytes, 100_000_000),
         limits.number("calls", usual.calls, 10_000),
@@ -208,12 +208,12 @@ def _read_tool(table: Table, folder: Path) -> Declaration:
     return Declaration(replace(tool, examples=tuple(_examples(table, tool))), how)
 
 
-def _examples(table: Table, tool: Tool) -> Iterator[tuple[str, str]]:
+def _examples(table: TomlTable, tool: Tool) -> Iterator[tuple[str, str]]:
     """Questions, each with a call's arguments that fit the tool's parameters."""
     form = f"give tables, as [[{tool.name}.examples]]"
     are_tables = lambda value: all(isinstance(item, dict) for item in value)  # noqa: E731
     for number, data in enumerate(table.value("examples", [], form, are_tables), 1):
-        example = Table(f"{tool.name}.examples[{number}]", data, table.mistakes)
+        example = TomlTable(f"{tool.name}.examples[{number}]", data, table.mistakes)
         example.only("question", "arguments")
         question, arguments = example.text("question"), example.table("arguments").data
         try:
@@ -222,7 +222,7 @@ def _examples(table: Table, tool: Tool) -> Iterator[tuple[str, str]]:
             example.wrong(str(error), "arguments")
 
 
-def _parameter(name: str, table: Table) -> Parameter:
+def _parameter(name: str, table: TomlTable) -> Parameter:
     import regex
     from jsonschema import Draft202012Validator, SchemaError
 
@@ -305,7 +305,7 @@ def load_tools(
                     served = [(tool, partial(_search, open_index(str(index)), passages))]
                 case None:
                     served = [(tool, _calculate)]
-                case Entry(action=action):
+                case InstalledTool(action=action):
                     served = [(tool, function_tool(action)[1])]
                 case server:
                     connection = _connect(server, tool, values, redact, resolve)
@@ -321,7 +321,7 @@ def load_tools(
 
 
 def _connect(
-    server: Server, common: Tool, values: Mapping[str, str], redact: Redact, resolve: Resolve
+    server: McpServer, common: Tool, values: Mapping[str, str], redact: Redact, resolve: Resolve
 ) -> Connection:
     """A connection to a server; an `InputError` where the SDK is not installed."""
     try:
@@ -370,7 +370,7 @@ def expand_server(declared: Declaration) -> list[Declaration]:
     Raises:
         InputError: as `Connection.offered`, or the SDK is not installed.
     """
-    if not isinstance(declared.how, Server):
+    if not isinstance(declared.how, McpServer):
         return [declared]
     redact = redaction(os.environ[name].strip() for name in declared.variables)
     connection = _connect(declared.how, declared.tool, os.environ, redact, look_up)
@@ -392,7 +392,7 @@ _SCHEMAS: Mapping[Type, dict[str, str]] = {
 }
 
 
-def find_entry(name: str) -> Entry:
+def find_entry(name: str) -> InstalledTool:
     """The function that a package offers under a name in the group ``pearl.tools``.
 
     Raises:
@@ -403,7 +403,7 @@ def find_entry(name: str) -> Entry:
         raise InputError(f"no installed package offers {name or 'a tool without a name'}.")
     if not isinstance(function, OwnAction):
         raise InputError(f"{name} is to be a function that pearl.action made an action.")
-    return Entry(name, function.action)
+    return InstalledTool(name, function.action)
 
 
 def function_tool(action: Action) -> tuple[Tool, Service]:

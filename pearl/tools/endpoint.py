@@ -48,7 +48,7 @@ _LEFT = "/:@!$&'()*+,;=-._~%{}"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TomlTable:
     """A table of the file, and where what is wrong with it goes.
 
     Args:
@@ -121,11 +121,11 @@ class Table:
         """True or false."""
         return bool(self.value(key, default, "give true or false", lambda _: True))
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """A table in this one; empty where it is not there."""
         place = f"{self.place}.{key}"
         data = self.value(key, {}, f"give a table, as [{place}]", lambda _: True)
-        return Table(place, data, self.mistakes)
+        return TomlTable(place, data, self.mistakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Http:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class McpServer:
     """A server, as a file declares it.
 
     Args:
@@ -185,7 +185,7 @@ def origin_of(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://{name}{'' if USUAL_PORTS.get(scheme) == port else f':{port}'}"
 
 
-def read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) -> Http | None:
+def read_http(table: TomlTable, parameters: tuple[Parameter, ...], folder: Path) -> Http | None:
     """What a tool's table says of its service; None where its endpoint cannot be used."""
     method = table.choice("method", "GET", "POST")
     static = table.table("static")
@@ -217,7 +217,7 @@ def read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) -> 
     return Http(method, host, origin, path, query, static.data, headers, ca)
 
 
-def read_server(table: Table, folder: Path) -> Server | None:
+def read_server(table: TomlTable, folder: Path) -> McpServer | None:
     """What a table says of a server; None where it cannot be used."""
     table.nearly("url", 0.6)
     over_http = "url" in table.data
@@ -233,16 +233,16 @@ def read_server(table: Table, folder: Path) -> Server | None:
         words = 'give the words that start it, as ["uvx", "x"], or a url'
         command = table.value("command", [], words, lambda value: value and texts(value))
         environment = read_headers(table, "environment")
-        return Server(table.place, (*tools,), (*command,), environment, folder, "", "", {}, "")
+        return McpServer(table.place, (*tools,), (*command,), environment, folder, "", "", {}, "")
     headers, ca = read_headers(table), read_authorities(table, folder)
     if not (address := read_address(table, "url")):
         return None
     parts, origin = address
     url = f"{origin}{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-    return Server(table.place, (*tools,), (), {}, folder, url, origin, headers, ca)
+    return McpServer(table.place, (*tools,), (), {}, folder, url, origin, headers, ca)
 
 
-def read_address(table: Table, key: str) -> tuple[SplitResult, str] | None:
+def read_address(table: TomlTable, key: str) -> tuple[SplitResult, str] | None:
     """The parts of a field's address and its origin; None where it cannot be called."""
     if not (text := table.text(key)):
         return None
@@ -267,7 +267,7 @@ def read_address(table: Table, key: str) -> tuple[SplitResult, str] | None:
     return parts, origin_of(parts.scheme, host, parts.port or USUAL_PORTS[parts.scheme])
 
 
-def read_headers(table: Table, key: str = "headers") -> Mapping[str, str]:
+def read_headers(table: TomlTable, key: str = "headers") -> Mapping[str, str]:
     """A table's texts by name: headers, or what a program finds in its environment."""
     headers = table.table(key)
     for name, value in headers.data.items():
@@ -280,7 +280,7 @@ def read_headers(table: Table, key: str = "headers") -> Mapping[str, str]:
     return headers.data
 
 
-def read_authorities(table: Table, folder: Path) -> str:
+def read_authorities(table: TomlTable, folder: Path) -> str:
     """The path of a table's file of certificates; empty where it names none."""
     ca = str(folder / table.text("ca")) if "ca" in table.data else ""
     try:
@@ -318,7 +318,7 @@ def _problem(text: str, parts: SplitResult) -> str:
     return next((message for is_so, message in problems if is_so), "")
 
 
-def _check_value(table: Table, name: str, value: str | float) -> None:
+def _check_value(table: TomlTable, name: str, value: str | float) -> None:
     """A secret in the file would be read by all who see it, and masked nowhere."""
     if isinstance(value, str):
         if "${" in VARIABLE.sub("", value):

@@ -37,7 +37,7 @@ from yarl import URL
 
 from pearl.lang.errors import InputError
 from pearl.lang.text import one_line
-from pearl.tools.endpoint import Resolve, Server, origin_of, with_variables
+from pearl.tools.endpoint import McpServer, Resolve, origin_of, with_variables
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
 from pearl.tools.web import open_session, oversized, refusal, unreached
 
@@ -110,7 +110,7 @@ class Connection:
 
     def __init__(
         self,
-        server: Server,
+        server: McpServer,
         common: Tool,
         environment: Mapping[str, str],
         redact: Redact,

@@ -71,7 +71,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ToolLimits:
     """How far a tool may go.
 
     Args:
@@ -102,7 +102,7 @@ class Tool:
     name: str
     about: str
     parameters: tuple[Parameter, ...] = ()
-    limits: Limits = Limits()
+    limits: ToolLimits = ToolLimits()
     examples: tuple[tuple[str, str], ...] = ()
 
     @property

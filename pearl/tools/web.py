@@ -31,7 +31,7 @@ from pearl.tools.endpoint import (
     origin_of,
     with_variables,
 )
-from pearl.tools.toolbox import Limits, ToolError
+from pearl.tools.toolbox import ToolError, ToolLimits
 
 _TEXTS = re.compile(r"text/|application/(?:json|xml|x-ndjson|jsonl|yaml|toml)$|.*\+(?:json|xml)$")
 _PAGES = ("text/html", "application/xhtml+xml")
@@ -118,7 +118,7 @@ class Web:
     """
 
     def __init__(
-        self, http: Http, limits: Limits, environment: Mapping[str, str], resolve: Resolve
+        self, http: Http, limits: ToolLimits, environment: Mapping[str, str], resolve: Resolve
     ) -> None:
         self._http = http
         self._limits = limits
@@ -223,7 +223,7 @@ class Web:
         return self._sessions[loop]
 
 
-def open_session(host: str, ca: str, limits: Limits, resolve: Resolve) -> aiohttp.ClientSession:
+def open_session(host: str, ca: str, limits: ToolLimits, resolve: Resolve) -> aiohttp.ClientSession:
     """A session in which a host is connected to at addresses that were checked, and that takes
     nothing from the environment and keeps no cookie.
 

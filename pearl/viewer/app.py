@@ -31,8 +31,8 @@ from pearl.store.history import (
 )
 from pearl.store.totals import totals
 from pearl.viewer.documents import find_passages, is_evidenced
-from pearl.viewer.job_page import COMPARED, STATES, Item, compare, job_page
-from pearl.viewer.journal_tree import Frame, head_of, read_frames
+from pearl.viewer.job_page import COMPARED, STATES, JobRow, compare, job_page
+from pearl.viewer.journal_tree import FrameNode, head_of, read_frames
 from pearl.viewer.render import View, render
 from pearl.viewer.run_page import run_page
 from pearl.viewer.serve import (
@@ -146,7 +146,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
         pairs = sorted(compared.pairs, key=lambda pair: not pair.differs)
         differing = sum(pair.differs for pair in pairs)
         pairs = pairs[:differing] if view.get("which") else pairs
-        both = [(pair, Item(pair.first), Item(pair.second)) for pair in pairs]
+        both = [(pair, JobRow(pair.first), JobRow(pair.second)) for pair in pairs]
         both = [three for three in both if any(item.is_asked_for(view) for item in three[1:])]
         values["pairs"], values["links"] = view.some(both)
         values |= {"compared": compared, "differing": differing, "found": len(both)}
@@ -171,7 +171,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
     )
 
 
-def _is_quoted(frame: Frame) -> bool:
+def _is_quoted(frame: FrameNode) -> bool:
     """Whether an answer comes with quotes, wherever these stand."""
     return is_evidenced(find_passages(frame.plan, frame.values, frame.ends, None), None)
 

@@ -183,7 +183,7 @@ def questions_in(file: Path, item: str) -> Iterator[Question]:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class QuotedPassage:
     """A quote.
 
     Args:
@@ -206,7 +206,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DocumentPiece:
     """A stretch of the document.
 
     Args:
@@ -222,7 +222,7 @@ class Piece:
     page: int = 1
 
 
-def is_evidenced(passages: Iterable[Passage], document: Source | None) -> bool:
+def is_evidenced(passages: Iterable[QuotedPassage], document: Source | None) -> bool:
     """Whether a passage of the document stands behind an answer; where the document is not at hand,
     whether any is quoted for it."""
     return any(one.answers and (document is None or one.span is not None) for one in passages)
@@ -235,7 +235,7 @@ def find_passages(
     document: Source | None,
     first: int = 1,
     fallback: Sequence[Quote] = (),
-) -> list[Passage]:
+) -> list[QuotedPassage]:
     """Every quote of a run, those behind its answer first.
 
     Args:
@@ -257,7 +257,7 @@ def find_passages(
         if quote.step not in steps:
             steps.append(quote.step)
     return [
-        Passage(
+        QuotedPassage(
             number,
             passage_line(quote.text),
             quote.span,
@@ -270,7 +270,7 @@ def find_passages(
     ]
 
 
-def cut(document: Source, quotes: Iterable[Passage]) -> list[Piece]:
+def cut(document: Source, quotes: Iterable[QuotedPassage]) -> list[DocumentPiece]:
     """The document in pieces, cut where quotes begin and end.
 
     Args:
@@ -280,12 +280,12 @@ def cut(document: Source, quotes: Iterable[Passage]) -> list[Piece]:
     placed = [(quote, quote.span) for quote in quotes if quote.span is not None]
     ends = {0, len(document.text)}.union(*((span.start, span.end) for _, span in placed))
     ends |= {match.start() for match in re.finditer(START, document.text)}
-    pieces: list[Piece] = []
+    pieces: list[DocumentPiece] = []
     for start, end in pairwise(sorted(ends)):
         over = [quote for quote, span in placed if span.start <= start and end <= span.end]
         starts = tuple(quote.number for quote, span in placed if span.start == start)
         kind = "final" if any(quote.answers for quote in over) else "quoted" if over else ""
         pieces.append(
-            Piece(document.text[start:end], starts, kind, document.cited(start).page or 1)
+            DocumentPiece(document.text[start:end], starts, kind, document.cited(start).page or 1)
         )
     return pieces

@@ -56,7 +56,7 @@ _SEARCHED = ("question", "words", "gold", "error", "document")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class JobRow:
     """A row of a job.
 
     Args:
@@ -216,7 +216,7 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
     for method in methods:
         if rows := count_rows(engine, [run.name], method).get(run.name):
             groups[method] = Group(rows, totals(engine, run.name, method=method))
-    failed = (Item(row) for _, row in read_rows(engine, run.name, status="failed"))
+    failed = (JobRow(row) for _, row in read_rows(engine, run.name, status="failed"))
     items, found, links = _rows_shown(engine, run, view)
     return render(
         "job",
@@ -239,7 +239,7 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
 
 def _rows_shown(
     engine: Engine, run: RunRow, view: View | None
-) -> tuple[list[Item], int, dict[str, str]]:
+) -> tuple[list[JobRow], int, dict[str, str]]:
     """The rows on a page, how many are asked for, and links to the others of these.
 
     Of a page that is served, those alone are read with their calls; in a file, where there are too
@@ -247,12 +247,12 @@ def _rows_shown(
     """
     if view is None:
         counts = read_counts(engine, run.name)
-        items = [Item(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
+        items = [JobRow(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
         if len(items) > MOST:
             items.sort(key=lambda item: item.answered and item.verdict != "wrong")
         return items[:MOST], len(items), {}
     if _is_narrowed(view):
-        rows = (Item(row) for _, row in read_rows(engine, run.name))
+        rows = (JobRow(row) for _, row in read_rows(engine, run.name))
         names = [item.id for item in rows if item.is_asked_for(view)]
     else:
         keys = read_row_keys(engine, run.name)
@@ -260,7 +260,7 @@ def _rows_shown(
     shown, links = view.some(names)
     counts = read_counts(engine, run.name, shown)
     shown_rows = read_rows(engine, run.name, shown)
-    return [Item(row, *counts.get(name, ())) for name, row in shown_rows], len(names), links
+    return [JobRow(row, *counts.get(name, ())) for name, row in shown_rows], len(names), links
 
 
 def _is_narrowed(view: View) -> bool:
@@ -274,7 +274,7 @@ def neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dic
         return {}
     before, behind = "", ""
     if _is_narrowed(view):
-        rows = (Item(row) for _, row in read_rows(engine, run.name))
+        rows = (JobRow(row) for _, row in read_rows(engine, run.name))
         names = [each.id for each in rows if each.is_asked_for(view) or each.id == item]
         if item in names:
             at = names.index(item)
@@ -299,7 +299,7 @@ def tags_and_others(engine: Engine, run: RunRow, view: View | None) -> dict[str,
 def read_counts(
     engine: Engine, run: str, only: Sequence[str] | None = None
 ) -> dict[str, tuple[Totals, float | None]]:
-    """Of each item of a job, or of some by their ids, what an `Item` has beside its row."""
+    """Of each item of a job, or of some by their ids, what a `JobRow` has beside its row."""
     columns = entries_table.c
     call, done = columns.kind == "call", columns.status == "done"
     sorts = (
@@ -346,7 +346,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RowPair:
     """What two jobs made of one task.
 
     Args:
@@ -366,7 +366,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class JobComparison:
     """Two jobs.
 
     Args:
@@ -376,21 +376,21 @@ class Comparison:
         methods: of two evaluations, what each method that both have came to; empty for others.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RowPair, ...]
     only: tuple[tuple[str, ...], tuple[str, ...]]
     methods: Mapping[str, Mapping[str, Any]]
 
 
-def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> Comparison:
+def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> JobComparison:
     """Hold two jobs against each other, each as its rows by their ids."""
     pairs = [
-        Pair(name, row, second[name])
+        RowPair(name, row, second[name])
         for name, row in first.items()
         if name in second and _same(row, second[name])
     ]
     known = {pair.id for pair in pairs}
     alone = [tuple(name for name in side if name not in known) for side in (first, second)]
-    return Comparison(tuple(pairs), (alone[0], alone[1]), _by_method(pairs))
+    return JobComparison(tuple(pairs), (alone[0], alone[1]), _by_method(pairs))
 
 
 def _same(first: Row, second: Row) -> bool:
@@ -415,7 +415,7 @@ def outcome(row: Row) -> dict[str, Any]:
     }
 
 
-def _by_method(pairs: Iterable[Pair]) -> dict[str, dict[str, Any]]:
+def _by_method(pairs: Iterable[RowPair]) -> dict[str, dict[str, Any]]:
     """What each method came to in two evaluations; empty for batches."""
     methods: dict[str, list[tuple[Row, Row]]] = {}
     for pair in pairs:

@@ -39,7 +39,7 @@ _PLACED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallNode:
     """A call: its reply or why there is none, and every try at it that came to nothing.
 
     Args:
@@ -110,7 +110,7 @@ class Call:
         return failed + self.entry.usage if self.done and not self.entry.kept else failed
 
 
-def count_calls(calls: Iterable[Call]) -> Totals:
+def count_calls(calls: Iterable[CallNode]) -> Totals:
     """What some calls came to; the seconds are their times, added up."""
     models: dict[str, Totals] = {}
     for call in calls:
@@ -133,7 +133,7 @@ class Draft:
     """
 
     number: int
-    call: Call
+    call: CallNode
     rejected: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
     cut: bool = False
@@ -158,7 +158,7 @@ class StepRecord:
     state: str
     cause: str
     value: Value | None
-    calls: tuple[Call, ...]
+    calls: tuple[CallNode, ...]
     inner: tuple[Entry, ...]
 
     @property
@@ -193,12 +193,12 @@ class Stage:
 
     key: str
     title: str
-    calls: tuple[Call, ...]
+    calls: tuple[CallNode, ...]
     after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class FrameNode:
     """A whole run, or one try of a refinement.
 
     Args:
@@ -218,7 +218,7 @@ class Frame:
     name: str
     text: str
     plan: Plan
-    calls: tuple[Call, ...]
+    calls: tuple[CallNode, ...]
     drafts: tuple[Draft, ...]
     steps: tuple[StepRecord, ...]
     values: Mapping[str, Value]
@@ -253,12 +253,12 @@ class Frame:
         return last.call.reply if last and not last.rejected else ""
 
     @property
-    def choosing(self) -> tuple[Call, ...]:
+    def choosing(self) -> tuple[CallNode, ...]:
         """The calls that map the answer to an option."""
         return tuple(call for call in self.calls if call.stage == MAPPING)
 
     @property
-    def other_calls(self) -> tuple[Call, ...]:
+    def other_calls(self) -> tuple[CallNode, ...]:
         """The calls that are for no step, no plan and no option."""
         stages = {step.step.name for step in self.steps} | {MAPPING}
         drafts = {draft.call.path for draft in self.drafts}
@@ -284,7 +284,7 @@ def head_of(entries: Sequence[Entry]) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def read_frames(entries: Sequence[Entry]) -> list[Frame]:
+def read_frames(entries: Sequence[Entry]) -> list[FrameNode]:
     """A journal as frames: the run's own first, then each try of a refinement.
 
     Args:
@@ -298,13 +298,13 @@ def read_frames(entries: Sequence[Entry]) -> list[Frame]:
     return [_read_frame(name, own) for name, own in frames.items()]
 
 
-def read_calls(entries: Iterable[Entry]) -> list[Call]:
+def read_calls(entries: Iterable[Entry]) -> list[CallNode]:
     """A journal's calls, in the order in which they ended.
 
     Args:
         entries: of one frame, in order.
     """
-    calls: list[Call] = []
+    calls: list[CallNode] = []
     pending: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         if entry.kind != "call":
@@ -313,18 +313,18 @@ def read_calls(entries: Iterable[Entry]) -> list[Call]:
         tries = pending.get(place, [])
         if tries and entry.attempt <= tries[-1].attempt:
             # The same was asked again after it had been given up.
-            calls.append(Call(entry.path, tries[-1], tuple(tries)))
+            calls.append(CallNode(entry.path, tries[-1], tuple(tries)))
             tries = []
         if entry.status == "done":
             pending.pop(place, None)
-            calls.append(Call(entry.path, entry, tuple(tries)))
+            calls.append(CallNode(entry.path, entry, tuple(tries)))
         else:
             pending[place] = [*tries, entry]
-    calls += (Call(path, tries[-1], tuple(tries)) for (path, _), tries in pending.items())
+    calls += (CallNode(path, tries[-1], tuple(tries)) for (path, _), tries in pending.items())
     return calls
 
 
-def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
+def _read_frame(name: str, entries: Sequence[Entry]) -> FrameNode:
     values: dict[str, Value] = {}
     skipped: dict[str, str] = {}
     passages: dict[str, Mapping[str, Any]] = {}
@@ -370,10 +370,10 @@ def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
         under = (f"step/{step.name}/", f"step/{step.name}[")
         within = tuple(entry for entry in inner if entry.path.startswith(under))
         steps.append(StepRecord(number, step, state, cause, values.get(step.name), own, within))
-    return Frame(name, text, plan, calls, drafts, tuple(steps), values, passages, decisions)
+    return FrameNode(name, text, plan, calls, drafts, tuple(steps), values, passages, decisions)
 
 
-def _drafts(calls: Iterable[Call], decisions: dict[str, Any]) -> list[Draft]:
+def _drafts(calls: Iterable[CallNode], decisions: dict[str, Any]) -> list[Draft]:
     """The replies of planning; what was said of each is taken out of ``decisions``."""
     notes: dict[tuple[int, str], tuple[str, ...]] = {}
     for path in list(decisions):
@@ -390,7 +390,7 @@ def _drafts(calls: Iterable[Call], decisions: dict[str, Any]) -> list[Draft]:
     return sorted(drafts, key=lambda draft: draft.number)
 
 
-def read_stages(frames: Iterable[Frame]) -> list[Stage]:
+def read_stages(frames: Iterable[FrameNode]) -> list[Stage]:
     """Every frame's stages that made calls, in the order in which they may run.
 
     A try begins after all of the one before.
@@ -404,9 +404,9 @@ def read_stages(frames: Iterable[Frame]) -> list[Stage]:
     return stages
 
 
-def _stages(frame: Frame, start: tuple[str, ...]) -> Iterator[Stage]:
+def _stages(frame: FrameNode, start: tuple[str, ...]) -> Iterator[Stage]:
     head = f"{frame.name}/" if frame.name else ""
-    calls: dict[str, list[Call]] = {}
+    calls: dict[str, list[CallNode]] = {}
     for call in frame.calls:
         calls.setdefault(call.stage, []).append(call)
 

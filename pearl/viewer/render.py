@@ -196,7 +196,7 @@ def _duration(seconds: float | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlanLine:
     """A line of a plan.
 
     Args:
@@ -210,7 +210,7 @@ class Line:
     findings: tuple[Diagnostic, ...] = ()
 
 
-def plan_lines(source: Source, findings: Sequence[Diagnostic] = ()) -> list[Line]:
+def plan_lines(source: Source, findings: Sequence[Diagnostic] = ()) -> list[PlanLine]:
     """A plan's lines; a finding's place has its severity as a class.
 
     Args:
@@ -218,7 +218,7 @@ def plan_lines(source: Source, findings: Sequence[Diagnostic] = ()) -> list[Line
         findings: what the checker says of it, with places in this text.
     """
     ranked = sorted(findings, key=lambda finding: finding.severity is Severity.ERROR)
-    lines: list[Line] = []
+    lines: list[PlanLine] = []
     start = 0
     for text in source.text.split("\n"):
         marks = [""] * len(text)
@@ -231,7 +231,7 @@ def plan_lines(source: Source, findings: Sequence[Diagnostic] = ()) -> list[Line
             for key, places in groupby(range(len(text)), key=marks.__getitem__)
         )
         own = (finding for finding in findings if start <= finding.span.start <= start + len(text))
-        lines.append(Line(len(lines) + 1, parts, tuple(own)))
+        lines.append(PlanLine(len(lines) + 1, parts, tuple(own)))
         start += len(text) + 1
     while len(lines) > 1 and not lines[-1].parts and not lines[-1].findings:
         lines.pop()

@@ -43,18 +43,18 @@ from pearl.store.history import (
 )
 from pearl.store.totals import totals
 from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
-from pearl.viewer.documents import Passage, cut, find_document, find_passages
-from pearl.viewer.job_page import STATES, Item, neighbours, tags_and_others, with_text
+from pearl.viewer.documents import QuotedPassage, cut, find_document, find_passages
+from pearl.viewer.job_page import STATES, JobRow, neighbours, tags_and_others, with_text
 from pearl.viewer.journal_tree import (
-    Call,
-    Frame,
+    CallNode,
+    FrameNode,
     Stage,
     count_calls,
     head_of,
     read_frames,
     read_stages,
 )
-from pearl.viewer.render import Line, View, plan_lines, render
+from pearl.viewer.render import PlanLine, View, plan_lines, render
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -115,8 +115,8 @@ def run_page(
         row=row,
         item=item,
         options=options,
-        judged=Item(row),
-        gold=with_text(Item(row).gold, options),
+        judged=JobRow(row),
+        gold=with_text(JobRow(row).gold, options),
         neighbours=neighbours(engine, run, item, view),
         **tags_and_others(engine, run, view if not item else None),
         times=(started, seconds),
@@ -134,10 +134,10 @@ def run_page(
 
 
 def _quotes(
-    frames: Sequence[Frame], entries: Sequence[Entry], text: Source | None
-) -> list[list[Passage]]:
+    frames: Sequence[FrameNode], entries: Sequence[Entry], text: Source | None
+) -> list[list[QuotedPassage]]:
     """What each frame quotes of the document, numbered through."""
-    quotes: list[list[Passage]] = []
+    quotes: list[list[QuotedPassage]] = []
     for frame in frames:
         first = 1 + sum(map(len, quotes))
         # Of a try only what it quotes itself.
@@ -157,7 +157,7 @@ class PlanCheck:
         remark: what to know of them; empty for nothing.
     """
 
-    lines: Sequence[Line] = ()
+    lines: Sequence[PlanLine] = ()
     findings: int = 0
     remark: str = ""
 
@@ -200,14 +200,14 @@ class Bar:
             rows of their own.
     """
 
-    call: Call
+    call: CallNode
     start: float
     end: float
     lane: int
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TimelineRow:
     """A stage on the time axis.
 
     Args:
@@ -255,7 +255,7 @@ class Timeline:
         most: calls at the same time, at most.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[TimelineRow, ...]
     seconds: float
     busy: float
     most: int
@@ -267,13 +267,13 @@ class Timeline:
         return last.top + last.lanes * last.lane_height + GAP + BOTTOM
 
     @property
-    def calls(self) -> list[tuple[Stage, Call, float]]:
+    def calls(self) -> list[tuple[Stage, CallNode, float]]:
         """Every call with its stage and its beginning, in the order in which they began."""
         bars = [(row.stage, bar.call, bar.start) for row in self.rows for bar in row.bars]
         return sorted(bars, key=lambda bar: bar[2])
 
     @property
-    def links(self) -> list[tuple[Row, Row]]:
+    def links(self) -> list[tuple[TimelineRow, TimelineRow]]:
         """Each row that waited for another, behind the one that it waited for."""
         rows = {row.stage.key: row for row in self.rows}
         return [(rows[row.waited], row) for row in self.rows if row.waited]
@@ -307,10 +307,10 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     if not times or len(times) < len(starts):
         return None
     zero = min(times)
-    rows = {stage.key: Row(stage, *_bars(stage.calls, zero)) for stage in stages}
+    rows = {stage.key: TimelineRow(stage, *_bars(stage.calls, zero)) for stage in stages}
     ends = {key: row.last.end for key, row in rows.items()}
     bars = [bar for row in rows.values() for bar in row.bars]
-    placed: list[Row] = []
+    placed: list[TimelineRow] = []
     at = TOP + TITLE
     for row in rows.values():
         waited = max(row.stage.after, key=ends.__getitem__, default="")
@@ -324,7 +324,7 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     )
 
 
-def _bars(calls: Iterable[Call], zero: float) -> tuple[tuple[Bar, ...], int]:
+def _bars(calls: Iterable[CallNode], zero: float) -> tuple[tuple[Bar, ...], int]:
     """Bars in as few lanes as leave none upon another, and how many those are."""
     free: list[float] = []
     bars: list[Bar] = []
@@ -349,7 +349,7 @@ def _most(bars: Iterable[Bar]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class SentPrompt:
     """A prompt as it was sent.
 
     Args:
@@ -368,7 +368,7 @@ def read_prompts(
     options: Sequence[str],
     document: Source | None,
     library: Library | None,
-) -> dict[str, Prompt]:
+) -> dict[str, SentPrompt]:
     """The prompts of a journal's calls by the calls' keys, as far as they can be made again.
 
     A journal has of each call its key, which is a hash of the whole prompt, and the reply. So the
@@ -395,7 +395,7 @@ def read_prompts(
         # There were some: what was asked before hangs on that, and not on which.
         options = ("", "")
     question, context = str(head.get("question", "")), _context(entries)
-    prompts: dict[str, Prompt] = {}
+    prompts: dict[str, SentPrompt] = {}
     for identity in identities:
         model = Recorded(replies, str(head.get("model", "")), identity)
 
@@ -446,6 +446,6 @@ def _context(entries: Sequence[Entry]) -> Context:
     return UNLIMITED
 
 
-def _prompt(messages: Sequence[Message], stable: int) -> Prompt:
+def _prompt(messages: Sequence[Message], stable: int) -> SentPrompt:
     *before, last = ((message["role"], message["content"]) for message in messages)
-    return Prompt((*before, (last[0], last[1][stable:].lstrip("\n"))), stable)
+    return SentPrompt((*before, (last[0], last[1][stable:].lstrip("\n"))), stable)

@@ -56,7 +56,7 @@ Triple: TypeAlias = tuple[str, str, str]
 """Subject, relation, object."""
 
 
-class Fact(NamedTuple):
+class SupportingFact(NamedTuple):
     """Where something that supports an answer stands.
 
     Args:
@@ -78,7 +78,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
+class ContextParagraph:
     """A paragraph of a document.
 
     Args:
@@ -106,8 +106,8 @@ class MultiHop:
         aliases: other forms of the right answer.
     """
 
-    paragraphs: tuple[Paragraph, ...] = ()
-    facts: tuple[Fact, ...] = ()
+    paragraphs: tuple[ContextParagraph, ...] = ()
+    facts: tuple[SupportingFact, ...] = ()
     unit: Literal["sentence", "paragraph"] = "sentence"
     triples: tuple[Triple, ...] = ()
     aliases: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class MultiHop:
 
 def compose(
     name: str, paragraphs: Iterable[tuple[str, Sequence[str]]]
-) -> tuple[Source, tuple[Paragraph, ...]]:
+) -> tuple[Source, tuple[ContextParagraph, ...]]:
     """Paragraphs as one document.
 
     White space is folded, so that no sentence ends a paragraph or starts one,
@@ -132,7 +132,7 @@ def compose(
         The document, and its paragraphs with the places of their sentences.
     """
     text = ""
-    composed: list[Paragraph] = []
+    composed: list[ContextParagraph] = []
     for number, (title, sentences) in enumerate(paragraphs):
         text += f"# {one_line(title) or _UNTITLED}\n\n"
         placed: list[Sentence] = []
@@ -144,7 +144,7 @@ def compose(
             placed.append(Sentence(sentence, Span(len(text), len(text) + len(sentence))))
             text += sentence
         text += "" if text.endswith("\n") else "\n\n"
-        composed.append(Paragraph(one_line(title), tuple(placed), number))
+        composed.append(ContextParagraph(one_line(title), tuple(placed), number))
     return Source(name, text), tuple(composed)
 
 
@@ -288,14 +288,14 @@ def _context(value: Any, where: str) -> list[tuple[str, tuple[str, ...]]]:  # no
     return paragraphs
 
 
-def _facts(value: Any, where: str) -> tuple[Fact, ...]:  # noqa: ANN401 - any JSON
+def _facts(value: Any, where: str) -> tuple[SupportingFact, ...]:  # noqa: ANN401 - any JSON
     facts: list[Any] = value if isinstance(value, list) else [None]
     for fact in facts:
         match fact:
             case [str(), int(number)] if not isinstance(number, bool):
                 continue
         raise InputError(f"{where}: supporting_facts is to be pairs of a title and a number.")
-    return tuple(dict.fromkeys(Fact(one_line(title), number) for title, number in facts))
+    return tuple(dict.fromkeys(SupportingFact(one_line(title), number) for title, number in facts))
 
 
 def _triples(value: Any, where: str) -> tuple[Triple, ...]:  # noqa: ANN401 - any JSON
@@ -331,7 +331,7 @@ def _musique(row: dict[str, Any], where: str) -> Example | None:
         ),
     )
     facts = tuple(
-        Fact(paragraph.title, paragraph.number)
+        SupportingFact(paragraph.title, paragraph.number)
         for paragraph, (_, _, supports) in zip(paragraphs, texts, strict=True)
         if supports
     )

@@ -18,11 +18,10 @@ from typing import Any, TypeAlias
 from pearl.answer import Option, answer, answer_parts, is_guess, map_answer, quotes_behind, start
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
-from pearl.commaqa.model import Model, write_model
-from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
+from pearl.commaqa.model import LearnedModel, write_model
+from pearl.commaqa.search import HopScorer, SearchBudget, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.jobs.answer_metrics import Graded
-from pearl.jobs.answer_metrics import Scorer as AnswerScorer
+from pearl.jobs.answer_metrics import Graded, Scorer
 from pearl.lang.ast import Prompt
 from pearl.lang.builtins import conclusion
 from pearl.lang.entry_points import extension
@@ -44,13 +43,13 @@ from pearl.strategies.registry import (
     Limits,
     OwnStrategy,
     Prepared,
-    Settings,
+    StrategySettings,
     find_strategy,
     own_strategy,
     prepare,
 )
-from pearl.tools.declared import NO_TOOLS, Entry, Search, load_tools, read_tools
-from pearl.tools.endpoint import Server
+from pearl.tools.declared import NO_TOOLS, InstalledTool, Search, load_tools, read_tools
+from pearl.tools.endpoint import McpServer
 from pearl.tools.toolbox import Toolbox, Tools
 
 LIBRARY = "library"
@@ -76,12 +75,12 @@ class HopSearch:
         learned: the file that the model is from; empty where nothing was learned.
     """
 
-    model: Model | None = None
+    model: LearnedModel | None = None
     mode: SearchMode = "best-first"
-    budget: Budget = field(default_factory=Budget)
+    budget: SearchBudget = field(default_factory=SearchBudget)
     learned: str = ""
 
-    async def by(self, proposer: Scorer, question: str, agents: Agents) -> SearchResult:
+    async def by(self, proposer: HopScorer, question: str, agents: Agents) -> SearchResult:
         """Search for a decomposition of one question, with somebody's proposals."""
         return await search(self.mode, question, agents, proposer, self.budget)
 
@@ -152,9 +151,9 @@ def load_tool_file(path: str) -> ToolFile | None:
             # An index may be made anew where it is.
             info = open_index(str(declared.how.index)).info
             decisive.append([declared.tool.name, info.digest, info.engine])
-        elif isinstance(declared.how, Entry):
+        elif isinstance(declared.how, InstalledTool):
             decisive.append([declared.tool.name, load_library(declared.how.action).digest])
-        elif isinstance(declared.how, Server):
+        elif isinstance(declared.how, McpServer):
             of = f"{declared.tool.name}_"
             served = [tool for name, tool in toolbox.tools.items() if name.startswith(of)]
             decisive.append([[tool.name, tool.about, tool.json_schema] for tool in served])
@@ -198,7 +197,7 @@ class PlanningSetup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationContext(Settings):
+class EvaluationContext(StrategySettings):
     """What methods share: the settings of their strategies, and more.
 
     Args:
@@ -216,7 +215,7 @@ class EvaluationContext(Settings):
     tools: ToolFile | None = None
     embed: Embed = field(default_factory=TfIdf)
     examples: int = 0
-    metric: AnswerScorer | None = None
+    metric: Scorer | None = None
     own: Mapping[str, OwnStrategy] = field(default_factory=lambda: MappingProxyType({}))
 
     def setup_name(self, name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pearl.lang.diagnostics import Diagnostic, Fix, Label, Renderer, Report
+from pearl.lang.diagnostics import Diagnostic, Fix, Label, Renderer, SourceFindings
 from pearl.lang.source import Source, Span
 from pearl.lang.text import json_text, printable
 from pearl.lint.rules import RULES
@@ -177,7 +177,7 @@ def _uri(name: str) -> str:
     return quote(path.as_posix().encode("utf-8", "surrogateescape"), safe="/")
 
 
-def _commands(report: Report) -> str:
+def _commands(report: SourceFindings) -> str:
     """One ``::error`` or ``::warning`` line a finding."""
     lines = []
     for item in report.diagnostics:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pearl.lang.ast import DOCUMENT, Param
-from pearl.lang.diagnostics import Diagnostic, Renderer, Report, Severity
+from pearl.lang.diagnostics import Diagnostic, Renderer, Severity, SourceFindings
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, TextKind
@@ -27,7 +27,9 @@ STEP_HEADING = (
 _LONGEST = 200
 
 
-def render(reports: Sequence[Report], library: Library, repeated: Collection[str] = ()) -> str:
+def render(
+    reports: Sequence[SourceFindings], library: Library, repeated: Collection[str] = ()
+) -> str:
     """What the model is told; empty where there is no error.
 
     Args:
@@ -59,11 +61,11 @@ def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
             wrong, right = (re.sub(rf"\b{step.action}\b", own, text) for text in (wrong, right))
     codes = {found.code for found in check(parse(wrong), library)}
     as_meant = codes & {rule.code, unknown_action.RULE.code} == {rule.code}
-    errors = _errors(Report(Source("example", right), check(parse(right), library)))
+    errors = _errors(SourceFindings(Source("example", right), check(parse(right), library)))
     return (wrong, right) if as_meant and not errors else None
 
 
-def _part(report: Report) -> str:
+def _part(report: SourceFindings) -> str:
     errors, source = _errors(report), report.source
     if not errors:
         return ""
@@ -92,7 +94,7 @@ def _whole(parts: Iterable[str], codes: Collection[str]) -> Iterator[str]:
 RENDERER = Renderer(_part, _whole)
 
 
-def _errors(report: Report) -> list[Diagnostic]:
+def _errors(report: SourceFindings) -> list[Diagnostic]:
     return [error for error in report.diagnostics if error.severity is Severity.ERROR]
 
 

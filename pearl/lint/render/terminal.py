@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import click
 
-from pearl.lang.diagnostics import Diagnostic, Renderer, Report, Safety, Severity
+from pearl.lang.diagnostics import Diagnostic, Renderer, Safety, Severity, SourceFindings
 from pearl.lang.source import Source
 from pearl.lang.text import cells, printable
 
@@ -12,7 +12,7 @@ WIDTH = 96
 """Columns a shown line may take; a longer one is cut around the place."""
 
 
-def _blocks(report: Report) -> str:
+def _blocks(report: SourceFindings) -> str:
     """All findings with colours; `click.echo` takes them off where there is no terminal."""
     blocks = ["\n".join(_block(diagnostic, report.source)) for diagnostic in report.diagnostics]
     return "\n\n".join(blocks) + ("\n" if blocks else "")

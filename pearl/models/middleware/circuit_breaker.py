@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pearl.models.base import FINAL, Ask, Attempt, Model, ModelError, Reply, Request
+from pearl.models.base import FINAL, Ask, FailedTry, Model, ModelError, Reply, Request
 from pearl.models.constraints import forms_taken
 from pearl.models.middleware.rate_limit import FIRST, ConcurrencyLimiter
 from pearl.models.routing import model_for
@@ -155,7 +155,7 @@ class CircuitBreaker:
             return _VARYING.sub("", other.message) == words
         finally:
             self._open.add(at)
-        answered = Attempt(error.reason, "A word was asked for instead, and came.", reply.usage)
+        answered = FailedTry(error.reason, "A word was asked for instead, and came.", reply.usage)
         error.attempts = (*error.attempts, *reply.attempts, answered)
         return False
 

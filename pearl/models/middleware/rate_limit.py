@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pearl.models.base import Ask, Attempt, ModelError, Reply, Request, Usage
+from pearl.models.base import Ask, FailedTry, ModelError, Reply, Request, Usage
 from pearl.prompts.calls import ProveForm
 
 BURST = 1.0
@@ -82,7 +82,7 @@ class HaltError(ModelError):
     """A call that was never sent, because nothing is sent any more; its earlier tries may have
     been."""
 
-    def __init__(self, reason: str, message: str, attempts: tuple[Attempt, ...] = ()) -> None:
+    def __init__(self, reason: str, message: str, attempts: tuple[FailedTry, ...] = ()) -> None:
         super().__init__(reason, message, attempts=attempts, sent=False)
 
 

@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass, field, replace
 
-from pearl.models.base import PASSING, SILENT, UNUSABLE, Ask, Attempt, ModelError, Reply, Request
+from pearl.models.base import PASSING, SILENT, UNUSABLE, Ask, FailedTry, ModelError, Reply, Request
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError
 from pearl.prompts.calls import ProveForm
 
@@ -50,7 +50,7 @@ class Retry:
 
     async def __call__(self, request: Request) -> Reply:
         """Answer; where no try gets a usable answer, the error lists them."""
-        attempts: list[Attempt] = []
+        attempts: list[FailedTry] = []
         try:
             while True:
                 began, started = time.time(), time.monotonic()
@@ -60,7 +60,7 @@ class Retry:
                     raise
                 except ModelError as error:
                     spent = time.monotonic() - started
-                    attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
+                    attempts.append(FailedTry(error.reason, str(error), error.usage, spent, began))
                     # A form that breaks the endpoint would do so again, and an endpoint that is
                     # broken or not there is found out by the call itself.
                     proving = isinstance(request.call, ProveForm) and error.reason in SILENT
@@ -77,7 +77,7 @@ class Retry:
         except HaltError as halted:
             raise HaltError(halted.reason, str(halted), tuple(attempts)) from None
 
-    def _wait(self, error: ModelError, attempts: list[Attempt]) -> float | None:
+    def _wait(self, error: ModelError, attempts: list[FailedTry]) -> float | None:
         """Seconds to the next try, or None where there is none."""
         useless = sum(attempt.reason in UNUSABLE for attempt in attempts)
         if error.reason not in PASSING or len(attempts) >= self.tries or useless >= USELESS:
@@ -90,7 +90,7 @@ class Retry:
         longest = min(LONGEST_BACKOFF, first * 2 ** (len(attempts) - 1))
         return self.random.uniform(SHORTEST * longest, longest)
 
-    def _final_error(self, error: ModelError, attempts: list[Attempt]) -> ModelError:
+    def _final_error(self, error: ModelError, attempts: list[FailedTry]) -> ModelError:
         """The error of a call that is not tried again: the last one's, and every try."""
         message, tries = error.message, len(attempts)
         if error.retry_after is not None and error.retry_after > self.longest_wait:
