@@ -840,6 +840,57 @@ class TestDisk:
                      "--store", "store.db")  # fmt: skip
         assert "store.db cannot be written (Permission denied)" in told(done, 2)
 
+    def test_a_store_that_may_only_be_read_is_read(self, tmp_path: Path):
+        self.questions(tmp_path, 2)
+        shut, name = tmp_path / "shut", "shut/store.db"
+        offline = ("--model", "offline", "--store", name)
+        assert not pearl(tmp_path, "batch", "q.jsonl", "-o", "a.jsonl", *offline).returncode
+        (shut / "store.db").chmod(0o444)
+        shut.chmod(0o555)
+        listed = pearl(tmp_path, "runs", "--store", name)
+        assert "2 questions of q.jsonl" in listed.stdout, listed.stderr
+        shown = pearl(tmp_path, "runs", "show", "last/1", "--json", "--store", name)
+        assert json.loads(shown.stdout)["rows"][0]["id"] == "1"
+        assert "readonly" in told(pearl(tmp_path, "runs", "tag", "last", "x", "--store", name), 2)
+        assert "Permission denied" in told(pearl(tmp_path, "ask", "a.txt", "Why?", *offline), 2)
+        # What another process is writing is seen, too.
+        shut.chmod(0o755)
+        (shut / "store.db").chmod(0o644)
+        with opened(str(shut / "store.db")) as store:
+            store.start("ask", {"question": "Who?"})
+            run(store.flush())
+            (shut / "store.db").chmod(0o444)
+            shut.chmod(0o555)
+            listed = pearl(tmp_path, "runs", "--store", name)
+        shut.chmod(0o755)
+        assert "Who?" in listed.stdout, listed.stderr
+        with closing(sqlite3.connect(shut / "store.db")) as database:
+            database.execute("UPDATE pearl_version SET version_num = '0019'")
+            database.commit()
+        shut.chmod(0o555)
+        line = told(pearl(tmp_path, "runs", "--store", name), 2)
+        shut.chmod(0o755)
+        assert line.endswith("make a copy that may be written.")
+
+    @pytest.mark.parametrize("there", [True, False])
+    def test_a_file_that_is_replaced_or_deleted_is_written_no_more(
+        self, tmp_path: Path, there: bool
+    ):
+        place, other = tmp_path / "store.db", tmp_path / "other.db"
+        with opened(str(other)) as store:
+            run(kept(store, "theirs"))
+        with opened(str(place)) as store:
+            run(kept(store, "ours"))
+            place.unlink()
+            if there:
+                other.rename(place)
+            with pytest.raises(ModelError, match="replaced meanw" if there else "deleted meanw"):
+                run(kept(store, "more"))
+        # Nor is its log, which would be read into the file in its place.
+        with opened(str(place)) as store, store.engine.connect() as connection:
+            keys = connection.execute(select(replies.c.key)).scalars().all()
+        assert keys == (["theirs"] if there else [])
+
     def test_a_folder_that_may_not_be_written(self, tmp_path: Path):
         self.questions(tmp_path)
         tmp_path.chmod(0o555)

@@ -111,7 +111,8 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
             kind = Stopped if error.reason == "stopped" else NoAnswer
             how = ", with a higher limit" if error.reason == "budget" else ""
             again = f"To go on{how}: {_resume_command()}"
-            raise kind(f"{error} What was done is kept. {again}") from None
+            what = "the store holds" if error.reason == "store" else "was done"
+            raise kind(f"{error} What {what} is kept. {again}") from None
 
 
 def report(progress: JobProgress, settings: JobSettings) -> None:

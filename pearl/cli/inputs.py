@@ -334,7 +334,7 @@ def open_existing(store: str) -> Iterator[Engine]:
     Raises:
         InputError: there is none, or it cannot be used.
     """
-    from pearl.store.database import address, is_there, open_database
+    from pearl.store.database import address, is_there, open_to_read
 
     place = address(store)
     if not is_there(place):
@@ -342,7 +342,7 @@ def open_existing(store: str) -> Iterator[Engine]:
             f"There is no store at {place}: make a run with pearl ask, run or batch, or name "
             "the store with --store."
         )
-    engine = open_database(place)
+    engine = open_to_read(place)
     try:
         yield engine
     finally:

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ BUSY = 60.0
 LONG_LOG = 1 << 24
 """Bytes of a file's log from which it is moved into the file."""
 
-_READS = "pearl_reads"
+_READS, _OPENED = "pearl_reads", "pearl_opened"
 
 _LOCK = 7052961
 """The number under which processes that share a PostgreSQL take turns at migrating."""
@@ -57,10 +57,90 @@ def open_database(place: str) -> Engine:
     try:
         with usable(engine), engine.begin() as connection:
             _migrate(connection)
+            if engine.dialect.name == "sqlite" and engine.url.database:
+                path = os.path.abspath(engine.url.database)
+                opened = path, _identity(path), _identity(f"{path}-wal")
+                engine.update_execution_options(**{_OPENED: opened})
     except (SQLAlchemyError, UnicodeError):
-        shown = shown_place(engine)
-        raise InputError(f"The store {shown} cannot be used: it is no store of Pearl's.") from None
+        raise _no_store(engine) from None
     return engine
+
+
+def open_to_read(place: str) -> Engine:
+    """A store that is there, for who only reads: as `open_database`, but a file that may not be
+    written is left as it is.
+
+    Raises:
+        InputError: it cannot be read, is no store, or is one of another version of Pearl.
+    """
+    from sqlalchemy import create_engine, event
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from pearl.store.tables import HEAD
+
+    path = Path(place)
+    may_write = partial(
+        os.access, mode=os.W_OK, effective_ids=os.access in os.supports_effective_ids
+    )
+    if "://" in place or (may_write(path) and may_write(path.parent)):
+        return open_database(place)
+
+    def connect() -> Any:  # noqa: ANN401 - the driver's
+        import sqlite3
+
+        # Where nobody is at work there is no log, and none can be made.
+        still = "" if _identity(f"{place}-wal") else "&immutable=1"
+        address = f"{path.absolute().as_uri()}?mode=ro{still}"
+        return sqlite3.connect(address, uri=True, timeout=BUSY, check_same_thread=False)
+
+    engine = create_engine(f"sqlite:///{place}", creator=connect)
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    try:
+        with reading(engine) as connection:
+            revision = _revision(connection)
+    except (SQLAlchemyError, UnicodeError):
+        raise _no_store(engine) from None
+    if revision != HEAD:
+        raise InputError(
+            f"The store {place} may only be read, and another version of Pearl wrote it: make a "
+            "copy that may be written."
+        )
+    return engine
+
+
+def _no_store(engine: Engine) -> InputError:
+    return InputError(f"The store {shown_place(engine)} cannot be used: it is no store of Pearl's.")
+
+
+def displaced(engine: Engine) -> str:
+    """What happened to a store's file that is no longer where it was opened; empty where it is.
+
+    The log that it left is deleted: whoever opened the file in its place would read that into it.
+    """
+    if _OPENED not in engine.get_execution_options():
+        return ""
+    path, opened, log = engine.get_execution_options()[_OPENED]
+    try:
+        found = _identity(path)
+    except OSError:
+        # Its folder can be read no more, which says nothing of the file.
+        return ""
+    if found == opened:
+        return ""
+    if found and _identity(f"{path}-wal") == log:
+        for ending in ("-wal", "-shm"):
+            Path(f"{path}{ending}").unlink(missing_ok=True)
+    return f"{shown_place(engine)} was {'replaced' if found else 'deleted'} meanwhile"
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """By what a file is told from another in its place; None where there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def shown_place(engine: Engine) -> str:
@@ -232,28 +312,15 @@ def usable(engine: Engine) -> Iterator[None]:
 
 def _migrate(connection: Connection) -> None:
     """Make the tables, or bring those of an earlier version up to date."""
-    from sqlalchemy import delete, insert, inspect, text
+    from sqlalchemy import delete, insert, text
 
     from pearl.store.tables import CHANGES, HEAD, metadata, version
 
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-    exists = inspect(connection).has_table(version.name)
-    revision = connection.execute(version.select()).scalar() if exists else None
+    revision = _revision(connection)
     if revision == HEAD:
-        if lost := metadata.tables.keys() - set(inspect(connection).get_table_names()):
-            raise InputError(
-                f"The store has lost its table {min(lost)}: take an older copy of it, or name "
-                "another store."
-            )
         return
-    if not isinstance(revision, str | None):
-        raise InputError("The store is none of Pearl's: name another.")
-    if revision is not None and revision > HEAD:
-        raise InputError(
-            f"The store was written by a later Pearl (its tables are at {revision}, this one knows "
-            f"{HEAD}): upgrade Pearl, or name another store."
-        )
     if revision is None:
         with closing(connection.connection.cursor()) as cursor:
             # In a database that is no store yet, a table of such a name is somebody else's.
@@ -267,6 +334,34 @@ def _migrate(connection: Connection) -> None:
             connection.execute(text(own))
     connection.execute(delete(version))
     connection.execute(insert(version), {"version_num": HEAD})
+
+
+def _revision(connection: Connection) -> str | None:
+    """At which of `CHANGES` a database's tables are; None where there are none.
+
+    Raises:
+        InputError: they cannot be used.
+    """
+    from sqlalchemy import inspect
+
+    from pearl.store.tables import HEAD, metadata, version
+
+    exists = inspect(connection).has_table(version.name)
+    revision = connection.execute(version.select()).scalar() if exists else None
+    if not isinstance(revision, str | None):
+        raise InputError("The store is none of Pearl's: name another.")
+    if revision is not None and revision > HEAD:
+        raise InputError(
+            f"The store was written by a later Pearl (its tables are at {revision}, this one knows "
+            f"{HEAD}): upgrade Pearl, or name another store."
+        )
+    lost = metadata.tables.keys() - set(inspect(connection).get_table_names())
+    if revision == HEAD and lost:
+        raise InputError(
+            f"The store has lost its table {min(lost)}: take an older copy of it, or name "
+            "another store."
+        )
+    return revision
 
 
 @cache

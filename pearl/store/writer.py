@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from pearl.lang.errors import InputError
 from pearl.lang.text import one_line
 from pearl.models.base import ModelError
-from pearl.store.database import checkpoint, is_log_long
+from pearl.store.database import checkpoint, displaced, is_log_long
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -176,6 +177,9 @@ class LoopWriter(Writer):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
+        if reason := displaced(self._engine):
+            # SQLite would write on to what nobody can find again.
+            raise InputError(reason)
         # To take one from the pool and to give it back costs more than most transactions.
         self._held = self._held or self._engine.connect()
         try:
