@@ -172,6 +172,11 @@ def test_a_line_of_many_cells_takes_linear_time():
     assert_linear(read, lambda size: "x\t" * size, 150)
 
 
+def test_a_page_of_instructions_that_do_not_end_takes_linear_time():
+    assert documents.html(b"<p>Seen</p><?php Hidden").strip() == "Seen"
+    assert_linear(lambda page: documents.html(page.encode()), lambda size: "<?" * size, 3_000)
+
+
 def test_an_empty_cell_is_seen_where_a_table_is_quoted():
     rows = ["Year\tVehicles a day\tClosures", "2022\t4 310\t3", "2023\t\t7", "2024\t5 022"]
     Path("t.pdf").write_bytes(pdf_of([rows]))

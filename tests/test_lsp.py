@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,13 @@ class TestStarting:
             assert error.value.code == -32600
             assert one.leave() == 0
             # An editor shows what is written there as something that went wrong.
+            assert one.complaints == []
+
+    def test_ctrl_c_ends_it(self, tmp_path: Path):
+        with Editor(tmp_path) as one:
+            one.start()
+            one.process.send_signal(signal.SIGINT)
+            assert one.process.wait(10) == -signal.SIGINT
             assert one.complaints == []
 
     def test_without_pygls_there_is_one_line(self, tmp_path: Path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -291,6 +292,8 @@ def lsp_command(as_json: bool, options: Options) -> None:
         chosen = own_libraries(source, options.libraries) or read_config(folder).library
         return ProjectSettings(chosen, selection_for((), (), folder))
 
+    # The thread that reads standard input would be waited for.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     closed = serve(settings)
     raise click.exceptions.Exit(0 if closed else 1)
 

@@ -221,7 +221,7 @@ def _markdown(page: str) -> str:
     from markdownify import MarkdownConverter
 
     # Python's own parser does not see where a cell or an item ends that nothing closes.
-    soup = BeautifulSoup(re.sub(r"<\?[^>]*>", "", page), "lxml")
+    soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
     plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub", "del", "s"]
