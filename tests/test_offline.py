@@ -780,6 +780,14 @@ def test_a_line_of_a_log_is_quoted_by_itself():
     assert answer.evidence[0].text == lines[2]
 
 
+@pytest.mark.parametrize("head", ["[09:0{}] NAME{}: ", "<name{}.{}> "])
+def test_what_somebody_writes_in_a_chat_is_quoted_by_itself(head: str):
+    said = ("who has the spare key?", "does the porter keep it?", "no, Lena took it.", "fine")
+    lines = [head.format(at, at) + words for at, words in enumerate(said)]
+    quotes = ask("\n".join(lines), "Who took the spare key?").evidence
+    assert lines[2] in {quote.text for quote in quotes} <= {*lines}
+
+
 @pytest.mark.parametrize(
     ("question", "text", "best"),
     [

@@ -153,8 +153,9 @@ _CLAUSE_NAME = (
 
 _STAMP = (
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\[?\d\d:\d\d:\d\d[\],. ]"
+    r"|\[\d\d?:\d\d\] |<[^\W\d][\w.-]{0,30}> "
 )
-"""How a line of a log begins: with when it was written."""
+"""How a line of a log or a chat begins: with when it was written, or with who wrote it."""
 
 _PARAGRAPH = re.compile(
     rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{_CLAUSE}|{_STAMP}))"
