@@ -451,6 +451,14 @@ def test_the_window_that_was_set_is_told_and_held_against_another(tmp_path: Path
     assert "window: 4,000 tokens, chunk → 8,000 tokens, retrieve" in told
 
 
+def test_failures_are_seen_behind_a_long_list_of_methods(tmp_path: Path):
+    methods = "zero-shot,cot,pearl,decomp,fsm1,fsm2,rebel,react"
+    evaluated(tmp_path, many(1), lambda _: failing(400, "No."), "--methods", methods)
+    (line,) = asked_of(tmp_path, "", "runs").out.splitlines()
+    assert "QuALITY: zero-shot, cot, pearl," in line
+    assert line.endswith("…, 7 failed")
+
+
 def test_kinds_of_reasoning_are_labelled_by_a_language_model_alone(tmp_path: Path):
     file = write_articles(tmp_path, *many(1))
     words = ("--methods", "zero-shot", "--reasoning", "--model", "offline")

@@ -61,12 +61,13 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     if tag and not pairs:
         lines = [f"No run is called {printable(tag)}: pearl runs lists them all."]
     for run, total in pairs:
-        about, lost = one_line(title_of(run)), failed[run.name]
-        about += f", {lost:,} failed" if lost and run.has_rows else ""
+        lost = failed[run.name]
+        failures = f", {lost:,} failed" if lost and run.has_rows else ""
         called = "".join(f"[{tag}] " for tag in tags[run.name])
+        about = shorten(f"{called}{title_of(run)}", 60 - len(failures))
         lines.append(
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
-            f"{printable(shorten(called + about, 60))}"
+            f"{printable(about)}{failures}"
         )
     lines += [f"There are more: --limit {10 * limit} lists so many."] if more else []
     done = {name: sizes.rows for name, sizes in counts.items()}
