@@ -451,6 +451,19 @@ def test_the_window_that_was_set_is_told_and_held_against_another(tmp_path: Path
     assert "window: 4,000 tokens, chunk → 8,000 tokens, retrieve" in told
 
 
+def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tmp_path: Path):
+    write_articles(tmp_path, *many(1))
+    words = ("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot", "--json")
+    offline = asked_of(tmp_path, "", *words, "--model", "offline").json["run"]
+    usage = {"prompt_tokens": 2000, "completion_tokens": 268}
+    with Server(lambda _: completion("A", usage=usage)) as server:
+        online = asked_of(tmp_path, server.url, *words).json["run"]
+    told = asked_of(tmp_path, "", "runs", "diff", offline, online)
+    assert ", tokens an answer not reported → 4,536\n" in told.out
+    told = asked_of(tmp_path, "", "runs", "diff", offline, online, "--json")
+    assert told.json["methods"]["zero-shot"]["tokens"] == [None, 4536]
+
+
 def test_failures_are_seen_behind_a_long_list_of_methods(tmp_path: Path):
     methods = "zero-shot,cot,pearl,decomp,fsm1,fsm2,rebel,react"
     evaluated(tmp_path, many(1), lambda _: failing(400, "No."), "--methods", methods)

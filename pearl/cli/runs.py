@@ -271,7 +271,8 @@ def diff(first: str, second: str, options: Options) -> None:
     )
     click.echo(f"\n{both} in both, {len(different)} answered differently{rest}")
     for method, counts in compared.methods.items():
-        right, tokens, full, by = counts["right"], counts["tokens"], "", ""
+        right, full, by = counts["right"], "", ""
+        tokens = ("not reported" if mean is None else f"{mean:,.0f}" for mean in counts["tokens"])
         if counts["test"] != MCNEMAR:
             full = f"mean score {' → '.join(map(percent, counts['score']))}, fully "
             by = f" by a {counts['test']}"
@@ -279,7 +280,7 @@ def diff(first: str, second: str, options: Options) -> None:
             f"{printable(method):20} {full}right {right[0]:,} → {right[1]:,} of "
             f"{counts['questions']:,} (only the first {counts['only'][0]:,}, only the second "
             f"{counts['only'][1]:,}, p {counts['p']:.3f}{by}), tokens an answer "
-            f"{tokens[0]:,.0f} → {tokens[1]:,.0f}"
+            f"{' → '.join(tokens)}"
         )
     for pair in different:
         outcomes = (_in_short(outcome(row)) for row in (pair.first, pair.second))
