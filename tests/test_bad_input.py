@@ -273,6 +273,8 @@ mine q.jsonl -o good.actions --seed-actions good.actions
 mine q.jsonl -o new.actions --notes q.jsonl
 mine q.jsonl -o q.jsonl
 refine q.jsonl -o demos --demos demos
+refine q.jsonl -o demos --documents demos/
+refine q.jsonl -o .
 condense good.actions -o good.actions
 plan why -o good.actions --library good.actions
 graph good.plan -o good.plan
