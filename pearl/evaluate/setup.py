@@ -109,13 +109,17 @@ class Sample:
             if 0 < len(told) < len(self.examples) or len({*told}) > 1:
                 of = counted(len(self.examples), "question")
                 lacking += f" It cannot answer {len(told):,} of {of}."
-            # An answer in sentences is brought to a short one by the reader.
-            models = [planner_of(model)] if method.needs_model else []
-            models += readers_of(model)[:1] if self.dataset.short and method.prose else ()
-            if any(item.name == OFFLINE for item in models):
+            if method.needs_model and planner_of(model).name == OFFLINE:
                 lacking = NEEDS_MODEL
             if lacking:
                 raise InputError(f"{method.name} {lacking}")
+            # An answer in sentences is brought to a short one by the reader.
+            shortens = self.dataset.short and method.prose
+            if shortens and readers_of(model)[0].name == OFFLINE:
+                raise InputError(
+                    f"{self.dataset.title} wants short answers, and shortening those of "
+                    f"{method.name} {NEEDS_MODEL}"
+                )
 
 
 def read_sample(
