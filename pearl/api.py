@@ -388,7 +388,9 @@ def _listed(given: object) -> list[Any]:
 
 
 def _question(text: object) -> str:
-    question = one_line(text) if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        raise InputError(f"The question is {repr(text)[:40]}: give a text.")
+    question = one_line(text)
     if not question:
         raise InputError("The question is empty: write it in quotes.")
     return question
