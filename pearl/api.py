@@ -48,6 +48,7 @@ from pearl.strategies.registry import (
     limits_within,
     prepare,
     prepare_plan,
+    refuse_unused,
 )
 
 _P = ParamSpec("_P")
@@ -237,6 +238,7 @@ async def ask(
     head |= {"strategy": name} if name != "pearl" else {}
     fitting = as_context(context, model)
     check_whole(examples=examples)
+    refuse_unused(prepared, examples)
     opened = open_session(
         model, head, "ask", store, context=fitting, cache=cache, began=began, constrain=constrain
     )
@@ -388,7 +390,9 @@ def _listed(given: object) -> list[Any]:
 
 
 def _question(text: object) -> str:
-    question = one_line(text) if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        raise InputError(f"The question is {repr(text)[:40]}: give a text.")
+    question = one_line(text)
     if not question:
         raise InputError("The question is empty: write it in quotes.")
     return question

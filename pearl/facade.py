@@ -388,7 +388,9 @@ class Pearl:
         from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
         check_whole(rounds=rounds)
-        check_writable(first_file(Path(output)))
+        shown = self.demonstrations if isinstance(self.demonstrations, str | Path) else ""
+        read = (shown, documents or Path(questions).parent)
+        check_writable(first_file(Path(output), read))
         setup, model = make_setup(
             as_model(self.model),
             "pearl",

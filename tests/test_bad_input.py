@@ -273,6 +273,8 @@ mine q.jsonl -o good.actions --seed-actions good.actions
 mine q.jsonl -o new.actions --notes q.jsonl
 mine q.jsonl -o q.jsonl
 refine q.jsonl -o demos --demos demos
+refine q.jsonl -o demos --documents demos/
+refine q.jsonl -o .
 condense good.actions -o good.actions
 plan why -o good.actions --library good.actions
 graph good.plan -o good.plan
@@ -730,6 +732,11 @@ def test_rows_take_the_place_of_no_pipe_and_no_device():
     told = one_line(call("batch", "gold.jsonl", "-o", "pipe.jsonl"), 2)
     assert "cannot be written (it is a device or a pipe): name a file" in told
     assert Path("pipe.jsonl").is_fifo()
+    Path("astray.jsonl").symlink_to(Path("gone", "a.jsonl"))
+    told = one_line(call("batch", "gold.jsonl", "-o", "astray.jsonl"), 2)
+    assert "astray.jsonl cannot be written (No such file or directory)" in told
+    # What is refused has begun no run.
+    assert not Path(".pearl").exists()
 
 
 def test_what_is_broken_off_leaves_the_file_as_it_was_and_none_beside_it(tmp_path: Path):

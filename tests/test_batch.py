@@ -1074,6 +1074,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"question": None}, "neither a question nor a plan"),
         ({"id": None}, "has no id"),
         ({"document": None}, "has no document"),
+        ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),
         ({"document": ["story.txt"]}, 'the text itself, and several as "documents".'),
         ({"document": "../x.txt"}, "../x.txt is not in"),
         ({"document": "/etc/hostname"}, "/etc/hostname is not in"),

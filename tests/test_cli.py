@@ -367,7 +367,7 @@ class TestLint:
 
     def test_statistics(self, bad: str, plan: str) -> None:
         result = call("lint", bad, plan, "--statistics", "--json")
-        assert set(result.json) == {"checked", "rules"}
+        assert set(result.json) == {"checked", "rules", "unreadable"}
         assert result.json["checked"] == 2
         assert all(
             set(row) == {"code", "name", "flagged", "findings"} for row in result.json["rules"]

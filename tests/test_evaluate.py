@@ -59,7 +59,7 @@ from pearl.strategies.registry import Limits, find_strategy
 from tests.batches import killed_once
 from tests.scripted_models import Scripted
 from tests.server import Server, completion, failing
-from tests.shell import STORY, Result, asked_of, call
+from tests.shell import STORY, Result, asked_of, call, one_line
 
 QUALITY = find_dataset("quality")
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out", "She wanted to sail"]
@@ -449,6 +449,50 @@ def test_the_window_that_was_set_is_told_and_held_against_another(tmp_path: Path
         names.append(asked_of(tmp_path, "", *words, *fit, "--json").json["run"])
     told = asked_of(tmp_path, "", "runs", "diff", *names).out
     assert "window: 4,000 tokens, chunk → 8,000 tokens, retrieve" in told
+
+
+def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tmp_path: Path):
+    write_articles(tmp_path, *many(1))
+    words = ("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot", "--json")
+    offline = asked_of(tmp_path, "", *words, "--model", "offline").json["run"]
+    usage = {"prompt_tokens": 2000, "completion_tokens": 268}
+    with Server(lambda _: completion("A", usage=usage)) as server:
+        online = asked_of(tmp_path, server.url, *words).json["run"]
+    told = asked_of(tmp_path, "", "runs", "diff", offline, online)
+    assert ", tokens an answer not reported → 4,536\n" in told.out
+    told = asked_of(tmp_path, "", "runs", "diff", offline, online, "--json")
+    assert told.json["methods"]["zero-shot"]["tokens"] == [None, 4536]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--turns", "uses --turns: leave it out, or add one of fsm1, fsm2."),
+        ("--width 3", "uses --width: leave it out, or add one of tmn, tmn-model."),
+        ("--search greedy", "uses --search: "),
+        ("--tools none", "uses --tools: leave it out, or add one of rebel."),
+        ("--depth 2", "uses --depth: leave it out, or add one of decomp, rebel, tmn, tmn-model."),
+        ("--calls 3", "uses --calls: "),
+        ("--passages 4", "uses --passages: "),
+        ("--examples 2", "uses --examples: "),
+        ("--shown 3", "uses --shown: "),
+        ("--seed 4", "--seed is of the draw of --sample N: give both, or neither."),
+    ],
+)
+def test_an_option_that_no_method_uses_is_refused(options: str, said: str, tmp_path: Path):
+    words = ("eval", "questions", "--data", write_own(tmp_path), "--model", "offline")
+    assert said in one_line(call(*words, "--methods", "zero-shot,cot", *options.split()), 2)
+    # What is as it is where nobody gives it is not told from that.
+    usual = ("--search", "best-first", "--examples", "0", "--sample", "1", "--seed", "4")
+    assert call(*words, "--methods", "zero-shot", *usual).code == 0
+
+
+def test_failures_are_seen_behind_a_long_list_of_methods(tmp_path: Path):
+    methods = "zero-shot,cot,pearl,decomp,fsm1,fsm2,rebel,react"
+    evaluated(tmp_path, many(1), lambda _: failing(400, "No."), "--methods", methods)
+    (line,) = asked_of(tmp_path, "", "runs").out.splitlines()
+    assert "QuALITY: zero-shot, cot, pearl," in line
+    assert line.endswith("…, 7 failed")
 
 
 def test_kinds_of_reasoning_are_labelled_by_a_language_model_alone(tmp_path: Path):

@@ -61,6 +61,8 @@ def test_a_line_that_cannot_be_read_is_told_and_the_others_are_kept():
     assert len(found["actions"]) == 1
     told = [(one["code"], "FIND_FATE" in one["message"]) for one in found["findings"]]
     assert told == [("PRL118", True), ("PRL118", False)]
+    texts = [one["text"] for one in found["findings"]]
+    assert texts == ["- FIND_FATE(CTX X) : Find the fate of X in CTX", "Good luck!"]
     # So is what other rules say of a proposal.
     found = read_proposals("- FIND_FATE(CTX, X) : Find out what happens in CTX")
     assert [one["code"] for one in found["findings"]] == ["PRL503"]
@@ -72,6 +74,17 @@ def test_a_proposal_that_would_fail_when_it_is_called_is_told_and_left_out(line:
     found = read_proposals(f"{ACTION}\n{line}")
     assert len(found["actions"]) == 1
     assert {one["code"] for one in found["findings"]} >= {"PRL505"}
+
+
+def test_a_line_that_cannot_be_read_is_quoted_as_a_whole(serve: Serve, tmp_path: Path):
+    line = "I would also suggest the following"
+    serve(lambda _: f"{ACTION}\n{line}\n{line} {'on and ' * 40}on")
+    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "q", "question": "Why?"}))
+    mined = call("mine", tmp_path / "q.jsonl", "-o", tmp_path / "m.actions", "--json").json
+    short, long = (note["message"] for note in mined["notes"] if note["kind"] == "unreadable")
+    assert short.endswith(f"cannot stand here. The line reads: {line}")
+    assert f"The line reads: {line} on and on" in long
+    assert long.endswith("…")
 
 
 def test_the_end_of_a_reply_that_was_cut_is_no_action(serve: Serve, tmp_path: Path):

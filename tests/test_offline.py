@@ -39,7 +39,7 @@ from pearl.prompts.calls import (
 from pearl.retrieval.converters import read_document
 from pearl.retrieval.terms import sentences
 from tests.conftest import ROOT
-from tests.shell import call
+from tests.shell import call, one_line
 
 EXAMPLES = ROOT / "plans" / "examples"
 QUESTIONS = [
@@ -759,6 +759,14 @@ def test_that_nothing_bears_is_no_answer_whatever_the_gold_answer_is():
     table = next(block for block in blocks if "rows" in block)
     assert [row["ungrounded"] for row in table["rows"]] == [1, 1]
     assert "no-context needs a language model" in call(*asked, "--methods", "no-context").err
+    # What pearl itself does without, the short answers of a data set do not.
+    sources = {"context": [["Fish", ["Fish swim."]]], "supporting_facts": [["Fish", 0]]}
+    example = {"_id": "a", "question": "What did Olga take?", "answer": "Fish", **sources}
+    Path("hotpot.json").write_text(json.dumps([example]), encoding="utf-8")
+    asked = ("eval", "hotpotqa", "--data", "hotpot.json", "--model", "offline")
+    refused = one_line(call(*asked, "--methods", "pearl"), 2)
+    said = "HotpotQA wants short answers, and shortening those of pearl needs a language model: "
+    assert refused.startswith(said)
 
 
 @pytest.mark.parametrize("form", ["{}\t{}\t{}\t{}", "{},{},{},{}", "{}: {} aged {}, {}",

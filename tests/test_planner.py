@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from tests.conftest import ROOT, library_of
 from tests.runs import entries
 from tests.scripted_models import Scripted
 from tests.server import Serve
-from tests.shell import STORY, call
+from tests.shell import STORY, call, one_line
 
 GOOD = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
 WRONG = '1. a = FIND_REASONS_OF(CTX, "Mara leaves") : Find why she leaves'
@@ -405,6 +406,23 @@ def test_a_planner_is_shown_few_actions_and_may_call_the_others(serve: Serve):
         "ask", "story.txt", "Why?", "--strategy", "decomp", "--model", "m", "--shown", "3"
     )
     assert "decomp writes no whole plan: leave --shown out." in refused.err
+
+
+@pytest.mark.parametrize("command", ["ask story.txt Why?", "batch q.jsonl -o a.jsonl"])
+def test_options_that_a_strategy_does_not_use_are_refused(command: str):
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    row = {"id": 1, "question": "Why?", "document": "story.txt"}
+    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    words = (*command.split(), "--model", "offline")
+    told = one_line(call(*words, "--depth", "3"), 2)
+    assert told == "pearl nests nothing: take decomp or rebel, or leave --depth out."
+    told = one_line(call(*words, "--examples", "3"), 2)
+    assert told == "pearl fills no forms: leave --examples out."
+    # Actions that are plans may be within each other.
+    own = "ONCE(CTX, X) : Find X in CTX.\n    plan:\n        1. a = FIND_REASON(CTX, X) : Why X\n"
+    Path("own.actions").write_text(own, encoding="utf-8")
+    libraries = ("--library", "own.actions", "--library", "quality")
+    assert call(*words, "--depth", "3", *libraries).code == 0
 
 
 def _mined(text: str, stem: str) -> None:

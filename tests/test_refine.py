@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import pearl
 from benchmarks.stub import Stub
+from pearl.lang.errors import InputError
 from pearl.lang.parser import parse
 from pearl.strategies.pearl import load_demonstrations
 from tests.batches import killed_once
@@ -154,6 +156,23 @@ def test_a_plan_that_somebody_edited_stays(tmp_path: Path):
     done = call("refine", "q.jsonl", "-o", "demos", "--model", "offline")
     assert "demos/q2.plan holds another plan than was made, and stays" in done.err
     assert plans_in(tmp_path / "demos") == {**made, "q2.plan": edited}
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path):
+    write_questions(tmp_path, "q1")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
+    done = call("refine", "q.jsonl", "-o", "mine", "--model", "offline")
+    assert (done.code, "mine is a folder with other things in it: name one" in done.err) == (
+        2,
+        True,
+    )
+    with pytest.raises(InputError, match="mine is a folder with other things in it"):
+        pearl.Pearl(model="offline").refine_sync("q.jsonl", "mine")
+    with pytest.raises(InputError, match="is what is read"):
+        pearl.Pearl(model="offline").refine_sync("q.jsonl", "mine", documents="mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    assert not (tmp_path / ".pearl").exists()
 
 
 def test_an_answer_picked_by_words_alone_is_told_as_such(tmp_path: Path):

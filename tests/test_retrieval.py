@@ -428,6 +428,7 @@ def test_the_command_says_what_is_wrong_in_one_line(corpus: str):
     build_index(corpus, "places.index")
     for code, said, args in (
         (1, "No passage matches of the", ["places.index", "--search", "of the"]),
+        (2, "The search is empty: write its words", ["places.index", "--search", " "]),
         (2, "is no index: build one of a corpus with -o", [corpus]),
         (2, "exclude each other", [corpus, "-o", "x", "--search", "y"]),
         (2, "none.jsonl does not exist", ["none.jsonl", "-o", "x"]),

@@ -172,6 +172,41 @@ def test_nothing_found(tmp_path: Path):
     done = call("lint", "good.plan", "--format", "sarif")
     assert done.code == 0
     assert results(done.out) == []
+    assert json.loads(done.out)["runs"][0]["invocations"] == [{"executionSuccessful": True}]
+
+
+@pytest.mark.parametrize("exit_zero", [[], ["--exit-zero"]], ids=["", "exit-zero"])
+def test_what_cannot_be_read_is_told_in_every_form(exit_zero: list[str]):
+    Path("latin.plan").write_bytes(b'a = F("caf\xe9")\n')
+    Path("wide.plan").write_bytes(GOOD.encode("utf-16"))
+    Path("rows.jsonl").write_text(json.dumps({"plan": GOOD}) + '\n{"plan": 3}\n', encoding="utf-8")
+    names, said = ["latin.plan", "wide.plan", "rows.jsonl"], ["is not UTF-8", "is UTF-16", "a text"]
+
+    def lint(form: str) -> str:
+        done = call("lint", *names, "--format", form, *exit_zero)
+        assert done.code == (0 if exit_zero else 1)
+        return done.out
+
+    log = lint("sarif")
+    assert results(log) == []
+    (invocation,) = json.loads(log)["runs"][0]["invocations"]
+    assert not invocation["executionSuccessful"]
+    told = invocation["toolExecutionNotifications"]
+    for name, why, one in zip(names, said, told, strict=True):
+        place = one["locations"][0]["physicalLocation"]
+        assert (one["level"], place["artifactLocation"]["uri"]) == ("error", name)
+        assert why in one["message"]["text"]
+    assert place["region"] == {"startLine": 2}
+    objects = json.loads(lint("json"))
+    assert [one["file"] for one in objects] == ["latin.plan", "wide.plan", "rows.jsonl:2"]
+    assert {one["code"] for one in objects} == {"unreadable"}
+    assert [why in one["message"] for why, one in zip(said, objects, strict=True)] == [True] * 3
+    lines = lint("github").splitlines()
+    for name, why, line in zip(names, said, lines, strict=True):
+        assert line.startswith(f"::error file={name},line=")
+        assert why in line
+    counts = json.loads(call("lint", *names, "--statistics", "--json").out)
+    assert [why in text for why, text in zip(said, counts["unreadable"], strict=True)] == [True] * 3
 
 
 def test_rows_of_a_file(tmp_path: Path):

@@ -209,6 +209,8 @@ class TestPages:
         assert "FIND_" in asks.partition('id="plan"')[2]
         itself = inside.get(f"/diff?a={known['4']}&b={known['4']}").text
         assert "p: exact McNemar test." in itself
+        # What is offline counts no tokens.
+        assert itself.partition('id="methods"')[2].count(">not reported</td>") == 2 * 2
 
     def test_scores_in_parts_are_summed_up_alike_everywhere(self, place: str):
         def nine_tenths(question: str, gold: str, answer: str) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pearl.cli import warn
-from pearl.lang.errors import InputError, refuse
+from pearl.lang.errors import InputError, UnreadableError, refuse
 from pearl.lang.output_files import refuse_same
 from pearl.lang.rows import plan_row
 from pearl.lang.source import (
@@ -56,7 +56,9 @@ class Input:
         return name.rpartition(":")[0] if self.row else name
 
 
-def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) -> Iterator[Input]:
+def each_input(
+    paths: Sequence[str], refused: Callable[[UnreadableError], object]
+) -> Iterator[Input]:
     """Every plan and library below some paths, in order, each once, while they are read.
 
     Args:
@@ -66,9 +68,9 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
     Raises:
         LinesError: there is no such file, and no plan or library in such a folder.
     """
-    told: list[InputError] = []
+    told: list[UnreadableError] = []
 
-    def refuse_one(error: InputError) -> None:
+    def refuse_one(error: UnreadableError) -> None:
         told.append(error)
         refused(error)
 
@@ -78,7 +80,7 @@ def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) ->
         files |= dict.fromkeys(within)
         if not within:
             message = f"{path} holds no .plan and no .actions file: name one."
-            refuse_one(InputError(message))
+            refuse_one(UnreadableError(message, path))
     for file in files:
         yield from _read(file, refuse_one)
     if told and not any(
@@ -96,7 +98,7 @@ def _files(path: str) -> list[str]:
     return [str(file) for file in sorted(files) if file.is_file() or not file.exists()]
 
 
-def _read(path: str, refused: Callable[[InputError], object]) -> Iterator[Input]:
+def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[Input]:
     from pearl.lang.library import library_actions, parse_library
 
     try:
@@ -106,7 +108,7 @@ def _read(path: str, refused: Callable[[InputError], object]) -> Iterator[Input]
                     text = plan_row(decode(name, line, "row").text, name)["plan"]
                     yield Input(Source(name, text), TextKind.PLAN, row=True)
                 except InputError as error:
-                    refused(error)
+                    refused(UnreadableError(str(error), name))
             return
         source = read_source(path, "plan")
         if path.endswith(".plan") and _is_library(source.text):
@@ -116,7 +118,7 @@ def _read(path: str, refused: Callable[[InputError], object]) -> Iterator[Input]
             library_actions(source)  # A text of comments alone is refused as it is loaded.
         yield item
     except InputError as error:
-        refused(error)
+        refused(UnreadableError(str(error), path))
 
 
 def kind_of(source: Source) -> TextKind:

@@ -36,7 +36,7 @@ from pearl.cli.inputs import (
 from pearl.cli.options import Options, shared
 from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
 from pearl.lang.diagnostics import Diagnostic, Severity, SourceFindings
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.output_files import write
 from pearl.lang.parser import parse
@@ -104,13 +104,14 @@ def lint_command(
     left to mend is told on standard error. Many plans are checked on all cores, and what is
     found in them is kept below ~/.cache for the next time."""
     form = "json" if options.as_json else form
-    problems: list[InputError] = []
-    inputs = each_input(paths, problems.append)
+    unreadable: list[UnreadableError] = []
+    unfixed: list[InputError] = []
+    inputs = each_input(paths, unreadable.append)
     if safe or unsafe or only_diff:
         selection = partial(selection_for, select, ignore)
         items = list(inputs)
         files = dict.fromkeys(item.file for item in items if item.row)
-        problems += [InputError(f"{file}: rows are checked, and not fixed.") for file in files]
+        unfixed = [InputError(f"{file}: rows are checked, and not fixed.") for file in files]
         fixed = _fix_all(items, options.libraries, selection, unsafe=unsafe)
         if statistics or form != "terminal":
             if only_diff:
@@ -124,8 +125,9 @@ def lint_command(
                 more = "" if unsafe else " safe"
                 others = "" if unsafe else "; --unsafe-fixes also applies those that guess, if any"
                 click.echo(f"No{more} fix would change anything{others}.", err=True)
-            warn(*map(str, problems))
-            raise click.exceptions.Exit(1 if (problems or diff) and not exit_zero else 0)
+            warn(*map(str, (*unreadable, *unfixed)))
+            failed = bool(unreadable or unfixed or diff)
+            raise click.exceptions.Exit(1 if failed and not exit_zero else 0)
         inputs = (_write_fixed(before, after) for before, after in fixed)
     checks = Checks(
         options.libraries, select, ignore, "" if statistics else form, not no_cache, paths
@@ -136,20 +138,21 @@ def lint_command(
         parts = counts.parts(check_all(inputs, checks, faults.append), done)
         if statistics:
             deque(parts, maxlen=0)
-        for text in () if statistics else RENDERERS[form].whole(parts, counts.flagged):
+        whole = () if statistics else RENDERERS[form].whole(parts, counts.flagged, unreadable)
+        for text in whole:
             if form == "terminal":
                 click.echo(text, nl=False, err="-" in paths and (safe or unsafe))
             else:
                 show(text)
     if statistics:
-        _statistics(counts, as_json=form == "json")
+        _statistics(counts, unreadable, as_json=form == "json")
     elif form == "terminal":
         noun = "plan" if any(path.endswith(".jsonl") for path in paths) else "file"
         # Of what cannot be read, nothing is said but that.
-        if counts.checked or not problems:
+        if counts.checked or not unreadable:
             _summary(counts, noun, len(faults))
-    warn(*map(str, problems))
-    failed = problems or faults or counts.sources
+    warn(*map(str, (*unreadable, *unfixed)))
+    failed = bool(unreadable or unfixed or faults or counts.sources)
     raise click.exceptions.Exit(1 if failed and not exit_zero else 0)
 
 
@@ -223,7 +226,7 @@ class _Counts:
                 yield result.text
 
 
-def _statistics(counts: _Counts, *, as_json: bool) -> None:
+def _statistics(counts: _Counts, unreadable: Sequence[UnreadableError], *, as_json: bool) -> None:
     """How many sources each rule flags, and how often."""
     from pearl.lint.rules import RULES
 
@@ -239,7 +242,8 @@ def _statistics(counts: _Counts, *, as_json: bool) -> None:
         for rule, files, count in rows
     ]
     lines.append(f"{counts.checked} checked")
-    tell({"checked": counts.checked, "rules": data}, as_json, lines)
+    told = [str(error) for error in unreadable]
+    tell({"checked": counts.checked, "rules": data, "unreadable": told}, as_json, lines)
 
 
 def _summary(counts: _Counts, noun: str, faults: int) -> None:

@@ -19,7 +19,7 @@ from pearl.cli.inputs import load, load_sound
 from pearl.cli.options import Options, choose_metric, shared
 from pearl.cli.output import check_output, emit, emit_json, on_terminal, settle
 from pearl.lang.errors import InputError
-from pearl.lang.output_files import refuse_same, write
+from pearl.lang.output_files import write
 from pearl.lang.source import read_source
 from pearl.lang.text import counted, printable
 
@@ -395,8 +395,8 @@ def refine_command(questions: str, output: str, rounds: int, options: Options) -
     from pearl.mining.refine import first_file, refine_job, write_demonstrations
 
     folder = Path(output)
-    refuse_same(output, [options.demos] if options.demos else [])
-    check_output(first_file(folder), "")
+    read = (options.demos, options.documents or Path(questions).parent)
+    check_output(first_file(folder, read), "")
     settings = job_settings(options)
     fit = fit_of(options)
     how = ("pearl", load(options.libraries), options.demos)

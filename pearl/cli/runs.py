@@ -61,12 +61,13 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     if tag and not pairs:
         lines = [f"No run is called {printable(tag)}: pearl runs lists them all."]
     for run, total in pairs:
-        about, lost = one_line(title_of(run)), failed[run.name]
-        about += f", {lost:,} failed" if lost and run.has_rows else ""
+        lost = failed[run.name]
+        failures = f", {lost:,} failed" if lost and run.has_rows else ""
         called = "".join(f"[{tag}] " for tag in tags[run.name])
+        about = shorten(f"{called}{title_of(run)}", 60 - len(failures))
         lines.append(
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
-            f"{printable(shorten(called + about, 60))}"
+            f"{printable(about)}{failures}"
         )
     lines += [f"There are more: --limit {10 * limit} lists so many."] if more else []
     done = {name: sizes.rows for name, sizes in counts.items()}
@@ -270,7 +271,8 @@ def diff(first: str, second: str, options: Options) -> None:
     )
     click.echo(f"\n{both} in both, {len(different)} answered differently{rest}")
     for method, counts in compared.methods.items():
-        right, tokens, full, by = counts["right"], counts["tokens"], "", ""
+        right, full, by = counts["right"], "", ""
+        tokens = ("not reported" if mean is None else f"{mean:,.0f}" for mean in counts["tokens"])
         if counts["test"] != MCNEMAR:
             full = f"mean score {' → '.join(map(percent, counts['score']))}, fully "
             by = f" by a {counts['test']}"
@@ -278,7 +280,7 @@ def diff(first: str, second: str, options: Options) -> None:
             f"{printable(method):20} {full}right {right[0]:,} → {right[1]:,} of "
             f"{counts['questions']:,} (only the first {counts['only'][0]:,}, only the second "
             f"{counts['only'][1]:,}, p {counts['p']:.3f}{by}), tokens an answer "
-            f"{tokens[0]:,.0f} → {tokens[1]:,.0f}"
+            f"{' → '.join(tokens)}"
         )
     for pair in different:
         outcomes = (_in_short(outcome(row)) for row in (pair.first, pair.second))

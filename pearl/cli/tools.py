@@ -232,9 +232,11 @@ def index_command(path: str, output: str, search: str | None, most: int, options
 def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
     from pearl.retrieval.index import open_index
 
+    if not query.strip():
+        raise InputError("The search is empty: write its words in quotes after --search.")
     hits = open_index(path).search(query, most)
     if not hits and not as_json:
-        raise NoAnswer(f"No passage matches {query[:80] or 'no word'}: try other words.")
+        raise NoAnswer(f"No passage matches {query[:80]}: try other words.")
     data, lines = [], []
     for hit in hits:
         data.append({"id": hit.id, "title": hit.title, "text": hit.text, "score": hit.score})

@@ -16,7 +16,7 @@ from pearl.evaluate.datasets import draw_sample, find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.datasets.reading import OWN
 from pearl.evaluate.evaluation_job import REASON_LABELS, Trials, trial_tasks
-from pearl.evaluate.methods import find_method
+from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import (
     EXECUTE,
     LIBRARY,
@@ -35,7 +35,7 @@ from pearl.evaluate.methods.base import (
 )
 from pearl.evaluate.methods.strategies import NO_REFINEMENT, with_sizes
 from pearl.evaluate.results import PROMPT_SET
-from pearl.jobs.answer_metrics import Metric, find_metric, with_grader
+from pearl.jobs.answer_metrics import Graded, Metric, find_metric, with_grader
 from pearl.jobs.job import Job
 from pearl.jobs.question_file import comparable
 from pearl.jobs.workers import TaskList
@@ -58,7 +58,16 @@ from pearl.strategies.pearl import (
     seed_demonstrations,
     shipped_folder,
 )
-from pearl.strategies.registry import MOST, NEEDS_MODEL, NONE_SHOWN, OFFLINE, Limits, OwnStrategy
+from pearl.strategies.registry import (
+    DEFAULT_LIMITS,
+    MOST,
+    NEEDS_MODEL,
+    NONE_SHOWN,
+    OFFLINE,
+    Limits,
+    OwnStrategy,
+    has_subplans,
+)
 
 _T = TypeVar("_T")
 
@@ -109,13 +118,17 @@ class Sample:
             if 0 < len(told) < len(self.examples) or len({*told}) > 1:
                 of = counted(len(self.examples), "question")
                 lacking += f" It cannot answer {len(told):,} of {of}."
-            # An answer in sentences is brought to a short one by the reader.
-            models = [planner_of(model)] if method.needs_model else []
-            models += readers_of(model)[:1] if self.dataset.short and method.prose else ()
-            if any(item.name == OFFLINE for item in models):
+            if method.needs_model and planner_of(model).name == OFFLINE:
                 lacking = NEEDS_MODEL
             if lacking:
                 raise InputError(f"{method.name} {lacking}")
+            # An answer in sentences is brought to a short one by the reader.
+            shortens = self.dataset.short and method.prose
+            if shortens and readers_of(model)[0].name == OFFLINE:
+                raise InputError(
+                    f"{self.dataset.title} wants short answers, and shortening those of "
+                    f"{method.name} {NEEDS_MODEL}"
+                )
 
 
 def read_sample(
@@ -316,6 +329,7 @@ class Preparation:
         context = fit(model)
         chosen = [find_method(name, shared.own) for name in methods]
         sample.check(chosen, shared, model)
+        _refuse_unused(chosen, shared)
         if reasoning and readers_of(model)[0].name == OFFLINE:
             raise InputError(f"--reasoning {NEEDS_MODEL}")
         every = (*methods, *((REASON_LABELS,) if reasoning else ()))
@@ -439,6 +453,34 @@ def with_options(
         turns=turns,
         passages=passages or 0,
     )
+
+
+def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None:
+    """See that an option which was set has a use for one of the methods at least.
+
+    Raises:
+        InputError: one has none, and a report would show it as if it had.
+    """
+    search, limits = shared.search or HopSearch(), shared.limits
+    usual = HopSearch()
+    nested = has_subplans(*(setup.library for setup in shared.setups.values()))
+    given = {
+        "turns": shared.turns,
+        "tools": shared.tools is not None,
+        "learned": bool(search.learned),
+        "search": search.mode != usual.mode,
+        "width": search.budget.width != usual.budget.width,
+        "depth": limits.depth != DEFAULT_LIMITS.depth and not nested,
+        "calls": limits.calls != DEFAULT_LIMITS.calls,
+        "shown": bool(shared.shown),
+        "passages": bool(shared.passages),
+        # Who grades by a rubric fills a form, too.
+        "examples": bool(shared.examples) and not isinstance(shared.metric, Graded),
+    }
+    used = {name for method in methods for name in method.uses}
+    for name in (name for name, is_set in given.items() if is_set and name not in used):
+        users = ", ".join(method.name for method in METHODS if name in method.uses)
+        raise InputError(f"None of the methods uses --{name}: leave it out, or add one of {users}.")
 
 
 def _with_set(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them

@@ -37,6 +37,7 @@ from pearl.strategies.registry import (
     StrategySettings,
     prepare,
     prepare_plan,
+    refuse_unused,
 )
 
 
@@ -140,6 +141,7 @@ def make_setup(
     """
     planner = planner_of(model).name
     prepared = prepare(strategy, planner, library, demonstrations, settings, tools)
+    refuse_unused(prepared, examples)
     model = with_library(model, filter(None, (prepared.library, plans)))
     return Setup(prepared, fit(model), plans, examples, tools), model
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.jobs.progress import run_until_stopped, uninterrupted
 from pearl.jobs.workers import JobProgress, RowsFile, Tasks, Work, WorkerPool, refuse_locked
 from pearl.lang.errors import InputError, install_command
+from pearl.lang.output_files import check_replaceable
 from pearl.lang.rows import Tabled, as_frame
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
@@ -121,7 +122,7 @@ def start(
     """
     with _begin(job, settings, changed) as (store, progress):
         if settings.scheduler:
-            _on_cluster(job, settings, store, progress)
+            _run_on_cluster()(job, settings, store, progress)
         else:
             _run_until_stopped(job, _pool(job, settings, store, progress), settings)
     return progress
@@ -133,7 +134,7 @@ async def run_job(
     """As `start`, in an event loop that runs already; whoever cancels it stops it."""
     with _begin(job, settings, changed) as (store, progress):
         if settings.scheduler:
-            await asyncio.to_thread(_on_cluster, job, settings, store, progress)
+            await asyncio.to_thread(_run_on_cluster(), job, settings, store, progress)
         else:
             try:
                 await run_tasks(job, _pool(job, settings, store, progress))
@@ -156,7 +157,10 @@ def _begin(
             "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
         )
     if job.output:
+        check_replaceable(job.output)
         refuse_locked(job.output)
+    if settings.scheduler:
+        _run_on_cluster()
     store = open_store(settings.store)
     try:
         known = fingerprint(job, settings)
@@ -187,12 +191,17 @@ def fingerprint(job: Job, settings: JobSettings) -> str:
     return digest({**job.identity, **identity})
 
 
-def _on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> None:
+def _run_on_cluster() -> Callable[[Job, JobSettings, Store, JobProgress], None]:
+    """What runs jobs on a cluster.
+
+    Raises:
+        InputError: it is not installed.
+    """
     try:
         from pearl.jobs.cluster import run_on_cluster
     except ImportError:
         raise InputError(f"A cluster needs Dask: {install_command('cluster')}.") from None
-    run_on_cluster(job, settings, store, progress)
+    return run_on_cluster
 
 
 def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> WorkerPool:

@@ -435,6 +435,8 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         document, inline = document.get("text"), True
     else:
         inline = isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH)
+    if inline and isinstance(document, str) and not document.strip():
+        raise InputError(f"{name}: the document's text is empty: give one with text in it.")
     if not isinstance(document, str) or not document.strip():
         several = ', and several as "documents"' if isinstance(document, list) else ""
         raise InputError(f"{name} has no document: give a path, or the text itself{several}.")

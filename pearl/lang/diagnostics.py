@@ -7,6 +7,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
+from pearl.lang.errors import UnreadableError
 from pearl.lang.source import Source, Span, TextKind
 
 
@@ -97,12 +98,13 @@ class Renderer:
 
     Args:
         part: what is said of one report; empty where nothing is.
-        whole: the parts that say something put together, one after another, and the codes of
-            their findings, which are all there once the parts have come to their end.
+        whole: the parts that say something put together, one after another, with the codes of
+            their findings and what cannot be read, which are all there once the parts have come
+            to their end.
     """
 
     part: Callable[[SourceFindings], str]
-    whole: Callable[[Iterable[str], Collection[str]], Iterator[str]]
+    whole: Callable[[Iterable[str], Collection[str], Collection[UnreadableError]], Iterator[str]]
 
     def __call__(self, reports: Iterable[SourceFindings]) -> str:
         """The text of all reports in this form."""
@@ -114,7 +116,7 @@ class Renderer:
                 if text := self.part(report):
                     yield text
 
-        return "".join(self.whole(parts(), codes))
+        return "".join(self.whole(parts(), codes, ()))
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

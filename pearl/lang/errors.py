@@ -32,6 +32,19 @@ class InputError(PortableError):
     """Input that cannot be used; the message is one line that says what to do."""
 
 
+class UnreadableError(InputError):
+    """A text of several that cannot be read, as the others are.
+
+    Args:
+        message: why, and what to do.
+        name: its file, or its row of one, as `pearl.lang.source.Source` has names.
+    """
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 def check_numbers(least: float = 0, most: float = MOST, **numbers: object) -> None:
     """See that numbers that a person gives by some names can be used.
 

@@ -74,11 +74,7 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be written; ``path`` is as it was.
     """
-    target = path.resolve()
-    if target.exists() and not target.is_file() and not target.is_dir():
-        # Whoever may write to /dev would lose what all programs write to.
-        raise OSError(errno.EEXIST, "it is a device or a pipe")
-    part = (folder or target.parent) / f".{target.name[:40]}.{os.urandom(4).hex()}.part"
+    target, part = _part_of(path, folder)
     try:
         with part.open("xb") as file:
             if target.exists():
@@ -89,6 +85,30 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_replaceable(path: str) -> None:
+    """Make sure that `replacing` can put a file somewhere, before work is done for it: links are
+    followed, and a device or a pipe, which `check_writable` and `write` take, is refused.
+
+    Raises:
+        InputError: it cannot.
+    """
+    try:
+        _, part = _part_of(Path(path))
+        part.touch(exist_ok=False)
+        part.unlink()
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def _part_of(path: Path, folder: Path | None = None) -> tuple[Path, Path]:
+    """The file that a path leads to, and another for what is to take its place."""
+    target = path.resolve()
+    if target.exists() and not target.is_file() and not target.is_dir():
+        # Whoever may write to /dev would lose what all programs write to.
+        raise OSError(errno.EEXIST, "it is a device or a pipe")
+    return target, (folder or target.parent) / f".{target.name[:40]}.{os.urandom(4).hex()}.part"
 
 
 def lock(file: IO[bytes]) -> bool | None:

@@ -24,7 +24,7 @@ from pearl.lang.printer import print_action, print_library
 from pearl.lang.rows import Tabled, as_frame, read_row
 from pearl.lang.similarity import SURE, likeness
 from pearl.lang.source import Source, read_source
-from pearl.lang.text import free_name, one_line
+from pearl.lang.text import free_name, one_line, shorten
 from pearl.lang.values import digest
 from pearl.lint.checker import HARMLESS, check_library
 from pearl.models.base import ModelError
@@ -113,8 +113,8 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
             notes.append(Note("cut", text + "PEARL_MAX_TOKENS.", (name,)))
         for finding in row.get("findings", ()):
             unread = finding["code"].startswith("PRL1")
-            text = one_line(finding["text"])[:80]
-            message = finding["message"] + (f" It reads: {text}" if unread else "")
+            text = shorten(finding["text"], 100)
+            message = finding["message"] + (f" The line reads: {text}" if unread else "")
             kind = "unreadable" if unread else "finding"
             notes.append(Note(kind, message, (name,), finding["code"]))
         for line in row.get("actions", ()):
@@ -229,13 +229,17 @@ def read_proposals(reply: str) -> dict[str, Any]:
     Returns:
         ``actions``, one line each, in the order they were proposed, but for those that would fail
         when they are called; and ``findings``: every line that cannot be read, and what else the
-        library's rules say, each with ``code``, ``message`` and ``text``.
+        library's rules say, each with ``code``, ``message`` and ``text``, the whole line.
     """
     lines = [line for line in reply.splitlines() if not _NOTHING.match(line)]
     source = Source("reply", "\n".join(lines))
     found = check_library(source)
     findings = [
-        {"code": finding.code, "message": finding.message, "text": source.at(finding.span)}
+        {
+            "code": finding.code,
+            "message": finding.message,
+            "text": source.line(source.position(finding.span.start)[0]),
+        }
         for finding in found
     ]
     failing = {

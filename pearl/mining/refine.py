@@ -23,6 +23,7 @@ from pearl.jobs.question_file import QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task, failure_of
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError
+from pearl.lang.output_files import refuse_same
 from pearl.lang.printer import print_plan
 from pearl.lang.values import as_text, digest, from_json
 from pearl.models.base import ModelError
@@ -140,14 +141,23 @@ def refine_job(
     )
 
 
-def first_file(folder: Path) -> str:
+def first_file(folder: Path, read: Iterable[str | Path]) -> str:
     """What has to be writable for plans to be written to a folder.
 
+    Args:
+        folder: it; plans may be there already.
+        read: folders that are read, or empty texts.
+
     Raises:
-        InputError: it is a file.
+        InputError: it is a file, or one of those, or holds anything but plans.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: name a folder for the plans.")
+    refuse_same(str(folder), filter(None, read))
+    # What is hidden is the system's, or version control's.
+    names = (path.name for path in folder.glob("[!.]*") if path.suffix != ".plan")
+    if any(name != UNREFINED for name in names):
+        raise InputError(f"{folder} is a folder with other things in it: name one of its own.")
     return str(folder / "plan" if folder.is_dir() else folder)
 
 

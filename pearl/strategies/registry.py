@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pearl.lang.ast import RETRIEVE, Decomposed, Parsed, Solver
+from pearl.lang.ast import RETRIEVE, Decomposed, Parsed, Solver, SubPlan
 from pearl.lang.builtins import Given
 from pearl.lang.entry_points import extension, failure_text, source_digest
 from pearl.lang.errors import InputError, check_whole
@@ -65,6 +65,12 @@ NONE_SHOWN = (
 
 MACHINES = ("fsm1", "fsm2")
 """Strategies that go through states, which may be turns of one conversation."""
+
+FORMS = (*MACHINES, "rebel", "react")
+"""Strategies that ask for replies in a form, which worked examples may show."""
+
+NESTED = ("decomp", "rebel")
+"""Strategies that ask questions within questions."""
 
 PLANNED = 10_000
 """Calls of a question whose plan is written first, at most: its steps are known before they run,
@@ -287,6 +293,33 @@ def prepare(
     folder = spec.demonstrations
     shown = demonstrations_for(library, demonstrations, folder) if folder else ()
     return Prepared(spec, library, shown, settings)
+
+
+def refuse_unused(prepared: Prepared, examples: int) -> None:
+    """See that a strategy has a use for how deep it may go, and for worked examples of forms, where
+    these were set. One of a person's own may have.
+
+    Args:
+        prepared: the strategy.
+        examples: worked examples of a form, at most.
+
+    Raises:
+        InputError: it has none.
+    """
+    name, depth = prepared.spec.name, prepared.settings.limits.depth
+    if prepared.spec not in STRATEGIES:
+        return
+    if examples and name not in FORMS:
+        raise InputError(f"{name} fills no forms: leave --examples out.")
+    nested = name in NESTED or has_subplans(prepared.library)
+    if depth != DEFAULT_LIMITS.depth and not nested:
+        raise InputError(f"{name} nests nothing: take decomp or rebel, or leave --depth out.")
+
+
+def has_subplans(*libraries: Library) -> bool:
+    """Whether plans carry out some actions of libraries, which may be within each other."""
+    actions = (action for library in libraries for action in library.actions.values())
+    return any(isinstance(action.body, SubPlan) for action in actions)
 
 
 def lacking_solver(library: Library, *, decomposes: bool = False) -> str:

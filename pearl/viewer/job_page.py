@@ -429,7 +429,6 @@ def _by_method(pairs: Iterable[RowPair]) -> dict[str, dict[str, Any]]:
         scores = [dict(enumerate(score_of(row) or 0.0 for row in side)) for side in sides]
         counts, test = list(map(RowCounts.of, sides)), compare_scores(*scores)
         assert test is not None
-        spent = [[row["result"]["usage"] for row in side] for side in sides]
         compared[method] = {
             "questions": len(rows),
             "right": [side.right for side in counts],
@@ -437,9 +436,14 @@ def _by_method(pairs: Iterable[RowPair]) -> dict[str, dict[str, Any]]:
             "only": [test.only_first, test.only_second],
             "p": test.p,
             "test": test.test,
-            "tokens": [
-                sum(use["prompt_tokens"] + use["completion_tokens"] for use in side) / len(rows)
-                for side in spent
-            ],
+            "tokens": list(map(_mean_tokens, sides)),
         }
     return compared
+
+
+def _mean_tokens(rows: Sequence[Row]) -> float | None:
+    """Tokens an answer took in an evaluation; None where its endpoint reports none."""
+    results = [row["result"] for row in rows]
+    spent = sum((Usage(**result["usage"]) for result in results), Usage())
+    reported = spent.is_reported(sum(result["calls"] for result in results))
+    return spent.total / len(rows) if reported else None

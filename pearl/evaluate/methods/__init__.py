@@ -19,9 +19,20 @@ _BY_MODEL = partial(Method, setup="", needs_model=True)
 """Methods that answer in sentences, of these the ones that plan nothing, and those with actions of
 their own for a language model."""
 
-_REACT = partial(_BY_MODEL, lacks=strategies.nothing_to_look_up, actions=always("react"))
-_FSM = partial(_BY_MODEL, lacks=strategies.no_document, actions=always("fsm"))
-_IN_FORM = partial(_BY_MODEL, plans=False, actions=always(baselines.LIBRARY))
+_REACT = partial(
+    _BY_MODEL,
+    uses=("calls", "examples"),
+    lacks=strategies.nothing_to_look_up,
+    actions=always("react"),
+)
+_FSM = partial(
+    _BY_MODEL,
+    uses=("calls", "examples", "turns"),
+    lacks=strategies.no_document,
+    actions=always("fsm"),
+)
+_IN_FORM = partial(_BY_MODEL, plans=False, uses=("examples",), actions=always(baselines.LIBRARY))
+_HOPS = ("learned", "search", "width", "depth", "calls")
 _AGENTS = partial(Method, actions=always(strategies.AGENTS))
 _FACTS = partial(Method, setup="", plans=False, lacks=strategies.lacks_world)
 """Variants of one method, with the actions that all of them call."""
@@ -31,7 +42,7 @@ METHODS = (
     _ONE_STEP("cot", partial(strategies.one_step, baselines.reasoning_plan)),
     Method("mcq", strategies.multiple_choice, "", plans=False, lacks=strategies.lacks_options),
     strategies.with_setup("pearl", LIBRARY),
-    _PROSE("pearl-no-execution", strategies.show_plan),
+    _PROSE("pearl-no-execution", strategies.show_plan, uses=("shown",)),
     strategies.with_setup(strategies.NO_REFINEMENT, UNREFINED),
     strategies.with_setup("pearl-execute-only", EXECUTE),
     _PROSE(
@@ -39,14 +50,18 @@ METHODS = (
         partial(strategies.by_name, "decomp", STEPWISE),
         STEPWISE,
         needs_model=True,
+        uses=("calls", "depth", "passages"),
         lacks=partial(strategies.lacks_solver, STEPWISE),
     ),
     _PROSE("cot-rolled-out", strategies.rolled_out, STEPWISE, needs_model=True, plans=False),
-    _ONE_STEP("least-to-most", strategies.least_to_most, needs_model=True, plans=True),
+    _ONE_STEP(
+        "least-to-most", strategies.least_to_most, needs_model=True, plans=True, uses=("examples",)
+    ),
     _ONE_STEP("no-context", partial(strategies.one_step, baselines.blind_plan), needs_model=True),
     _ONE_STEP(
         "retrieve-read",
         strategies.retrieve_and_read,
+        uses=("passages",),
         actions=strategies.retrieving,
         lacks=strategies.nothing_to_look_up,
     ),
@@ -61,18 +76,28 @@ METHODS = (
     _FSM("fsm1", partial(strategies.machine, "fsm1")),
     _FSM("fsm2", partial(strategies.machine, "fsm2")),
     _BY_MODEL(
-        "rebel", strategies.rebel, lacks=strategies.nothing_to_search, actions=always("rebel")
+        "rebel",
+        strategies.rebel,
+        uses=("tools", "calls", "depth", "examples"),
+        lacks=strategies.nothing_to_search,
+        actions=always("rebel"),
     ),
-    _AGENTS("tmn", strategies.by_analogy, setup="", lacks=strategies.lacks_learned),
+    _AGENTS("tmn", strategies.by_analogy, setup="", uses=_HOPS, lacks=strategies.lacks_learned),
     _AGENTS(
-        "tmn-model", strategies.by_model, needs_model=True, lacks=strategies.lacks_decompositions
+        "tmn-model",
+        strategies.by_model,
+        needs_model=True,
+        uses=(*_HOPS, "examples"),
+        lacks=strategies.lacks_decompositions,
     ),
     _FACTS(
         "gold-facts",
         partial(strategies.facts_read, strategies.gold_facts),
         lacks=strategies.lacks_facts,
     ),
-    _FACTS("found-facts", partial(strategies.facts_read, strategies.found_facts)),
+    _FACTS(
+        "found-facts", partial(strategies.facts_read, strategies.found_facts), uses=("passages",)
+    ),
     _FACTS("all-facts", partial(strategies.facts_read, strategies.all_facts)),
 )
 """By name; docs/evaluation.md says what each does."""
@@ -97,7 +122,9 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
         # Whether it is one that can be called is told here, and not when it is.
         own_strategy(strategy, name)
         lacks = partial(strategies.lacks_solver, LIBRARY)
-        return _PROSE(name, partial(strategies.by_name, name, LIBRARY), lacks=lacks)
+        # What it does with what it is handed, nobody knows.
+        uses = ("calls", "depth", "passages", "examples")
+        return _PROSE(name, partial(strategies.by_name, name, LIBRARY), uses=uses, lacks=lacks)
     names = [*(method.name for method in METHODS), "pearl@N"]
     close = close_name(name, [*names, *own])
     raise InputError(f"There is no method {name}{close}: use one of {', '.join(names)}.")

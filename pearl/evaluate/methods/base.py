@@ -289,6 +289,8 @@ class Method:
             them brought to short ones.
         plans: whether the steps that it runs are a plan that it wrote, and not one of Pearl's.
         needs_model: whether it asks for what the offline reader does not write.
+        uses: names of options of ``pearl eval`` that no more than some methods have a use for, and
+            this one has.
         lacks: what it needs and does not have, in words behind its name; empty
             where it can begin.
         actions: the library that its steps call; None for its setup's, or, without one, the one
@@ -301,6 +303,7 @@ class Method:
     prose: bool = False
     plans: bool = True
     needs_model: bool = False
+    uses: tuple[str, ...] = ()
     lacks: Callable[[EvaluationContext, Example], str] = lambda *_: ""
     actions: Callable[[EvaluationContext], Library] | None = None
 

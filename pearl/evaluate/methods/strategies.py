@@ -98,7 +98,8 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
 def with_setup(name: str, setup: str) -> Method:
     """PEARL that plans with a setup."""
     lacks = partial(lacks_solver, setup)
-    return Method(name, partial(run_pearl, setup), setup, prose=True, lacks=lacks)
+    uses = ("shown", "passages")
+    return Method(name, partial(run_pearl, setup), setup, prose=True, uses=uses, lacks=lacks)
 
 
 def size_of(name: str) -> int:

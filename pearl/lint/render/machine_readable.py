@@ -2,12 +2,14 @@
 which annotate changed lines."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pearl.lang.diagnostics import Diagnostic, Fix, Label, Renderer, SourceFindings
-from pearl.lang.source import Source, Span
+from pearl.lang.diagnostics import Diagnostic, Fix, Label, Renderer, Severity, SourceFindings
+from pearl.lang.errors import UnreadableError
+from pearl.lang.source import NOWHERE, Source, Span
 from pearl.lang.text import json_text, printable
 from pearl.lint.rules import RULES
 
@@ -15,6 +17,15 @@ _DEPTH = 8
 """How far the results of a SARIF log are indented."""
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def _as_findings(
+    part: Callable[[SourceFindings], str], unreadable: Collection[UnreadableError]
+) -> Iterator[str]:
+    """What cannot be read as parts of a form that has findings only; asked for at the end."""
+    for error in unreadable:
+        found = Diagnostic("unreadable", "unreadable", Severity.ERROR, NOWHERE, str(error))
+        yield part(SourceFindings(Source(error.name, ""), [found]))
 
 
 def _elements(data: Iterable[Any], depth: int) -> str:
@@ -71,13 +82,15 @@ def _offsets(span: Span, source: Source) -> dict[str, Any]:
     return {"span": [*span], **dict(zip(ends, source.place(span), strict=True))}
 
 
-def _log(parts: Iterable[str], used: Collection[str]) -> Iterator[str]:
+def _log(
+    parts: Iterable[str], used: Collection[str], unreadable: Collection[UnreadableError]
+) -> Iterator[str]:
     """A SARIF log with one run, whose rules are told after its results."""
-    head = _around(()).partition("[]")[0]
-    return _array(parts, _DEPTH, head, lambda: _around(used).partition("[]")[2])
+    head = _around((), ()).partition("[]")[0]
+    return _array(parts, _DEPTH, head, lambda: _around(used, unreadable).partition("[]")[2])
 
 
-def _around(used: Collection[str]) -> str:
+def _around(used: Collection[str], unreadable: Collection[UnreadableError]) -> str:
     from importlib.metadata import version
 
     log = {
@@ -87,6 +100,7 @@ def _around(used: Collection[str]) -> str:
             {
                 "columnKind": "unicodeCodePoints",
                 "results": [],
+                "invocations": [_invocation(unreadable)],
                 "tool": {
                     "driver": {
                         "name": "pearl",
@@ -109,6 +123,20 @@ def _around(used: Collection[str]) -> str:
         ],
     }
     return json_text(log)
+
+
+def _invocation(unreadable: Collection[UnreadableError]) -> dict[str, Any]:
+    """Whether everything was read, and what was not."""
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": str(error)},
+            "locations": [{"physicalLocation": _location(NOWHERE, Source(error.name, ""))}],
+        }
+        for error in unreadable
+    ]
+    told = {"toolExecutionNotifications": notifications} if notifications else {}
+    return {"executionSuccessful": not notifications, **told}
 
 
 def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
@@ -181,7 +209,8 @@ def _commands(report: SourceFindings) -> str:
     """One ``::error`` or ``::warning`` line a finding."""
     lines = []
     for item in report.diagnostics:
-        title = _property(f"{item.code} {item.name}")
+        # What cannot be read breaks no rule: its code is its name.
+        title = _property(" ".join(dict.fromkeys((item.code, item.name))))
         text = _message(f"{item.message} {item.help}".strip())
         lines.append(f"::{item.severity} {_place(item, report.source)},title={title}::{text}\n")
     return "".join(lines)
@@ -206,12 +235,20 @@ def _property(text: str) -> str:
     return _message(text).replace(":", "%3A").replace(",", "%2C")
 
 
+def _objects(report: SourceFindings) -> str:
+    return _elements((as_object(item, report.source) for item in report.diagnostics), 2)
+
+
 JSON = Renderer(
-    lambda report: _elements((as_object(item, report.source) for item in report.diagnostics), 2),
-    lambda parts, _: _array(parts, 2, "", lambda: "\n"),
+    _objects,
+    lambda parts, _, unreadable: _array(
+        chain(parts, _as_findings(_objects, unreadable)), 2, "", lambda: "\n"
+    ),
 )
 SARIF = Renderer(
     lambda report: _elements((_result(item, report.source) for item in report.diagnostics), _DEPTH),
     _log,
 )
-GITHUB = Renderer(_commands, lambda parts, _: iter(parts))
+GITHUB = Renderer(
+    _commands, lambda parts, _, unreadable: chain(parts, _as_findings(_commands, unreadable))
+)

@@ -82,8 +82,8 @@ def _part(report: SourceFindings) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _whole(parts: Iterable[str], codes: Collection[str]) -> Iterator[str]:
-    del codes
+def _whole(parts: Iterable[str], *unused: Collection[object]) -> Iterator[str]:
+    del unused
     told = ""
     for part in parts:
         heading, _, rest = part.partition("\n")

@@ -18,7 +18,7 @@ def _blocks(report: SourceFindings) -> str:
     return "\n\n".join(blocks) + ("\n" if blocks else "")
 
 
-def _apart(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
+def _apart(parts: Iterable[str], *_: Collection[object]) -> Iterator[str]:
     """Parts with an empty line between them."""
     between = ""
     for part in parts:
