@@ -417,7 +417,7 @@ def test_options_that_a_strategy_does_not_use_are_refused(command: str):
     told = one_line(call(*words, "--depth", "3"), 2)
     assert told == "pearl nests nothing: take decomp or rebel, or leave --depth out."
     told = one_line(call(*words, "--examples", "3"), 2)
-    assert told == "pearl fills no forms: leave --examples out."
+    assert told == "pearl asks for no structured output: leave --examples out."
     # Actions that are plans may be within each other.
     own = "ONCE(CTX, X) : Find X in CTX.\n    plan:\n        1. a = FIND_REASON(CTX, X) : Why X\n"
     Path("own.actions").write_text(own, encoding="utf-8")

@@ -66,12 +66,6 @@ NONE_SHOWN = (
 MACHINES = ("fsm1", "fsm2")
 """Strategies that go through states, which may be turns of one conversation."""
 
-FORMS = (*MACHINES, "rebel", "react")
-"""Strategies that ask for replies in a form, which worked examples may show."""
-
-NESTED = ("decomp", "rebel")
-"""Strategies that ask questions within questions."""
-
 PLANNED = 10_000
 """Calls of a question whose plan is written first, at most: its steps are known before they run,
 and may have to read every part of a long document."""
@@ -181,6 +175,8 @@ class StrategySpec:
             empty for a strategy that is shown none, and has actions of its own. Plans in a folder
             with the name of a chosen library go before them.
         uses: what else decides its answers.
+        options: options that it has a use for, and others have none: how deep questions stand
+            within each other, and worked examples of structured output.
         needs_model: whether it asks for next steps, or for structured output, which the
             offline reader does not write.
         version: tells a strategy of a person's own from another of its name.
@@ -193,6 +189,7 @@ class StrategySpec:
     libraries: tuple[str, ...] = ()
     demonstrations: str = ""
     uses: tuple[Uses, ...] = ()
+    options: tuple[Literal["depth", "examples"], ...] = ()
     needs_model: bool = True
     version: str = ""
     calls: Callable[[Limits], int] = attrgetter("calls")
@@ -296,24 +293,24 @@ def prepare(
 
 
 def refuse_unused(prepared: Prepared, examples: int) -> None:
-    """See that a strategy has a use for how deep it may go, and for worked examples of forms, where
-    these were set. One of a person's own may have.
+    """See that a strategy has a use for a depth and for worked examples that were set. One of a
+    person's own may have.
 
     Args:
         prepared: the strategy.
-        examples: worked examples of a form, at most.
+        examples: worked examples of structured output, at most.
 
     Raises:
         InputError: it has none.
     """
-    name, depth = prepared.spec.name, prepared.settings.limits.depth
-    if prepared.spec not in STRATEGIES:
+    spec, depth = prepared.spec, prepared.settings.limits.depth
+    if spec not in STRATEGIES:
         return
-    if examples and name not in FORMS:
-        raise InputError(f"{name} fills no forms: leave --examples out.")
-    nested = name in NESTED or has_subplans(prepared.library)
+    if examples and "examples" not in spec.options:
+        raise InputError(f"{spec.name} asks for no structured output: leave --examples out.")
+    nested = "depth" in spec.options or has_subplans(prepared.library)
     if depth != DEFAULT_LIMITS.depth and not nested:
-        raise InputError(f"{name} nests nothing: take decomp or rebel, or leave --depth out.")
+        raise InputError(f"{spec.name} nests nothing: take decomp or rebel, or leave --depth out.")
 
 
 def has_subplans(*libraries: Library) -> bool:
@@ -493,12 +490,14 @@ STRATEGIES = (
         _decomp,
         ("open_domain",),
         "open_domain",
+        options=("depth",),
     ),
     StrategySpec(
         "fsm1",
         "A state machine asks for one sub-question after another.",
         _fsm,
         ("fsm",),
+        options=("examples",),
         calls=_fsm_calls,
     ),
     StrategySpec(
@@ -506,6 +505,7 @@ STRATEGIES = (
         "As fsm1, with a review that gives supporting facts.",
         _fsm,
         ("fsm",),
+        options=("examples",),
         calls=_fsm_calls,
     ),
     StrategySpec(
@@ -514,6 +514,7 @@ STRATEGIES = (
         _rebel,
         ("rebel",),
         uses=("tools", "embedding"),
+        options=("depth", "examples"),
         calls=_rebel_calls,
     ),
     StrategySpec(
@@ -521,6 +522,7 @@ STRATEGIES = (
         "Thoughts and actions take turns: search, look up, finish.",
         _react,
         ("react",),
+        options=("examples",),
         calls=_react_calls,
     ),
 )
