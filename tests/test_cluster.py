@@ -120,6 +120,22 @@ def test_ctrl_c_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
+def test_a_batch_is_begun_again_while_a_chunk_of_it_is_under_way(cluster: Cluster, tmp_path: Path):
+    """Its command was killed, and the workers have not heard of that."""
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=5):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 5, going)
+        going.kill()
+        going.communicate()
+        asked = stub.stats()["requests"]
+        again = batch.start()
+        assert until(lambda: stub.stats()["requests"] > asked, again)
+    result = ended(again)
+    assert result.code == 0, result.err
+    assert [row["id"] for row in batch.rows()] == list(batch.ids)
+
+
 def test_a_worker_that_would_ask_another_says_so(cluster: Cluster, tmp_path: Path):
     """Another address is caught as any other difference is (`identity`)."""
     result = cluster.batch(tmp_path).run(PEARL_TEMPERATURE="0.5")

@@ -9,12 +9,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed, get_worker
+from distributed import (
+    Client,
+    LocalCluster,
+    Reschedule,
+    Worker,
+    WorkerPlugin,
+    as_completed,
+    get_worker,
+)
 
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_lines
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
@@ -92,22 +101,37 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker joins."""
+        self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="pearl", daemon=True).start()
 
-    def teardown(self, worker: Worker) -> None:
-        """Called by Dask when the job is over."""
-        if self._loop is None:
+    async def teardown(self, worker: Worker) -> None:
+        """Called by Dask when the job is over, or begun again: what is under way is cut off."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is None:
             return
+        closing = asyncio.run_coroutine_threadsafe(self._close(), loop)
+        # Whoever waits for a chunk waits for as long as its loop does not run.
+        closing.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
         with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._loop = None
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(closing)), PATIENCE)
 
     def do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        """Do a chunk's tasks."""
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop).result()
+        """Do a chunk's tasks.
+
+        Raises:
+            Reschedule: it was cut off, so another worker is to do it, if it is still wanted.
+        """
+        # What is handed to the loop before it closes is cut off as it closes.
+        with self._lock:
+            if self._loop is None:
+                raise Reschedule
+            result = asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop)
+        try:
+            return result.result()
+        except CancelledError:
+            raise Reschedule from None
 
     def stop(self, reason: str, message: str) -> None:
         """Let calls under way finish, and make no further ones."""
@@ -157,6 +181,10 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         return self._pool
 
     async def _close(self) -> None:
+        chunks = asyncio.all_tasks() - {asyncio.current_task()}
+        for chunk in chunks:
+            chunk.cancel()
+        await asyncio.gather(*chunks, return_exceptions=True)
         if self._pool is not None:
             await self._pool.engine.model.close()
             self._pool.store.close()
