@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +19,7 @@ import pytest
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, interrupt, until, write_batch
 from tests.forks import Fork
+from tests.shell import command
 
 if not find_spec("distributed"):
     pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
@@ -106,17 +110,56 @@ def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
-def test_ctrl_c_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_what_is_done(cluster: Cluster, tmp_path: Path, number: signal.Signals):
     batch, stub = cluster.batch(tmp_path), cluster.stub
     with stub.paused(after=5):
         going = batch.start()
         assert until(lambda: stub.stats()["completed"] >= 5, going)
-        interrupt(going)
+        interrupt(going, number)
     result = ended(going)
     assert result.code == 130, result.err
-    assert "To go on: pearl batch" in result.err
+    assert result.err.startswith("pearl: Stopped. What was done is kept. To go on: pearl batch")
+    assert len(batch.rows()) == held(batch).rows
     assert batch.to(options=()).run().code == 0
     assert stub.stats()["repeats"] == 0
+    assert [row["id"] for row in batch.rows()] == list(batch.ids)
+
+
+@pytest.mark.slow
+def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
+    """It goes to all processes that the terminal's command has started."""
+    with Stub(latency=LATENCY) as stub:
+        batch = write_batch(tmp_path, QUESTIONS, stub).to(options=("--scheduler", "local"))
+        with stub.paused(after=5):
+            going = subprocess.Popen(
+                command(*batch.command),
+                cwd=tmp_path,
+                env=batch.environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            assert until(lambda: stub.stats()["completed"] >= 5, going)
+            os.killpg(going.pid, signal.SIGINT)
+            time.sleep(1)
+        result = ended(going)
+        assert result.code == 130, result.err
+        assert result.err.startswith("pearl: Stopped. What was done is kept.")
+        assert stub.stats()["cut"] == 0
+
+
+def test_after_the_grace_calls_under_way_are_cut_off(cluster: Cluster, tmp_path: Path):
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=15):
+        going = batch.to(options=(*batch.options, "--grace", "0.2")).start()
+        assert until(lambda: stub.stats()["completed"] >= 15, going)
+        interrupt(going)
+        result = ended(going)
+        assert result.code == 130, result.err
+        assert "calls under way were cut off" in result.err
+        assert len(batch.rows()) == held(batch).rows
+    assert batch.run().code == 0
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 

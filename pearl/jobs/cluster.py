@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from distributed import (
     Client,
+    Future,
     LocalCluster,
     Reschedule,
     Worker,
@@ -201,8 +202,8 @@ def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> 
     dask_worker.plugins[plugin].stop(reason, message)
 
 
-def run_on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> None:
-    """Do every task that has no row yet, on a cluster.
+class ClusterRun:
+    """A job that is done on a cluster.
 
     Args:
         job: its tasks, and the file their rows go to.
@@ -210,70 +211,98 @@ def run_on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobP
             limits, which are for all workers together.
         store: the client's own connection to the store.
         progress: how far the run is.
-
-    Raises:
-        InputError: there is no such cluster, or a worker cannot do its work.
-        ModelError: nothing more can be asked; what was done is kept.
     """
-    run = progress.run
-    open_ledger(store, run, settings)
-    ids, output = asyncio.run(resume(job, store, progress))
-    progress.tell()
 
-    def count(row: dict[str, Any]) -> None:
-        if output:
-            output.add(row)
-        progress.count_row(row)
+    def __init__(
+        self, job: Job, settings: JobSettings, store: Store, progress: JobProgress
+    ) -> None:
+        self._job, self._settings = job, settings
+        self._store, self._progress = store, progress
+        self._plugin = f"pearl-{progress.run}"
+        self._client: Client | None = None
+        """Where there are workers to be told of a stop."""
+        self._stopped: ModelError | None = None
+        self._telling: asyncio.Task[None] | None = None
 
-    try:
-        with _connect(settings.scheduler) as client:
-            workers = len(client.scheduler_info(n_workers=-1)["workers"])
-            plugin = f"pearl-{run}"
-            order = _order(job, settings, store, run, workers)
-            client.register_plugin(DaskWorker(order), name=plugin)
-            size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
-            try:
-                chunks = _chunks(job.tasks.read(ids), size)
-                stopped = _do_chunks(client, plugin, chunks, progress, count)
-            finally:
-                client.unregister_worker_plugin(plugin)
-    finally:
-        if output:
-            output.close(stored_lines(store, run))
-    if stopped:
-        raise ModelError(*stopped)
+    def stop(self, error: ModelError) -> bool:
+        """Make no further call; those under way go on.
 
+        Returns:
+            Whether there may be some.
+        """
+        if self._stopped is None:
+            self._stopped = error
+            if self._client is not None:
+                self._telling = asyncio.create_task(self._tell(self._client, error))
+        return self._client is not None
 
-def _do_chunks(
-    client: Client,
-    plugin: str,
-    chunks: Iterator[tuple[Task[Any], ...]],
-    progress: JobProgress,
-    count: Callable[[dict[str, Any]], None],
-) -> tuple[str, str] | None:
-    """Have the workers do chunks; reason and message where something stopped them, or a person.
+    async def _tell(self, client: Client, error: ModelError) -> None:
+        # One that does not hear it, as it is gone, makes no calls; one that is new is cut off.
+        with suppress(OSError):
+            told = (self._plugin, error.reason, str(error))
+            await client.run(stop_worker, *told, on_error="ignore")
 
-    ``count`` is told each row.
-    """
-    stopped: tuple[str, str] | None = None
-    futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
-    try:
-        for future in as_completed(futures):
-            result: ChunkResult = future.result()
-            progress.add_calls(result.progress)
-            for row in result.rows:
-                count(row)
-            progress.tell()
-            if result.stopped and stopped is None:
-                stopped = result.stopped
-                client.run(stop_worker, plugin, *stopped)
-    except KeyboardInterrupt:
-        stopped = ("stopped", "Stopped.")
-        client.run(stop_worker, plugin, *stopped)
-        for future in futures:
-            with suppress(Exception):
-                progress.add_calls(future.result(PATIENCE).progress)
-    return stopped
+    async def run(self) -> None:
+        """Do every task that has no row yet; who cancels it cuts off what is under way.
+
+        Raises:
+            InputError: there is no such cluster, or a worker cannot do its work.
+            ModelError: nothing more can be asked; what was done is kept.
+        """
+        job, store, run = self._job, self._store, self._progress.run
+        open_ledger(store, run, self._settings)
+        ids, output = await resume(job, store, self._progress)
+        self._progress.tell()
+
+        def count(row: dict[str, Any]) -> None:
+            if output:
+                output.add(row)
+            self._progress.count_row(row)
+
+        try:
+            async with _connect(self._settings.scheduler) as client:
+                await self._use(client, ids, count)
+        finally:
+            if output:
+                output.close(stored_lines(store, run))
+        if self._stopped:
+            raise self._stopped
+
+    async def _use(
+        self, client: Client, ids: tuple[str, ...], count: Callable[[dict[str, Any]], None]
+    ) -> None:
+        """Have a cluster's workers do the tasks of some ids; ``count`` is told each row."""
+        workers = len(await client.nthreads())
+        order = _order(self._job, self._settings, self._store, self._progress.run, workers)
+        size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
+        futures: list[Future] = []
+        try:
+            await client.register_plugin(DaskWorker(order), name=self._plugin)
+            self._client = client
+            for chunk in _chunks(self._job.tasks.read(ids), size):
+                futures.append(client.submit(do_chunk, self._plugin, chunk, pure=False))
+                # What it takes to read them all is no time to be deaf in.
+                await asyncio.sleep(0)
+            async for future in as_completed(futures, loop=client.loop):
+                self._take(await future, count)
+        finally:
+            # There is nobody to be told by a scheduler that is gone.
+            if client.status == "running":
+                with suppress(OSError, TimeoutError, ValueError):
+                    await asyncio.wait_for(self._let_go(client, futures), PATIENCE)
+
+    def _take(self, result: ChunkResult, count: Callable[[dict[str, Any]], None]) -> None:
+        self._progress.add_calls(result.progress)
+        for row in result.rows:
+            count(row)
+        self._progress.tell()
+        if result.stopped:
+            self.stop(ModelError(*result.stopped))
+
+    async def _let_go(self, client: Client, futures: list[Future]) -> None:
+        """Make the workers as they were."""
+        await client.cancel(futures)
+        await client.unregister_worker_plugin(self._plugin)
 
 
 def _order(job: Job, settings: JobSettings, store: Store, run: str, workers: int) -> Order:
@@ -312,21 +341,33 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
         yield tuple(chunk)
 
 
-@contextmanager
-def _connect(address: str) -> Iterator[Client]:
-    """A client of the cluster, with at least one worker."""
+@asynccontextmanager
+async def _connect(address: str) -> AsyncIterator[Client]:
+    """A client of the cluster, with at least one worker.
+
+    Raises:
+        InputError: there is no such cluster.
+    """
     if address == "local":
         local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
-        with LocalCluster(processes=True, **local) as cluster, Client(cluster) as client:
+        # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
+        deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
+        async with (
+            LocalCluster(processes=True, asynchronous=True, preload=deaf, **local) as cluster,
+            Client(cluster, asynchronous=True) as client,
+        ):
             yield client
         return
+    client = Client(address, timeout=PATIENCE, asynchronous=True)
     try:
-        client = Client(address, timeout=PATIENCE)
-        client.wait_for_workers(1, timeout=PATIENCE)
+        await client
+        await client.wait_for_workers(1, timeout=PATIENCE)
     except (OSError, ValueError, TimeoutError):
         raise InputError(
             f"There is no Dask scheduler with workers at {address}: start dask scheduler and "
             "dask worker, or use --scheduler local."
         ) from None
-    with client:
+    try:
         yield client
+    finally:
+        await client.close()

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -120,10 +120,8 @@ def start(
             that refuses everything. What was done until then is kept.
     """
     with _begin(job, settings, changed) as (store, progress):
-        if settings.scheduler:
-            _on_cluster(job, settings, store, progress)
-        else:
-            _run_until_stopped(job, _pool(job, settings, store, progress), settings)
+        work, stop = _work(job, settings, store, progress)
+        _run_until_stopped(work, stop, settings.grace)
     return progress
 
 
@@ -132,13 +130,8 @@ async def run_job(
 ) -> JobProgress:
     """As `start`, in an event loop that runs already; whoever cancels it stops it."""
     with _begin(job, settings, changed) as (store, progress):
-        if settings.scheduler:
-            await asyncio.to_thread(_on_cluster, job, settings, store, progress)
-        else:
-            try:
-                await run_tasks(job, _pool(job, settings, store, progress))
-            finally:
-                await settings.model.close()
+        work, _ = _work(job, settings, store, progress)
+        await work
     return progress
 
 
@@ -187,12 +180,31 @@ def fingerprint(job: Job, settings: JobSettings) -> str:
     return digest({**job.identity, **identity})
 
 
-def _on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> None:
-    try:
-        from pearl.jobs.cluster import run_on_cluster
-    except ImportError:
-        raise InputError(f"A cluster needs Dask: {install_command('cluster')}.") from None
-    run_on_cluster(job, settings, store, progress)
+def _work(
+    job: Job, settings: JobSettings, store: Store, progress: JobProgress
+) -> tuple[Coroutine[Any, Any, None], Callable[[ModelError], bool]]:
+    """What does a job's tasks; and what keeps it from making further calls, and tells whether some
+    may be under way."""
+    if settings.scheduler:
+        try:
+            from pearl.jobs.cluster import ClusterRun
+        except ImportError:
+            raise InputError(f"A cluster needs Dask: {install_command('cluster')}.") from None
+        cluster = ClusterRun(job, settings, store, progress)
+        return cluster.run(), cluster.stop
+    pool = _pool(job, settings, store, progress)
+
+    async def work() -> None:
+        try:
+            await run_tasks(job, pool)
+        finally:
+            await settings.model.close()
+
+    def stop(error: ModelError) -> bool:
+        pool.engine.stop(error)
+        return True
+
+    return work(), stop
 
 
 def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> WorkerPool:
@@ -211,21 +223,21 @@ def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) 
     return WorkerPool(job.work, job.context, engine, store, run, size, progress)
 
 
-def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
-    """Run a job's tasks; Ctrl-C makes no new calls, and a second one cuts off those under way."""
+def _run_until_stopped(
+    work: Coroutine[Any, Any, None], stop: Callable[[ModelError], bool], seconds: float
+) -> None:
+    """Do a job's work; Ctrl-C makes no new calls, and a second one cuts off those under way, as so
+    many seconds do."""
 
     grace: asyncio.TimerHandle | None = None
+    stopped = ModelError("stopped", "Stopped.")
 
-    async def work() -> None:
-        try:
-            await run_tasks(job, pool)
-        finally:
-            await settings.model.close()
-
-    def stop(task: asyncio.Task[None]) -> None:
-        nonlocal grace
-        pool.engine.stop(ModelError("stopped", "Stopped."))
-        grace = task.get_loop().call_later(settings.grace, task.cancel)
+    def let_finish(task: asyncio.Task[None]) -> None:
+        nonlocal grace, stopped
+        under_way = stop(stopped)
+        if under_way:
+            stopped = ModelError("stopped", "Stopped; calls under way were cut off.")
+        grace = task.get_loop().call_later(seconds if under_way else 0, task.cancel)
 
     def cut_off(task: asyncio.Task[None]) -> None:
         # What was cut off once is not cut off again while it keeps what was done.
@@ -234,9 +246,9 @@ def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> Non
             task.cancel()
 
     try:
-        run_until_stopped(work(), [stop, cut_off], (signal.SIGINT, signal.SIGTERM))
+        run_until_stopped(work, [let_finish, cut_off], (signal.SIGINT, signal.SIGTERM))
     except asyncio.CancelledError:
-        raise ModelError("stopped", "Stopped; calls under way were cut off.") from None
+        raise stopped from None
 
 
 async def run_tasks(job: Job, pool: WorkerPool) -> None:
