@@ -35,6 +35,7 @@ class Cluster:
 
     stub: Stub
     address: str
+    scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]]
 
     def batch(self, folder: Path, store: str = "store.db") -> Batch:
@@ -46,7 +47,8 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for all tests, as it takes long to start; the last of them kills a worker."""
+    """One for all tests, as it takes long to start; the last of them kill a worker, and then the
+    scheduler."""
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
     processes: list[subprocess.Popen[bytes]] = []
@@ -74,7 +76,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 start("distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads",
                       "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")  # fmt: skip
             assert until(lambda: file.exists() and '"address"' in file.read_text(), processes[0])
-            yield Cluster(stub, json.loads(file.read_text())["address"], processes[1:])
+            address = json.loads(file.read_text())["address"]
+            yield Cluster(stub, address, processes[0], processes[1:])
         finally:
             for process in processes:
                 process.kill()
@@ -216,7 +219,7 @@ def test_keys_do_not_travel(tmp_path: Path):
 
 
 def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path):
-    """It stands last, as it leaves the cluster with one worker."""
+    """It leaves the cluster with one worker."""
     batch, stub = cluster.batch(tmp_path), cluster.stub
     with stub.paused(after=15):
         going = batch.start()
@@ -228,3 +231,19 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
     # What was under way in it is made again; what had come back is not.
     assert stub.stats()["repeats"] <= under_way
+
+
+def test_a_scheduler_that_is_gone_is_told_in_a_line(cluster: Cluster, tmp_path: Path):
+    """It stands last, as it leaves no cluster."""
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=15):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 15, going)
+        cluster.scheduler.kill()
+        result = ended(going)
+    assert result.code == 1
+    gone = f"pearl: The scheduler at {cluster.address} is gone. What was done is kept. To go on: "
+    assert result.err.startswith(gone)
+    assert len(result.err.splitlines()) == 1
+    assert len(batch.rows()) == held(batch).rows
+    assert batch.to(options=()).run().code == 0

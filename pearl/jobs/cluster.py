@@ -7,6 +7,7 @@ are in the store, so a worker that dies loses no more than the calls it had unde
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
@@ -284,6 +285,8 @@ class ClusterRun:
                 # What it takes to read them all is no time to be deaf in.
                 await asyncio.sleep(0)
             async for future in as_completed(futures, loop=client.loop):
+                if future.cancelled():
+                    raise ConnectionError
                 self._take(await future, count)
         finally:
             # There is nobody to be told by a scheduler that is gone.
@@ -347,6 +350,7 @@ async def _connect(address: str) -> AsyncIterator[Client]:
 
     Raises:
         InputError: there is no such cluster.
+        ModelError: its scheduler is gone.
     """
     if address == "local":
         local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
@@ -367,7 +371,14 @@ async def _connect(address: str) -> AsyncIterator[Client]:
             f"There is no Dask scheduler with workers at {address}: start dask scheduler and "
             "dask worker, or use --scheduler local."
         ) from None
+    log, farewell = logging.getLogger("distributed.client"), PATIENCE
     try:
         yield client
+    except OSError:
+        # Dask logs as an error, with its traceback, that the client looks no more for a scheduler.
+        log.disabled, farewell = True, 0.2
+        raise ModelError("connection", f"The scheduler at {address} is gone.") from None
     finally:
-        await client.close()
+        with suppress(TimeoutError):
+            await client.close(farewell)
+        log.disabled = False
