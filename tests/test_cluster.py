@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stub import Stub
-from tests.batches import Batch, ended, held, interrupt, until, write_batch
+from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
 from tests.forks import Fork
 from tests.shell import command
 
@@ -148,7 +148,7 @@ def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
             time.sleep(1)
         result = ended(going)
         assert result.code == 130, result.err
-        assert result.err.startswith("pearl: Stopped. What was done is kept.")
+        assert "pearl: Stopped. What was done is kept." in result.err
         assert stub.stats()["cut"] == 0
 
 
@@ -180,6 +180,17 @@ def test_a_batch_is_begun_again_while_a_chunk_of_it_is_under_way(cluster: Cluste
     result = ended(again)
     assert result.code == 0, result.err
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
+
+
+def test_workers_of_a_command_that_was_killed_are_free(cluster: Cluster, tmp_path: Path):
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=5):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 5, going)
+        going.kill()
+        going.communicate()
+        assert settled(stub)["completed"] == 5
+    assert batch.run().code == 0
 
 
 def test_a_worker_that_would_ask_another_says_so(cluster: Cluster, tmp_path: Path):

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
+from concurrent.futures import Future as ConcurrentFuture
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,6 +105,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker joins."""
         self._lock = threading.Lock()
+        self._chunks: dict[str, ConcurrentFuture[ChunkResult]] = {}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="pearl", daemon=True).start()
 
@@ -119,8 +121,14 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         with suppress(Exception):
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(closing)), PATIENCE)
 
-    def do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        """Do a chunk's tasks.
+    def transition(self, key: str, start: str, finish: str, **_: object) -> None:
+        """Called by Dask as a task's state changes: a chunk that nobody waits for any more, as the
+        command was killed, is cut off."""
+        if finish == "released" and key in self._chunks:
+            self._chunks[key].cancel()
+
+    def do(self, key: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
+        """Do a chunk's tasks; ``key`` is what Dask calls it.
 
         Raises:
             Reschedule: it was cut off, so another worker is to do it, if it is still wanted.
@@ -129,11 +137,14 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         with self._lock:
             if self._loop is None:
                 raise Reschedule
-            result = asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop)
+            chunk = asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop)
+        self._chunks[key] = chunk
         try:
-            return result.result()
+            return chunk.result()
         except CancelledError:
             raise Reschedule from None
+        finally:
+            del self._chunks[key]
 
     def stop(self, reason: str, message: str) -> None:
         """Let calls under way finish, and make no further ones."""
@@ -194,8 +205,9 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
 
 def do_chunk(plugin: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
     """What a worker does with a chunk; called there."""
-    worker: DaskWorker = get_worker().plugins[plugin]
-    return worker.do(tasks)
+    dask_worker = get_worker()
+    worker: DaskWorker = dask_worker.plugins[plugin]
+    return worker.do(dask_worker.get_current_task(), tasks)
 
 
 def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> None:
