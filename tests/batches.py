@@ -176,9 +176,9 @@ def until(true: Callable[[], bool], process: subprocess.Popen[bytes] | None = No
     return True
 
 
-def interrupt(process: subprocess.Popen[bytes]) -> None:
+def interrupt(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGINT) -> None:
     """Send what Ctrl-C sends, and wait until it is taken: two that wait are taken as one."""
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     assert until(lambda: not _pending(process.pid), process), ended(process)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stub import Stub
-from tests.batches import Batch, ended, held, interrupt, until, write_batch
+from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
 from tests.forks import Fork
+from tests.shell import command
 
 if not find_spec("distributed"):
     pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
@@ -31,6 +35,7 @@ class Cluster:
 
     stub: Stub
     address: str
+    scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]]
 
     def batch(self, folder: Path, store: str = "store.db") -> Batch:
@@ -42,7 +47,8 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for all tests, as it takes long to start; the last of them kills a worker."""
+    """One for all tests, as it takes long to start; the last of them kill a worker, and then the
+    scheduler."""
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
     processes: list[subprocess.Popen[bytes]] = []
@@ -70,7 +76,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 start("distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads",
                       "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")  # fmt: skip
             assert until(lambda: file.exists() and '"address"' in file.read_text(), processes[0])
-            yield Cluster(stub, json.loads(file.read_text())["address"], processes[1:])
+            address = json.loads(file.read_text())["address"]
+            yield Cluster(stub, address, processes[0], processes[1:])
         finally:
             for process in processes:
                 process.kill()
@@ -106,18 +113,84 @@ def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
-def test_ctrl_c_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_what_is_done(cluster: Cluster, tmp_path: Path, number: signal.Signals):
     batch, stub = cluster.batch(tmp_path), cluster.stub
     with stub.paused(after=5):
         going = batch.start()
         assert until(lambda: stub.stats()["completed"] >= 5, going)
-        interrupt(going)
+        interrupt(going, number)
     result = ended(going)
     assert result.code == 130, result.err
-    assert "To go on: pearl batch" in result.err
+    assert result.err.startswith("pearl: Stopped. What was done is kept. To go on: pearl batch")
+    assert len(batch.rows()) == held(batch).rows
     assert batch.to(options=()).run().code == 0
     assert stub.stats()["repeats"] == 0
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
+
+
+@pytest.mark.slow
+def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
+    """It goes to all processes that the terminal's command has started."""
+    with Stub(latency=LATENCY) as stub:
+        batch = write_batch(tmp_path, QUESTIONS, stub).to(options=("--scheduler", "local"))
+        with stub.paused(after=5):
+            going = subprocess.Popen(
+                command(*batch.command),
+                cwd=tmp_path,
+                env=batch.environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            assert until(lambda: stub.stats()["completed"] >= 5, going)
+            os.killpg(going.pid, signal.SIGINT)
+            time.sleep(1)
+        result = ended(going)
+        assert result.code == 130, result.err
+        assert "pearl: Stopped. What was done is kept." in result.err
+        assert stub.stats()["cut"] == 0
+
+
+def test_after_the_grace_calls_under_way_are_cut_off(cluster: Cluster, tmp_path: Path):
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=15):
+        going = batch.to(options=(*batch.options, "--grace", "0.2")).start()
+        assert until(lambda: stub.stats()["completed"] >= 15, going)
+        interrupt(going)
+        result = ended(going)
+        assert result.code == 130, result.err
+        assert "calls under way were cut off" in result.err
+        assert len(batch.rows()) == held(batch).rows
+    assert batch.run().code == 0
+    assert [row["id"] for row in batch.rows()] == list(batch.ids)
+
+
+def test_a_batch_is_begun_again_while_a_chunk_of_it_is_under_way(cluster: Cluster, tmp_path: Path):
+    """Its command was killed, and the workers have not heard of that."""
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=5):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 5, going)
+        going.kill()
+        going.communicate()
+        asked = stub.stats()["requests"]
+        again = batch.start()
+        assert until(lambda: stub.stats()["requests"] > asked, again)
+    result = ended(again)
+    assert result.code == 0, result.err
+    assert [row["id"] for row in batch.rows()] == list(batch.ids)
+
+
+def test_workers_of_a_command_that_was_killed_are_free(cluster: Cluster, tmp_path: Path):
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=5):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 5, going)
+        going.kill()
+        going.communicate()
+        assert settled(stub)["completed"] == 5
+    assert batch.run().code == 0
 
 
 def test_a_worker_that_would_ask_another_says_so(cluster: Cluster, tmp_path: Path):
@@ -157,7 +230,7 @@ def test_keys_do_not_travel(tmp_path: Path):
 
 
 def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path):
-    """It stands last, as it leaves the cluster with one worker."""
+    """It leaves the cluster with one worker."""
     batch, stub = cluster.batch(tmp_path), cluster.stub
     with stub.paused(after=15):
         going = batch.start()
@@ -169,3 +242,19 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
     # What was under way in it is made again; what had come back is not.
     assert stub.stats()["repeats"] <= under_way
+
+
+def test_a_scheduler_that_is_gone_is_told_in_a_line(cluster: Cluster, tmp_path: Path):
+    """It stands last, as it leaves no cluster."""
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    with stub.paused(after=15):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 15, going)
+        cluster.scheduler.kill()
+        result = ended(going)
+    assert result.code == 1
+    gone = f"pearl: The scheduler at {cluster.address} is gone. What was done is kept. To go on: "
+    assert result.err.startswith(gone)
+    assert len(result.err.splitlines()) == 1
+    assert len(batch.rows()) == held(batch).rows
+    assert batch.to(options=()).run().code == 0

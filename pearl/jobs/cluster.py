@@ -7,14 +7,26 @@ are in the store, so a worker that dies loses no more than the calls it had unde
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import CancelledError
+from concurrent.futures import Future as ConcurrentFuture
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed, get_worker
+from distributed import (
+    Client,
+    Future,
+    LocalCluster,
+    Reschedule,
+    Worker,
+    WorkerPlugin,
+    as_completed,
+    get_worker,
+)
 
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_lines
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
@@ -92,22 +104,47 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker joins."""
+        self._lock = threading.Lock()
+        self._chunks: dict[str, ConcurrentFuture[ChunkResult]] = {}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="pearl", daemon=True).start()
 
-    def teardown(self, worker: Worker) -> None:
-        """Called by Dask when the job is over."""
-        if self._loop is None:
+    async def teardown(self, worker: Worker) -> None:
+        """Called by Dask when the job is over, or begun again: what is under way is cut off."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is None:
             return
+        closing = asyncio.run_coroutine_threadsafe(self._close(), loop)
+        # Whoever waits for a chunk waits for as long as its loop does not run.
+        closing.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
         with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._loop = None
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(closing)), PATIENCE)
 
-    def do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        """Do a chunk's tasks."""
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop).result()
+    def transition(self, key: str, start: str, finish: str, **_: object) -> None:
+        """Called by Dask as a task's state changes: a chunk that nobody waits for any more, as the
+        command was killed, is cut off."""
+        if finish == "released" and key in self._chunks:
+            self._chunks[key].cancel()
+
+    def do(self, key: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
+        """Do a chunk's tasks; ``key`` is what Dask calls it.
+
+        Raises:
+            Reschedule: it was cut off, so another worker is to do it, if it is still wanted.
+        """
+        # What is handed to the loop before it closes is cut off as it closes.
+        with self._lock:
+            if self._loop is None:
+                raise Reschedule
+            chunk = asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop)
+        self._chunks[key] = chunk
+        try:
+            return chunk.result()
+        except CancelledError:
+            raise Reschedule from None
+        finally:
+            del self._chunks[key]
 
     def stop(self, reason: str, message: str) -> None:
         """Let calls under way finish, and make no further ones."""
@@ -157,6 +194,10 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         return self._pool
 
     async def _close(self) -> None:
+        chunks = asyncio.all_tasks() - {asyncio.current_task()}
+        for chunk in chunks:
+            chunk.cancel()
+        await asyncio.gather(*chunks, return_exceptions=True)
         if self._pool is not None:
             await self._pool.engine.model.close()
             self._pool.store.close()
@@ -164,8 +205,9 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
 
 def do_chunk(plugin: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
     """What a worker does with a chunk; called there."""
-    worker: DaskWorker = get_worker().plugins[plugin]
-    return worker.do(tasks)
+    dask_worker = get_worker()
+    worker: DaskWorker = dask_worker.plugins[plugin]
+    return worker.do(dask_worker.get_current_task(), tasks)
 
 
 def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> None:
@@ -173,8 +215,8 @@ def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> 
     dask_worker.plugins[plugin].stop(reason, message)
 
 
-def run_on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> None:
-    """Do every task that has no row yet, on a cluster.
+class ClusterRun:
+    """A job that is done on a cluster.
 
     Args:
         job: its tasks, and the file their rows go to.
@@ -182,70 +224,100 @@ def run_on_cluster(job: Job, settings: JobSettings, store: Store, progress: JobP
             limits, which are for all workers together.
         store: the client's own connection to the store.
         progress: how far the run is.
-
-    Raises:
-        InputError: there is no such cluster, or a worker cannot do its work.
-        ModelError: nothing more can be asked; what was done is kept.
     """
-    run = progress.run
-    open_ledger(store, run, settings)
-    ids, output = asyncio.run(resume(job, store, progress))
-    progress.tell()
 
-    def count(row: dict[str, Any]) -> None:
-        if output:
-            output.add(row)
-        progress.count_row(row)
+    def __init__(
+        self, job: Job, settings: JobSettings, store: Store, progress: JobProgress
+    ) -> None:
+        self._job, self._settings = job, settings
+        self._store, self._progress = store, progress
+        self._plugin = f"pearl-{progress.run}"
+        self._client: Client | None = None
+        """Where there are workers to be told of a stop."""
+        self._stopped: ModelError | None = None
+        self._telling: asyncio.Task[None] | None = None
 
-    try:
-        with _connect(settings.scheduler) as client:
-            workers = len(client.scheduler_info(n_workers=-1)["workers"])
-            plugin = f"pearl-{run}"
-            order = _order(job, settings, store, run, workers)
-            client.register_plugin(DaskWorker(order), name=plugin)
-            size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
-            try:
-                chunks = _chunks(job.tasks.read(ids), size)
-                stopped = _do_chunks(client, plugin, chunks, progress, count)
-            finally:
-                client.unregister_worker_plugin(plugin)
-    finally:
-        if output:
-            output.close(stored_lines(store, run))
-    if stopped:
-        raise ModelError(*stopped)
+    def stop(self, error: ModelError) -> bool:
+        """Make no further call; those under way go on.
 
+        Returns:
+            Whether there may be some.
+        """
+        if self._stopped is None:
+            self._stopped = error
+            if self._client is not None:
+                self._telling = asyncio.create_task(self._tell(self._client, error))
+        return self._client is not None
 
-def _do_chunks(
-    client: Client,
-    plugin: str,
-    chunks: Iterator[tuple[Task[Any], ...]],
-    progress: JobProgress,
-    count: Callable[[dict[str, Any]], None],
-) -> tuple[str, str] | None:
-    """Have the workers do chunks; reason and message where something stopped them, or a person.
+    async def _tell(self, client: Client, error: ModelError) -> None:
+        # One that does not hear it, as it is gone, makes no calls; one that is new is cut off.
+        with suppress(OSError):
+            told = (self._plugin, error.reason, str(error))
+            await client.run(stop_worker, *told, on_error="ignore")
 
-    ``count`` is told each row.
-    """
-    stopped: tuple[str, str] | None = None
-    futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
-    try:
-        for future in as_completed(futures):
-            result: ChunkResult = future.result()
-            progress.add_calls(result.progress)
-            for row in result.rows:
-                count(row)
-            progress.tell()
-            if result.stopped and stopped is None:
-                stopped = result.stopped
-                client.run(stop_worker, plugin, *stopped)
-    except KeyboardInterrupt:
-        stopped = ("stopped", "Stopped.")
-        client.run(stop_worker, plugin, *stopped)
-        for future in futures:
-            with suppress(Exception):
-                progress.add_calls(future.result(PATIENCE).progress)
-    return stopped
+    async def run(self) -> None:
+        """Do every task that has no row yet; who cancels it cuts off what is under way.
+
+        Raises:
+            InputError: there is no such cluster, or a worker cannot do its work.
+            ModelError: nothing more can be asked; what was done is kept.
+        """
+        job, store, run = self._job, self._store, self._progress.run
+        open_ledger(store, run, self._settings)
+        ids, output = await resume(job, store, self._progress)
+        self._progress.tell()
+
+        def count(row: dict[str, Any]) -> None:
+            if output:
+                output.add(row)
+            self._progress.count_row(row)
+
+        try:
+            async with _connect(self._settings.scheduler) as client:
+                await self._use(client, ids, count)
+        finally:
+            if output:
+                output.close(stored_lines(store, run))
+        if self._stopped:
+            raise self._stopped
+
+    async def _use(
+        self, client: Client, ids: tuple[str, ...], count: Callable[[dict[str, Any]], None]
+    ) -> None:
+        """Have a cluster's workers do the tasks of some ids; ``count`` is told each row."""
+        workers = len(await client.nthreads())
+        order = _order(self._job, self._settings, self._store, self._progress.run, workers)
+        size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
+        futures: list[Future] = []
+        try:
+            await client.register_plugin(DaskWorker(order), name=self._plugin)
+            self._client = client
+            for chunk in _chunks(self._job.tasks.read(ids), size):
+                futures.append(client.submit(do_chunk, self._plugin, chunk, pure=False))
+                # What it takes to read them all is no time to be deaf in.
+                await asyncio.sleep(0)
+            async for future in as_completed(futures, loop=client.loop):
+                if future.cancelled():
+                    raise ConnectionError
+                self._take(await future, count)
+        finally:
+            # There is nobody to be told by a scheduler that is gone.
+            if client.status == "running":
+                with suppress(OSError, TimeoutError, ValueError):
+                    await asyncio.wait_for(self._let_go(client, futures), PATIENCE)
+
+    def _take(self, result: ChunkResult, count: Callable[[dict[str, Any]], None]) -> None:
+        self._progress.add_calls(result.progress)
+        for row in result.rows:
+            count(row)
+        self._progress.tell()
+        if result.stopped:
+            self.stop(ModelError(*result.stopped))
+
+    async def _let_go(self, client: Client, futures: list[Future]) -> None:
+        """Make the workers as they were."""
+        await client.cancel(futures)
+        await client.unregister_worker_plugin(self._plugin)
 
 
 def _order(job: Job, settings: JobSettings, store: Store, run: str, workers: int) -> Order:
@@ -284,21 +356,41 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
         yield tuple(chunk)
 
 
-@contextmanager
-def _connect(address: str) -> Iterator[Client]:
-    """A client of the cluster, with at least one worker."""
+@asynccontextmanager
+async def _connect(address: str) -> AsyncIterator[Client]:
+    """A client of the cluster, with at least one worker.
+
+    Raises:
+        InputError: there is no such cluster.
+        ModelError: its scheduler is gone.
+    """
     if address == "local":
         local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
-        with LocalCluster(processes=True, **local) as cluster, Client(cluster) as client:
+        # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
+        deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
+        async with (
+            LocalCluster(processes=True, asynchronous=True, preload=deaf, **local) as cluster,
+            Client(cluster, asynchronous=True) as client,
+        ):
             yield client
         return
+    client = Client(address, timeout=PATIENCE, asynchronous=True)
     try:
-        client = Client(address, timeout=PATIENCE)
-        client.wait_for_workers(1, timeout=PATIENCE)
+        await client
+        await client.wait_for_workers(1, timeout=PATIENCE)
     except (OSError, ValueError, TimeoutError):
         raise InputError(
             f"There is no Dask scheduler with workers at {address}: start dask scheduler and "
             "dask worker, or use --scheduler local."
         ) from None
-    with client:
+    log, farewell = logging.getLogger("distributed.client"), PATIENCE
+    try:
         yield client
+    except OSError:
+        # Dask logs as an error, with its traceback, that the client looks no more for a scheduler.
+        log.disabled, farewell = True, 0.2
+        raise ModelError("connection", f"The scheduler at {address} is gone.") from None
+    finally:
+        with suppress(TimeoutError):
+            await client.close(farewell)
+        log.disabled = False

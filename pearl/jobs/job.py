@@ -10,9 +10,10 @@ import asyncio
 import gc
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pearl.jobs.progress import run_until_stopped, uninterrupted
@@ -121,10 +122,8 @@ def start(
             that refuses everything. What was done until then is kept.
     """
     with _begin(job, settings, changed) as (store, progress):
-        if settings.scheduler:
-            _run_on_cluster()(job, settings, store, progress)
-        else:
-            _run_until_stopped(job, _pool(job, settings, store, progress), settings)
+        work, stop = _work(job, settings, store, progress)
+        _run_until_stopped(work, stop, settings.grace)
     return progress
 
 
@@ -133,13 +132,8 @@ async def run_job(
 ) -> JobProgress:
     """As `start`, in an event loop that runs already; whoever cancels it stops it."""
     with _begin(job, settings, changed) as (store, progress):
-        if settings.scheduler:
-            await asyncio.to_thread(_run_on_cluster(), job, settings, store, progress)
-        else:
-            try:
-                await run_tasks(job, _pool(job, settings, store, progress))
-            finally:
-                await settings.model.close()
+        work, _ = _work(job, settings, store, progress)
+        await work
     return progress
 
 
@@ -159,8 +153,8 @@ def _begin(
     if job.output:
         check_replaceable(job.output)
         refuse_locked(job.output)
-    if settings.scheduler:
-        _run_on_cluster()
+    if settings.scheduler and find_spec("distributed") is None:
+        raise InputError(f"A cluster needs Dask: {install_command('cluster')}.")
     store = open_store(settings.store)
     try:
         known = fingerprint(job, settings)
@@ -191,17 +185,29 @@ def fingerprint(job: Job, settings: JobSettings) -> str:
     return digest({**job.identity, **identity})
 
 
-def _run_on_cluster() -> Callable[[Job, JobSettings, Store, JobProgress], None]:
-    """What runs jobs on a cluster.
+def _work(
+    job: Job, settings: JobSettings, store: Store, progress: JobProgress
+) -> tuple[Coroutine[Any, Any, None], Callable[[ModelError], bool]]:
+    """What does a job's tasks; and what keeps it from making further calls, and tells whether some
+    may be under way."""
+    if settings.scheduler:
+        from pearl.jobs.cluster import ClusterRun
 
-    Raises:
-        InputError: it is not installed.
-    """
-    try:
-        from pearl.jobs.cluster import run_on_cluster
-    except ImportError:
-        raise InputError(f"A cluster needs Dask: {install_command('cluster')}.") from None
-    return run_on_cluster
+        cluster = ClusterRun(job, settings, store, progress)
+        return cluster.run(), cluster.stop
+    pool = _pool(job, settings, store, progress)
+
+    async def work() -> None:
+        try:
+            await run_tasks(job, pool)
+        finally:
+            await settings.model.close()
+
+    def stop(error: ModelError) -> bool:
+        pool.engine.stop(error)
+        return True
+
+    return work(), stop
 
 
 def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> WorkerPool:
@@ -220,21 +226,21 @@ def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) 
     return WorkerPool(job.work, job.context, engine, store, run, size, progress)
 
 
-def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
-    """Run a job's tasks; Ctrl-C makes no new calls, and a second one cuts off those under way."""
+def _run_until_stopped(
+    work: Coroutine[Any, Any, None], stop: Callable[[ModelError], bool], seconds: float
+) -> None:
+    """Do a job's work; Ctrl-C makes no new calls, and a second one cuts off those under way, as so
+    many seconds do."""
 
     grace: asyncio.TimerHandle | None = None
+    stopped = ModelError("stopped", "Stopped.")
 
-    async def work() -> None:
-        try:
-            await run_tasks(job, pool)
-        finally:
-            await settings.model.close()
-
-    def stop(task: asyncio.Task[None]) -> None:
-        nonlocal grace
-        pool.engine.stop(ModelError("stopped", "Stopped."))
-        grace = task.get_loop().call_later(settings.grace, task.cancel)
+    def let_finish(task: asyncio.Task[None]) -> None:
+        nonlocal grace, stopped
+        under_way = stop(stopped)
+        if under_way:
+            stopped = ModelError("stopped", "Stopped; calls under way were cut off.")
+        grace = task.get_loop().call_later(seconds if under_way else 0, task.cancel)
 
     def cut_off(task: asyncio.Task[None]) -> None:
         # What was cut off once is not cut off again while it keeps what was done.
@@ -243,9 +249,9 @@ def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> Non
             task.cancel()
 
     try:
-        run_until_stopped(work(), [stop, cut_off], (signal.SIGINT, signal.SIGTERM))
+        run_until_stopped(work, [let_finish, cut_off], (signal.SIGINT, signal.SIGTERM))
     except asyncio.CancelledError:
-        raise ModelError("stopped", "Stopped; calls under way were cut off.") from None
+        raise stopped from None
 
 
 async def run_tasks(job: Job, pool: WorkerPool) -> None:
