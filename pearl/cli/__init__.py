@@ -136,6 +136,8 @@ def main() -> None:
     except (click.ClickException, InputError) as error:
         code = _report_error(error)
     except OSError as error:
+        if error.errno is None:
+            raise  # No system said it.
         # The screen or the pipe does not take it; what is still buffered would raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = NoAnswer.exit_code
