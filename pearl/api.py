@@ -214,7 +214,7 @@ async def ask(
             an installed package offers, or what makes one of your own for a question.
         tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
             document, or ``none``, or functions; empty for a search of the document.
-        examples: worked examples that each demand for a form shows, at most.
+        examples: worked examples that each prompt for structured output shows, at most.
         shown: as `write_plan` takes it; for ``pearl``.
         turns: for ``fsm1`` and ``fsm2``, whether states are turns of one conversation.
         depth: decompositions (``decomp``) or sub-questions (``rebel``, 0 for none) within each

@@ -36,7 +36,7 @@ class Session:
         engine: the model in its layers.
         journal: where the run is written down.
         context: how much fits a prompt.
-        examples: worked examples that a demand for a form shows, at most.
+        examples: worked examples that a prompt for structured output shows, at most.
         planning: how much fits the prompt of who plans.
     """
 

@@ -788,7 +788,7 @@ def test_a_line_of_a_log_is_quoted_by_itself():
     assert answer.evidence[0].text == lines[2]
 
 
-@pytest.mark.parametrize("head", ["[09:0{}] NAME{}: ", "<name{}.{}> "])
+@pytest.mark.parametrize("head", ["[09:0{}] NAME{}: ", "[9:0{}] <name{}> "])
 def test_what_somebody_writes_in_a_chat_is_quoted_by_itself(head: str):
     said = ("who has the spare key?", "does the porter keep it?", "no, Lena took it.", "fine")
     lines = [head.format(at, at) + words for at, words in enumerate(said)]

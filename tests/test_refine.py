@@ -163,11 +163,11 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
     done = call("refine", "q.jsonl", "-o", "mine", "--model", "offline")
-    assert (done.code, "mine is a folder with other things in it: name one" in done.err) == (
+    assert (done.code, "mine has other things in it, as thesis.txt: name another" in done.err) == (
         2,
         True,
     )
-    with pytest.raises(InputError, match="mine is a folder with other things in it"):
+    with pytest.raises(InputError, match="mine has other things in it"):
         pearl.Pearl(model="offline").refine_sync("q.jsonl", "mine")
     with pytest.raises(InputError, match="is what is read"):
         pearl.Pearl(model="offline").refine_sync("q.jsonl", "mine", documents="mine")

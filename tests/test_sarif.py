@@ -180,7 +180,7 @@ def test_what_cannot_be_read_is_told_in_every_form(exit_zero: list[str]):
     Path("latin.plan").write_bytes(b'a = F("caf\xe9")\n')
     Path("wide.plan").write_bytes(GOOD.encode("utf-16"))
     Path("rows.jsonl").write_text(json.dumps({"plan": GOOD}) + '\n{"plan": 3}\n', encoding="utf-8")
-    names, said = ["latin.plan", "wide.plan", "rows.jsonl"], ["is not UTF-8", "is UTF-16", "a text"]
+    names, said = ["latin.plan", "wide.plan", "rows.jsonl"], ["not UTF-8", "is UTF-16", "a text"]
 
     def lint(form: str) -> str:
         done = call("lint", *names, "--format", form, *exit_zero)
@@ -200,13 +200,23 @@ def test_what_cannot_be_read_is_told_in_every_form(exit_zero: list[str]):
     objects = json.loads(lint("json"))
     assert [one["file"] for one in objects] == ["latin.plan", "wide.plan", "rows.jsonl:2"]
     assert {one["code"] for one in objects} == {"unreadable"}
-    assert [why in one["message"] for why, one in zip(said, objects, strict=True)] == [True] * 3
+    assert [why in one["message"] for why, one in zip(said, objects, strict=True)] == [True] * len(
+        said
+    )
     lines = lint("github").splitlines()
     for name, why, line in zip(names, said, lines, strict=True):
         assert line.startswith(f"::error file={name},line=")
         assert why in line
+    Path("own.actions").write_text("A(CTX) : Find it\nB(CTX, : Find\n", encoding="utf-8")
+    Path("good.plan").write_text(GOOD, encoding="utf-8")
+    names, said = [*names, "good.plan", "--library", "own.actions"], [*said, "own.actions:2"]
+    assert said[-1] in json.loads(lint("json"))[-1]["message"]
+    assert said[-1] in lint("github").splitlines()[-1]
+    assert not json.loads(lint("sarif"))["runs"][0]["invocations"][0]["executionSuccessful"]
     counts = json.loads(call("lint", *names, "--statistics", "--json").out)
-    assert [why in text for why, text in zip(said, counts["unreadable"], strict=True)] == [True] * 3
+    assert [why in text for why, text in zip(said, counts["unreadable"], strict=True)] == [
+        True
+    ] * len(said)
 
 
 def test_rows_of_a_file(tmp_path: Path):

@@ -870,16 +870,18 @@ class TestDisk:
         shut.chmod(0o555)
         line = told(pearl(tmp_path, "runs", "--store", name), 2)
         shut.chmod(0o755)
-        assert line.endswith("make a copy that may be written.")
+        assert line.endswith("and an earlier Pearl wrote it: make a copy that may be written.")
 
     @pytest.mark.parametrize("there", [True, False])
     def test_a_file_that_is_replaced_or_deleted_is_written_no_more(
         self, tmp_path: Path, there: bool
     ):
-        place, other = tmp_path / "store.db", tmp_path / "other.db"
+        place, other, link = (tmp_path / name for name in ("store.db", "other.db", "s/link.db"))
+        link.parent.mkdir()
+        link.symlink_to(place)
         with opened(str(other)) as store:
             run(kept(store, "theirs"))
-        with opened(str(place)) as store:
+        with opened(str(link)) as store:
             run(kept(store, "ours"))
             place.unlink()
             if there:
@@ -890,6 +892,21 @@ class TestDisk:
         with opened(str(place)) as store, store.engine.connect() as connection:
             keys = connection.execute(select(replies.c.key)).scalars().all()
         assert keys == (["theirs"] if there else [])
+
+    def test_the_log_of_a_process_that_has_the_new_file_open_stays(self, tmp_path: Path):
+        place, other = tmp_path / "store.db", tmp_path / "other.db"
+        with opened(str(other)):
+            pass
+        with opened(str(place)) as store:
+            run(kept(store, "ours"))
+            other.replace(place)
+            waits = OPEN.replace("store.close()", "print('open', flush=True)\ninput()")
+            with script(waits, str(place), stdin=subprocess.PIPE) as process:
+                assert process.stdout.readline() == "open\n"
+                with pytest.raises(ModelError, match="replaced meanwhile"):
+                    run(kept(store, "more"))
+                assert (tmp_path / "store.db-wal").exists()
+                process.communicate("\n")
 
     def test_a_folder_that_may_not_be_written(self, tmp_path: Path):
         self.questions(tmp_path)

@@ -110,9 +110,10 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
         except ModelError as error:
             kind = Stopped if error.reason == "stopped" else NoAnswer
             how = ", with a higher limit" if error.reason == "budget" else ""
-            again = f"To go on{how}: {_resume_command()}"
-            what = "the store holds" if error.reason == "store" else "was done"
-            raise kind(f"{error} What {what} is kept. {again}") from None
+            begin = "begin again" if error.reason == "lost" else f"go on{how}"
+            again = f"To {begin}: {_resume_command()}"
+            kept = "What was done is kept." if error.reason != "lost" else "What it held is lost."
+            raise kind(f"{error} {kept} {again}") from None
 
 
 def report(progress: JobProgress, settings: JobSettings) -> None:

@@ -132,20 +132,25 @@ def lint_command(
     checks = Checks(
         options.libraries, select, ignore, "" if statistics else form, not no_cache, paths
     )
-    counts, faults = _Counts(), list[str]()
+    counts, faults = _Counts(), list[UnreadableError]()
+
+    def fault(line: str) -> None:
+        faults.append(UnreadableError(line, line.partition(":")[0]))
+
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
     with counting("plans", rows if rows > FEW else 0) as done:
-        parts = counts.parts(check_all(inputs, checks, faults.append), done)
+        parts = counts.parts(check_all(inputs, checks, fault), done)
         if statistics:
             deque(parts, maxlen=0)
-        whole = () if statistics else RENDERERS[form].whole(parts, counts.flagged, unreadable)
+        unused = chain(unreadable, faults)
+        whole = () if statistics else RENDERERS[form].whole(parts, counts.flagged, unused)
         for text in whole:
             if form == "terminal":
                 click.echo(text, nl=False, err="-" in paths and (safe or unsafe))
             else:
                 show(text)
     if statistics:
-        _statistics(counts, unreadable, as_json=form == "json")
+        _statistics(counts, [*unreadable, *faults], as_json=form == "json")
     elif form == "terminal":
         noun = "plan" if any(path.endswith(".jsonl") for path in paths) else "file"
         # Of what cannot be read, nothing is said but that.

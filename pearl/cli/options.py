@@ -121,8 +121,8 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "examples": _option(
         "--examples", type=click.IntRange(0), default=0, show_default=True, metavar="N",
-        help="Worked examples that each demand for a reply in a form shows, at most; every method "
-        "that fills forms has some. Plans are shown demonstrations instead.",
+        help="Worked examples that each prompt for structured output shows, at most; every method "
+        "that asks for some has its own. Plans are shown demonstrations instead.",
     ),
     "turns": _option(
         "--turns", is_flag=True,

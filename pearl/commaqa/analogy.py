@@ -105,7 +105,7 @@ class Analogy:
 
 
 class AnalogyScorer:
-    """Proposes hops as a model has them (a `Scorer`), by analogy and by their words."""
+    """Proposes hops as a model has them (a `HopScorer`), by analogy and by their words."""
 
     def __init__(self, model: LearnedModel) -> None:
         self.model = model

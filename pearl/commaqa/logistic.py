@@ -169,7 +169,7 @@ _START, _END = ("start",), ("end",)
 
 
 class LogisticScorer:
-    """Proposes hops by the words that tell of them (a `Scorer`); none without classifiers."""
+    """Proposes hops by the words that tell of them (a `HopScorer`); none without classifiers."""
 
     def __init__(self, model: LearnedModel) -> None:
         self.model = model

@@ -48,7 +48,7 @@ from pearl.runtime.calls import (
 from pearl.runtime.fitting import check_choice
 from pearl.runtime.loop import RunError
 from pearl.session import Session, heading
-from pearl.store.database import is_there, open_database
+from pearl.store.database import is_there, open_to_read
 from pearl.store.history import RunFilter, RunRow, find_run, latest, list_runs
 from pearl.store.history import read_rows as stored_rows
 
@@ -358,7 +358,7 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
     """
     if not is_there(place):
         raise InputError(f"There is no store at {place}: make an evaluation with pearl eval.")
-    engine, now = open_database(place), time.time()
+    engine, now = open_to_read(place), time.time()
     try:
         runs = _last(engine, place, now) if name == "last" else [find_run(engine, name, place, now)]
         rows = {run.name: [row for _, row in stored_rows(engine, run.name)] for run in runs}

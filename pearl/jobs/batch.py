@@ -49,7 +49,7 @@ class Setup:
         prepared: the strategy.
         context: how much fits a prompt, and what to do with a longer document.
         plans: the actions that a question's own plan may call; None for the strategy's.
-        examples: worked examples that a demand for a form shows, at most.
+        examples: worked examples that a prompt for structured output shows, at most.
         tools: what may be asked beside the document, as `open_tools` takes it.
     """
 

@@ -27,6 +27,7 @@ from distributed import (
     as_completed,
     get_worker,
 )
+from distributed.comm import CommClosedError
 
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_lines
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
@@ -386,7 +387,7 @@ async def _connect(address: str) -> AsyncIterator[Client]:
     log, farewell = logging.getLogger("distributed.client"), PATIENCE
     try:
         yield client
-    except OSError:
+    except (CommClosedError, ConnectionError):
         # Dask logs as an error, with its traceback, that the client looks no more for a scheduler.
         log.disabled, farewell = True, 0.2
         raise ModelError("connection", f"The scheduler at {address} is gone.") from None

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pearl.jobs.progress import run_until_stopped, uninterrupted
@@ -153,8 +152,11 @@ def _begin(
     if job.output:
         check_replaceable(job.output)
         refuse_locked(job.output)
-    if settings.scheduler and find_spec("distributed") is None:
-        raise InputError(f"A cluster needs Dask: {install_command('cluster')}.")
+    if settings.scheduler:
+        try:
+            import pearl.jobs.cluster  # noqa: F401
+        except ImportError:
+            raise InputError(f"A cluster needs Dask: {install_command('cluster')}.") from None
     store = open_store(settings.store)
     try:
         known = fingerprint(job, settings)

@@ -104,7 +104,7 @@ class Renderer:
     """
 
     part: Callable[[SourceFindings], str]
-    whole: Callable[[Iterable[str], Collection[str], Collection[UnreadableError]], Iterator[str]]
+    whole: Callable[[Iterable[str], Collection[str], Iterable[UnreadableError]], Iterator[str]]
 
     def __call__(self, reports: Iterable[SourceFindings]) -> str:
         """The text of all reports in this form."""

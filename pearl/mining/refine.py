@@ -149,15 +149,15 @@ def first_file(folder: Path, read: Iterable[str | Path]) -> str:
         read: folders that are read, or empty texts.
 
     Raises:
-        InputError: it is a file, or one of those, or holds anything but plans.
+        InputError: it is a file, or one of those, or holds other things and no plan.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: name a folder for the plans.")
     refuse_same(str(folder), filter(None, read))
-    # What is hidden is the system's, or version control's.
-    names = (path.name for path in folder.glob("[!.]*") if path.suffix != ".plan")
-    if any(name != UNREFINED for name in names):
-        raise InputError(f"{folder} is a folder with other things in it: name one of its own.")
+    # What is hidden is the system's, or version control's; beside plans, a note may stand.
+    others = sorted(path.name for path in folder.glob("[!.]*") if path.name != UNREFINED)
+    if others and not any(name.endswith(".plan") for name in others):
+        raise InputError(f"{folder} has other things in it, as {others[0]}: name another folder.")
     return str(folder / "plan" if folder.is_dir() else folder)
 
 

@@ -165,7 +165,7 @@ PASSING = UNUSABLE | {"rate", "connection", "timeout", "server"}
 SILENT = frozenset({"connection", "timeout", "server"})
 """Reasons that say nothing of what was asked: the endpoint did not get as far as to answer it."""
 
-FINAL = frozenset({"authentication", "quota", "budget", "store", "stopped"})
+FINAL = frozenset({"authentication", "quota", "budget", "store", "lost", "stopped"})
 """Reasons that every further call would meet again."""
 
 SAY_WINDOW = "Say in PEARL_CONTEXT how many tokens fit it."

@@ -153,9 +153,9 @@ _CLAUSE_NAME = (
 
 _STAMP = (
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\[?\d\d:\d\d:\d\d[\],. ]"
-    r"|\[\d\d?:\d\d\] |<[^\W\d][\w.-]{0,30}> "
+    r"|\[\d\d?:\d\d\] (?:<[^<>\n]{1,40}>|[^\W\d_][^\n:]{0,40}:) "
 )
-"""How a line of a log or a chat begins: with when it was written, or with who wrote it."""
+"""How a line of a log or a chat begins: with when it was written, and in a chat by whom."""
 
 _PARAGRAPH = re.compile(
     rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{_CLAUSE}|{_STAMP}))"

@@ -151,7 +151,8 @@ class Caller:
         watch: told the path of each call when it starts and when it ends.
         forms: in which forms the model takes constraints; None leaves every reply free.
         always: whether a call fails that is to be constrained and cannot be.
-        examples: worked examples that a demand for a form shows, at most; 0 is zero-shot.
+        examples: worked examples that a prompt for structured output shows, at most; 0 is
+            zero-shot.
         models: who answers which call, where several models do; each call's key has then the
             identity of the one that answers it.
         model: the one that answers, once that is known.

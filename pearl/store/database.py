@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import time
@@ -58,7 +59,7 @@ def open_database(place: str) -> Engine:
         with usable(engine), engine.begin() as connection:
             _migrate(connection)
             if engine.dialect.name == "sqlite" and engine.url.database:
-                path = os.path.abspath(engine.url.database)
+                path = os.path.realpath(engine.url.database)
                 opened = path, _identity(path), _identity(f"{path}-wal")
                 engine.update_execution_options(**{_OPENED: opened})
     except (SQLAlchemyError, UnicodeError):
@@ -73,12 +74,12 @@ def open_to_read(place: str) -> Engine:
     Raises:
         InputError: it cannot be read, is no store, or is one of another version of Pearl.
     """
-    from sqlalchemy import create_engine, event
+    from sqlalchemy import NullPool, create_engine, event
     from sqlalchemy.exc import SQLAlchemyError
 
     from pearl.store.tables import HEAD
 
-    path = Path(place)
+    path = Path(place).resolve()
     may_write = partial(
         os.access, mode=os.W_OK, effective_ids=os.access in os.supports_effective_ids
     )
@@ -89,11 +90,12 @@ def open_to_read(place: str) -> Engine:
         import sqlite3
 
         # Where nobody is at work there is no log, and none can be made.
-        still = "" if _identity(f"{place}-wal") else "&immutable=1"
-        address = f"{path.absolute().as_uri()}?mode=ro{still}"
+        still = "" if _identity(f"{path}-wal") else "&immutable=1"
+        address = f"{path.as_uri()}?mode=ro{still}"
         return sqlite3.connect(address, uri=True, timeout=BUSY, check_same_thread=False)
 
-    engine = create_engine(f"sqlite:///{place}", creator=connect)
+    # Somebody may be at work by the next time.
+    engine = create_engine(f"sqlite:///{place}", creator=connect, poolclass=NullPool)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     try:
@@ -101,10 +103,12 @@ def open_to_read(place: str) -> Engine:
             revision = _revision(connection)
     except (SQLAlchemyError, UnicodeError):
         raise _no_store(engine) from None
+    if revision is None:
+        raise _no_store(engine)
     if revision != HEAD:
         raise InputError(
-            f"The store {place} may only be read, and another version of Pearl wrote it: make a "
-            "copy that may be written."
+            f"The store {place} may only be read, and an earlier Pearl wrote it: make a copy that "
+            "may be written."
         )
     return engine
 
@@ -113,25 +117,45 @@ def _no_store(engine: Engine) -> InputError:
     return InputError(f"The store {shown_place(engine)} cannot be used: it is no store of Pearl's.")
 
 
-def displaced(engine: Engine) -> str:
-    """What happened to a store's file that is no longer where it was opened; empty where it is.
+class DisplacedError(InputError):
+    """A store's file is no longer where it was opened."""
 
-    The log that it left is deleted: whoever opened the file in its place would read that into it.
+
+def check_in_place(engine: Engine) -> None:
+    """See that a store's file still is where it was opened.
+
+    The log that it left is deleted, unless another process has it open: whoever opened the file in
+    its place would read the log into that.
+
+    Raises:
+        DisplacedError: it is not.
     """
     if _OPENED not in engine.get_execution_options():
-        return ""
+        return
     path, opened, log = engine.get_execution_options()[_OPENED]
     try:
         found = _identity(path)
     except OSError:
         # Its folder can be read no more, which says nothing of the file.
-        return ""
+        return
     if found == opened:
-        return ""
-    if found and _identity(f"{path}-wal") == log:
+        return
+    if _identity(f"{path}-wal") == log and not _is_locked(f"{path}-shm"):
         for ending in ("-wal", "-shm"):
             Path(f"{path}{ending}").unlink(missing_ok=True)
-    return f"{shown_place(engine)} was {'replaced' if found else 'deleted'} meanwhile"
+    what = "replaced" if found else "deleted"
+    raise DisplacedError(f"The store {shown_place(engine)} was {what} meanwhile.")
+
+
+def _is_locked(path: str) -> bool:
+    """Whether another process has a lock on a file, as far as the system tells."""
+    try:
+        number, locks = os.stat(path).st_ino, Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    own = str(os.getpid())
+    held = re.findall(r" (\d+) [0-9a-f]+:[0-9a-f]+:(\d+) ", locks)
+    return any(inode == str(number) and pid != own for pid, inode in held)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pearl.lang.errors import InputError
 from pearl.lang.text import one_line
 from pearl.models.base import ModelError
-from pearl.store.database import checkpoint, displaced, is_log_long
+from pearl.store.database import DisplacedError, check_in_place, checkpoint, is_log_long
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -59,7 +58,8 @@ class Writer(ABC):
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         self._engine = engine
         self._heartbeat = _Change(*heartbeat, None)
-        self._broken = ""
+        self._broken: tuple[str, str] | None = None
+        """Why nothing is written any more: a reason and a message."""
 
     def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
         """Hand over a change, and go on."""
@@ -73,7 +73,8 @@ class Writer(ABC):
             payload: what to do it with.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``store``).
+            ModelError: the database takes nothing any more (reason ``store``), or its file is gone
+                (``lost``).
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -104,9 +105,11 @@ class Writer(ABC):
             for part in [posted | awaited] if in_file else [posted, awaited]:
                 if part and not self._broken:
                     self._transaction(part, answers)
+        except DisplacedError as error:
+            self._broken = ("lost", str(error))
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
             reason = one_line(str(getattr(error, "orig", None) or error))[:200]
-            self._broken = f"The store cannot be written: {reason.rstrip('.')}."
+            self._broken = ("store", f"The store cannot be written: {reason.rstrip('.')}.")
         return [(change, answers.get(id(change))) for change in changes]
 
     def _transaction(self, groups: dict[Work, list[_Change]], answers: dict[int, Any]) -> None:
@@ -136,7 +139,7 @@ class Writer(ABC):
             if change.waiting is None or change.waiting[1].done():
                 continue
             if self._broken:
-                change.waiting[1].set_exception(ModelError("store", self._broken))
+                change.waiting[1].set_exception(ModelError(*self._broken))
             else:
                 change.waiting[1].set_result(answer)
 
@@ -177,9 +180,8 @@ class LoopWriter(Writer):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        if reason := displaced(self._engine):
-            # SQLite would write on to what nobody can find again.
-            raise InputError(reason)
+        # SQLite would write on to what nobody can find again.
+        check_in_place(self._engine)
         # To take one from the pool and to give it back costs more than most transactions.
         self._held = self._held or self._engine.connect()
         try:

@@ -125,7 +125,7 @@ FOLLOW_CHAINS = Action(
 
 @dataclass(frozen=True, slots=True)
 class PlanShown:
-    """A plan is written as `Pearl` writes it, and shown with the question instead of executed."""
+    """A plan is written as `PearlStrategy` writes it, and shown with the question, not executed."""
 
     library: Library
     caller: Caller

@@ -205,7 +205,7 @@ class EvaluationContext(StrategySettings):
         search: how decompositions are searched for; None where nobody said.
         tools: what REBEL may call; None for a search of the question's own document.
         embed: tells whether two questions are the same.
-        examples: worked examples that a demand for a form shows, at most.
+        examples: worked examples that a prompt for structured output shows, at most.
         metric: what scores answers; None for the data set's own.
         own: strategies of a person's own, by the names under which they are methods.
     """
@@ -361,7 +361,7 @@ def describe(
         "passages": shared.passages and f"{shared.passages:,} of each look-up",
         "tools": shared.tools and shared.tools.path,
         "shown": shared.shown and f"{shared.shown:,} of a library's actions, beside its builtins",
-        "examples": shared.examples and f"{shared.examples:,} at most of each form",
+        "examples": shared.examples and f"{shared.examples:,} at most of each structured output",
         "states": "turns of one conversation" if shared.turns and names_of & {*MACHINES} else "",
         "limits": ", ".join(
             f"{limit.name} {value:,}"

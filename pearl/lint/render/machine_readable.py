@@ -20,7 +20,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def _as_findings(
-    part: Callable[[SourceFindings], str], unreadable: Collection[UnreadableError]
+    part: Callable[[SourceFindings], str], unreadable: Iterable[UnreadableError]
 ) -> Iterator[str]:
     """What cannot be read as parts of a form that has findings only; asked for at the end."""
     for error in unreadable:
@@ -83,14 +83,14 @@ def _offsets(span: Span, source: Source) -> dict[str, Any]:
 
 
 def _log(
-    parts: Iterable[str], used: Collection[str], unreadable: Collection[UnreadableError]
+    parts: Iterable[str], used: Collection[str], unreadable: Iterable[UnreadableError]
 ) -> Iterator[str]:
     """A SARIF log with one run, whose rules are told after its results."""
     head = _around((), ()).partition("[]")[0]
     return _array(parts, _DEPTH, head, lambda: _around(used, unreadable).partition("[]")[2])
 
 
-def _around(used: Collection[str], unreadable: Collection[UnreadableError]) -> str:
+def _around(used: Collection[str], unreadable: Iterable[UnreadableError]) -> str:
     from importlib.metadata import version
 
     log = {
@@ -125,7 +125,7 @@ def _around(used: Collection[str], unreadable: Collection[UnreadableError]) -> s
     return json_text(log)
 
 
-def _invocation(unreadable: Collection[UnreadableError]) -> dict[str, Any]:
+def _invocation(unreadable: Iterable[UnreadableError]) -> dict[str, Any]:
     """Whether everything was read, and what was not."""
     notifications = [
         {

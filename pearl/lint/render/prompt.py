@@ -82,7 +82,7 @@ def _part(report: SourceFindings) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _whole(parts: Iterable[str], *unused: Collection[object]) -> Iterator[str]:
+def _whole(parts: Iterable[str], *unused: Iterable[object]) -> Iterator[str]:
     del unused
     told = ""
     for part in parts:

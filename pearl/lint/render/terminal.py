@@ -1,6 +1,6 @@
 """For a person at a terminal: the line, a marker under the place, the act."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -18,7 +18,7 @@ def _blocks(report: SourceFindings) -> str:
     return "\n\n".join(blocks) + ("\n" if blocks else "")
 
 
-def _apart(parts: Iterable[str], *_: Collection[object]) -> Iterator[str]:
+def _apart(parts: Iterable[str], *_: Iterable[object]) -> Iterator[str]:
     """Parts with an empty line between them."""
     between = ""
     for part in parts:
