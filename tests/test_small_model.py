@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pearl.commaqa.world import read_worlds
+from pearl.evaluate.methods import find_method
 from tests.runs import entries
 from tests.shell import call
 from tests.test_local import ABSENT, FILE
@@ -48,8 +49,9 @@ def _alone(_alone: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def evaluated(dataset: str, data: str, method: str, *options: str) -> None:
     """Evaluate a method on a question, and see how it ended."""
+    limit = ("--calls", str(CALLS)) if "calls" in find_method(method).uses else ()
     found = call("eval", dataset, "--data", data, "--methods", method, "--model", "local",
-                 "--calls", str(CALLS), "--limit", "1", "--json", *options)  # fmt: skip
+                 *limit, "--limit", "1", "--json", *options)  # fmt: skip
     [row] = call("runs", "show", found.json["run"], "--json").json["rows"]
     result: dict[str, Any] = row["result"]
     assert 1 <= result["calls"] <= (PLANNING if method == "pearl" else CALLS)
