@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -45,11 +46,9 @@ class Cluster:
         return batch.to(options=("--scheduler", self.address))
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for all tests, as it takes long to start; the last of them kill a worker, and then the
-    scheduler."""
-    folder = tmp_path_factory.mktemp("cluster")
+@contextmanager
+def running(folder: Path) -> Iterator[Cluster]:
+    """A cluster, for as long as the block lasts."""
     file = folder / "scheduler.json"
     processes: list[subprocess.Popen[bytes]] = []
     with Stub(latency=LATENCY) as stub:
@@ -82,6 +81,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for process in processes:
                 process.kill()
                 process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for the tests of a process, as it takes long to start; it may lose a worker."""
+    with running(tmp_path_factory.mktemp("cluster")) as one:
+        yield one
 
 
 def test_a_cluster_answers_as_one_process_does(cluster: Cluster, tmp_path: Path, database: str):
@@ -166,14 +172,18 @@ def test_after_the_grace_calls_under_way_are_cut_off(cluster: Cluster, tmp_path:
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
+def begun_and_killed(batch: Batch, stub: Stub) -> None:
+    """A command is killed once five calls are answered; the workers have not heard of that."""
+    going = batch.start()
+    assert until(lambda: stub.stats()["completed"] >= 5, going)
+    going.kill()
+    going.communicate()
+
+
 def test_a_batch_is_begun_again_while_a_chunk_of_it_is_under_way(cluster: Cluster, tmp_path: Path):
-    """Its command was killed, and the workers have not heard of that."""
     batch, stub = cluster.batch(tmp_path), cluster.stub
     with stub.paused(after=5):
-        going = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 5, going)
-        going.kill()
-        going.communicate()
+        begun_and_killed(batch, stub)
         asked = stub.stats()["requests"]
         again = batch.start()
         assert until(lambda: stub.stats()["requests"] > asked, again)
@@ -185,10 +195,7 @@ def test_a_batch_is_begun_again_while_a_chunk_of_it_is_under_way(cluster: Cluste
 def test_workers_of_a_command_that_was_killed_are_free(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
     with stub.paused(after=5):
-        going = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 5, going)
-        going.kill()
-        going.communicate()
+        begun_and_killed(batch, stub)
         assert settled(stub)["completed"] == 5
     assert batch.run().code == 0
 
@@ -244,17 +251,19 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     assert stub.stats()["repeats"] <= under_way
 
 
-def test_a_scheduler_that_is_gone_is_told_in_a_line(cluster: Cluster, tmp_path: Path):
-    """It stands last, as it leaves no cluster."""
-    batch, stub = cluster.batch(tmp_path), cluster.stub
-    with stub.paused(after=15):
-        going = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 15, going)
-        cluster.scheduler.kill()
-        result = ended(going)
-    assert result.code == 1
-    gone = f"pearl: The scheduler at {cluster.address} is gone. What was done is kept. To go on: "
-    assert result.err.startswith(gone)
-    assert len(result.err.splitlines()) == 1
-    assert len(batch.rows()) == held(batch).rows
-    assert batch.to(options=()).run().code == 0
+def test_a_scheduler_that_is_gone_is_told_in_a_line(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+):
+    with running(tmp_path_factory.mktemp("cluster")) as cluster:
+        batch, stub = cluster.batch(tmp_path), cluster.stub
+        with stub.paused(after=15):
+            going = batch.start()
+            assert until(lambda: stub.stats()["completed"] >= 15, going)
+            cluster.scheduler.kill()
+            result = ended(going)
+        assert result.code == 1
+        gone = f"pearl: The scheduler at {cluster.address} is gone. What was done is kept. To go on"
+        assert result.err.startswith(gone)
+        assert len(result.err.splitlines()) == 1
+        assert len(batch.rows()) == held(batch).rows
+        assert batch.to(options=()).run().code == 0
