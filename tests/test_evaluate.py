@@ -476,11 +476,14 @@ def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tm
         ("--passages 4", "uses --passages: "),
         ("--examples 2", "uses --examples: "),
         ("--shown 3", "uses --shown: "),
+        ("--index corpus.index", "uses --index: "),
         ("--seed 4", "--seed is of the draw of --sample N: give both, or neither."),
     ],
 )
 def test_an_option_that_no_method_uses_is_refused(options: str, said: str, tmp_path: Path):
     words = ("eval", "questions", "--data", write_own(tmp_path), "--model", "offline")
+    Path("corpus.jsonl").write_text('{"id": "1", "text": "Ada built it."}\n', encoding="utf-8")
+    assert call("index", "corpus.jsonl", "-o", "corpus.index").code == 0
     assert said in one_line(call(*words, "--methods", "zero-shot,cot", *options.split()), 2)
     # What is as it is where nobody gives it is not told from that.
     usual = ("--search", "best-first", "--examples", "0", "--sample", "1", "--seed", "4")

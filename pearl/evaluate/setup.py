@@ -474,6 +474,7 @@ def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None
         "calls": limits.calls != DEFAULT_LIMITS.calls,
         "shown": bool(shared.shown),
         "passages": bool(shared.passages),
+        "index": shared.retriever is not None,
         # Who grades by a rubric fills a form, too.
         "examples": bool(shared.examples) and not isinstance(shared.metric, Graded),
     }

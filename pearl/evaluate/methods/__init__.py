@@ -21,7 +21,7 @@ their own for a language model."""
 
 _REACT = partial(
     _BY_MODEL,
-    uses=("calls", "examples"),
+    uses=("calls", "examples", "index"),
     lacks=strategies.nothing_to_look_up,
     actions=always("react"),
 )
@@ -50,7 +50,7 @@ METHODS = (
         partial(strategies.by_name, "decomp", STEPWISE),
         STEPWISE,
         needs_model=True,
-        uses=("calls", "depth", "passages"),
+        uses=("calls", "depth", "passages", "index"),
         lacks=partial(strategies.lacks_solver, STEPWISE),
     ),
     _PROSE("cot-rolled-out", strategies.rolled_out, STEPWISE, needs_model=True, plans=False),
@@ -61,7 +61,7 @@ METHODS = (
     _ONE_STEP(
         "retrieve-read",
         strategies.retrieve_and_read,
-        uses=("passages",),
+        uses=("passages", "index"),
         actions=strategies.retrieving,
         lacks=strategies.nothing_to_look_up,
     ),
@@ -78,7 +78,7 @@ METHODS = (
     _BY_MODEL(
         "rebel",
         strategies.rebel,
-        uses=("tools", "calls", "depth", "examples"),
+        uses=("tools", "calls", "depth", "examples", "index"),
         lacks=strategies.nothing_to_search,
         actions=always("rebel"),
     ),
@@ -123,7 +123,7 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
         own_strategy(strategy, name)
         lacks = partial(strategies.lacks_solver, LIBRARY)
         # What it does with what it is handed, nobody knows.
-        uses = ("calls", "depth", "passages", "examples")
+        uses = ("calls", "depth", "passages", "examples", "index")
         return _PROSE(name, partial(strategies.by_name, name, LIBRARY), uses=uses, lacks=lacks)
     names = [*(method.name for method in METHODS), "pearl@N"]
     close = close_name(name, [*names, *own])

@@ -98,7 +98,7 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
 def with_setup(name: str, setup: str) -> Method:
     """PEARL that plans with a setup."""
     lacks = partial(lacks_solver, setup)
-    uses = ("shown", "passages")
+    uses = ("shown", "passages", "index")
     return Method(name, partial(run_pearl, setup), setup, prose=True, uses=uses, lacks=lacks)
 
 
