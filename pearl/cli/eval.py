@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from pearl.cli.batch import complain, do, fit_of, job_settings, prices_of
 from pearl.cli.inputs import load
@@ -91,7 +92,7 @@ def _sizes(text: str) -> tuple[int, ...]:
     "--sample", type=click.IntRange(1), metavar="N",
     help="Only N questions, drawn at random: of each split and category its share.",
 )  # fmt: skip
-@click.option("--seed", type=int, metavar="S", help="Of that draw.  [default: 1]")
+@click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Of that draw.")
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )
@@ -107,7 +108,7 @@ def eval_command(
     sizes: tuple[int, ...],
     limit: int | None,
     sample: int | None,
-    seed: int | None,
+    seed: int,
     reasoning: bool,
     output: str,
     options: Options,
@@ -125,10 +126,12 @@ def eval_command(
     from pearl.evaluate.setup import prepare_methods, read_sample, with_options
     from pearl.report.document import as_object
 
-    if seed is not None and not sample:
+    given = click.get_current_context().get_parameter_source("seed")
+    if given is ParameterSource.COMMANDLINE and not sample:
         raise InputError("--seed is of the draw of --sample N: give both, or neither.")
-    drawn = (sample or 0, 1 if seed is None else seed)
-    questions = read_sample(dataset, data, ",".join(split), limit or 0, documents, *drawn)
+    questions = read_sample(
+        dataset, data, ",".join(split), limit or 0, documents, sample or 0, seed
+    )
     library = load(options.libraries or questions.dataset.libraries)
     home = Path(documents or Path(data).parent)
     read = {str(home / example.document.name) for example in questions.examples}

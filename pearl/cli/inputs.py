@@ -226,7 +226,7 @@ def load(
     libraries: tuple[str, ...],
     folder: Path | None = None,
     linted: Sequence[str] = (),
-    refused: Callable[[str], object] = lambda _: None,
+    refused: Callable[[UnreadableError], object] = lambda _: None,
 ) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
 
@@ -236,13 +236,13 @@ def load(
         libraries: as they were named.
         folder: whose project counts; by default the working folder's.
         linted: files and folders whose findings are told anyway.
-        refused: is given the lines for which `load_sound` refuses the library.
+        refused: is given the errors for which `load_sound` refuses the library.
     """
     library = load_quietly(libraries, folder)
     for is_error, line in _finding_lines(library, folder, linted):
         warn(line)
         if is_error:
-            refused(line)
+            refused(UnreadableError(line, line.partition(":")[0]))
     return library
 
 

@@ -133,13 +133,9 @@ def lint_command(
         options.libraries, select, ignore, "" if statistics else form, not no_cache, paths
     )
     counts, faults = _Counts(), list[UnreadableError]()
-
-    def fault(line: str) -> None:
-        faults.append(UnreadableError(line, line.partition(":")[0]))
-
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
     with counting("plans", rows if rows > FEW else 0) as done:
-        parts = counts.parts(check_all(inputs, checks, fault), done)
+        parts = counts.parts(check_all(inputs, checks, faults.append), done)
         if statistics:
             deque(parts, maxlen=0)
         unused = chain(unreadable, faults)
@@ -295,7 +291,9 @@ class TextFindings(NamedTuple):
 
 
 def check_all(
-    texts: Iterator[Input], checks: Checks, refused: Callable[[str], object] = lambda _: None
+    texts: Iterator[Input],
+    checks: Checks,
+    refused: Callable[[UnreadableError], object] = lambda _: None,
 ) -> Iterator[TextFindings]:
     """What is found in texts, in their order, while they are read.
 
