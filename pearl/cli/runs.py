@@ -24,6 +24,7 @@ from pearl.lang.text import counted, one_line, printable, shorten
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from pearl.runtime.calls import Entry
     from pearl.runtime.trace import Trace
     from pearl.store.history import RunRow
     from pearl.store.totals import Totals
@@ -113,7 +114,6 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -
 def show(run: str, html: str, documents: str, options: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.models.tokens import load_prices
-    from pearl.prompts.calls import letter
     from pearl.store.history import read_entries, since_last_start
     from pearl.store.totals import totals
 
@@ -155,6 +155,22 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         }
         emit_json({**_as_object(record, total, len(rows) if many else None), **data})
         return
+    cost = total.cost_in_words(prices, model)
+    _print_run(record, item, [*_totals(total), ("cost", cost)], rows, entries)
+
+
+def _print_run(
+    record: RunRow,
+    item: str,
+    totals: list[tuple[str, str]],
+    rows: list[dict[str, Any]],
+    entries: list[Entry],
+) -> None:
+    """A run, or one question of a job, for a person: its facts, its totals, what it came to, and
+    its journal where it is of one question."""
+    from pearl.prompts.calls import letter
+
+    many = record.has_rows and not item
     title = f"{record.name}/{printable(item)}" if item else record.name
     click.echo(click.style(f"{title}  {record.kind}  {record.status}", bold=True))
     # A question of a job says itself what was asked of which document.
@@ -165,7 +181,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         options_given = (f"{letter(at)}. {text}" for at, text in enumerate(facts["options"]))
         facts["options"] = "; ".join(options_given)
     told = [pair for pair in facts.items() if pair[1] != ""]
-    told += [*_totals(total), ("cost", total.cost_in_words(prices, model))]
+    told += totals
     if many:
         told.append(("answers" if record.kind == "eval" else "questions", _summary(record, rows)))
     else:
