@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli import NoAnswer, warn
-from pearl.cli.inputs import folder_of, library_for, load_sound, own_libraries, warn_of_library
+from pearl.cli import NoAnswer
+from pearl.cli.inputs import (
+    folder_of,
+    library_for,
+    load_sound,
+    own_libraries,
+    warn_of_library,
+    warn_of_passed_over,
+)
 from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import check_output, deliver, emit_json, follow_up, on_screen, settle
 from pearl.lang.errors import InputError
-from pearl.lang.source import Source, read_source
+from pearl.lang.source import read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
-from pearl.retrieval.converters import passed_over, read_documents
+from pearl.retrieval.converters import read_documents
 
 if TYPE_CHECKING:
     from pearl.answer import Answer
@@ -48,7 +55,8 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
         raise InputError(f"{question} is a file: give the question behind it.")
     library = library_for(options.strategy, options.libraries)
     model = choose(options.model, options.planner, options.reader)
-    source = _read(documents)
+    source = read_documents(documents)
+    warn_of_passed_over(documents)
     if question == "-":
         question = read_source("-", "question").text
     work = partial(
@@ -155,7 +163,8 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     source = read_source(plan, "plan")
     warn_of_library(source, options.libraries)
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
-    doc = _read(documents)
+    doc = read_documents(documents)
+    warn_of_passed_over(documents)
     found = check_for_person(parse(source), library)
     errors = [error for error in found if error.severity is Severity.ERROR]
     if errors:
@@ -171,18 +180,6 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     work = partial(run, source.text, doc, options=options.choices, library=library, context=context)
     answer, _ = settle(work, model, options)
     show(answer, as_json=options.as_json)
-
-
-def _read(paths: tuple[str, ...]) -> Source:
-    """The documents; what of a folder is none is told."""
-    source = read_documents(paths)
-    if left := passed_over(paths):
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        warn(
-            f"Passed over, as no document ends so: {', '.join(left[:3])}{more}. To read one as "
-            "text, name the file itself."
-        )
-    return source
 
 
 def show(answer: Answer, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer
+from pearl.cli.inputs import warn_of_passed_over
 from pearl.cli.options import Options, shared
 from pearl.cli.output import emit, emit_json, tell
 from pearl.jobs.progress import bar, is_watched
@@ -205,6 +206,7 @@ def index_command(path: str, output: str, search: str | None, most: int, options
         started = time.monotonic()
         with _progress(quiet=options.as_json) as progress:
             info = build_index(path, output, progress)
+        warn_of_passed_over([path])
         seconds = time.monotonic() - started
         more = {"fresh": info.fresh, "seconds": seconds}
         ending = f", {seconds:.1f} s" if info.fresh else ": it is there already."
