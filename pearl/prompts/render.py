@@ -34,8 +34,8 @@ _UNSEEN = re.compile(
 """Characters that a reader does not see, and a model may pass over."""
 
 RETURNS = {
-    "text": "Answer in plain text: one thing in a sentence or two; of several, or of all there "
-    "are, leave none out. If the sources do not say, say so.",
+    "text": "Answer in plain text: in a sentence or two where one thing is asked for, and with "
+    "every one of them where several are. If the sources do not say, say so.",
     "any": "Answer in plain text. If the sources do not say, say so.",
     "list": "Answer with a JSON array on the first line that has every item as a text, and nothing "
     "else on that line. If there is none, answer [].",
