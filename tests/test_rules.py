@@ -107,7 +107,11 @@ NONE_OF_LIST = 'an action that you declare under "New actions:" with "-> list".'
         ("B(each CTX, a)", False, "Write CTX without each; several documents are listed by "),
         ("COUNT(a)", False, f"Give COUNT a step of {NONE_OF_LIST}"),
         ("KEYS(a)", False, "Give KEYS a step with each."),
-        ("N(CTX, where l)", False, f"Use {NONE_OF_LIST.replace('list', 'bool')}"),
+        (
+            "N(CTX, where l)",
+            False,
+            f"Filter in a step of its own, by {NONE_OF_LIST.replace('list', 'bool')}",
+        ),
     ],
 )
 def test_an_action_of_a_type_is_advised_where_there_is_one(call: str, lists: bool, help: str):

@@ -16,7 +16,7 @@ _NAMES = """
     redefined_variable shadowed_document duplicate_declaration clashing_declaration
     quoted_document misplaced_document mode_needs_list several_modes wrong_type
     unused_step quoted_variable duplicate_step concat_of_one unread_document number_for_step
-    empty_text reference_in_note unused_declaration quoted_name
+    empty_text reference_in_note unused_declaration answers_not_kept quoted_name
 
     duplicate_signature missing_definition unmentioned_parameter bad_metadata similar_definitions
 """

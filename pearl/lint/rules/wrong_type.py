@@ -43,7 +43,7 @@ def check(view: PlanView) -> Findings:
             yield RULE(
                 ref.span,
                 f"where needs an action that answers yes or no; {called} gives {action.returns}.",
-                help=f"Use {view.action_of('bool')}.",
+                help=f"Filter in a step of its own, by {view.action_of('bool')}.",
                 data={"action": called, "type": action.returns},
             )
     for index, (step, action) in enumerate(zip(view.plan.steps, view.actions, strict=True)):

@@ -1,0 +1,50 @@
+"""Items that are counted or listed whatever their answer.
+
+What it does
+    Reports ``COUNT`` and ``KEYS`` of the pairs of a step that answers yes or no
+    for each item.
+
+Why
+    ``each x`` gives every item with its answer, so the pairs are as many as the
+    items. ``where x`` in its place gives the list of those with the answer yes
+    (CommaQA, section 3.2: filter).
+
+Example
+    1. guests = FIND_ALL(CTX, "guests at the dinner") : List the guests
+    2. late = CHECK_TRUE(CTX, "{each guests} came late") : Check whether this guest came late
+    3. number = COUNT(late) : Count the guests who came late
+
+Use instead
+    1. guests = FIND_ALL(CTX, "guests at the dinner") : List the guests
+    2. late = CHECK_TRUE(CTX, "{where guests} came late") : Check whether this guest came late
+    3. number = COUNT(late) : Count the guests who came late
+
+Fix
+    None.
+"""
+
+from pearl.lang.ast import Builtin, Mode, Ref
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
+
+_TOLD = {"count": "counts", "keys": "lists"}
+
+
+def check(view: PlanView) -> Findings:
+    for index, (step, action) in enumerate(zip(view.plan.steps, view.actions, strict=True)):
+        if not action or not isinstance(action.body, Builtin) or not step.args:
+            continue
+        told, arg = _TOLD.get(action.body.function), step.args[0]
+        if told is None or not isinstance(arg, Ref) or arg.mode is not Mode.PLAIN:
+            continue
+        if checked := view.checked_items(arg.name, index):
+            items, number = checked
+            yield RULE(
+                arg.span,
+                f"{step.action} {told} every item of {arg.name}, also those with the answer no.",
+                help=f"Write where {items} in place of each {items} in step {number}: {arg.name} "
+                "is then the list of those with the answer yes.",
+                data={"name": arg.name, "items": items},
+            )
+
+
+RULE = Rule("PRL411", "answers-not-kept", WARNING, __doc__, plan=check)
