@@ -745,7 +745,7 @@ def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
 
 @pytest.mark.parametrize(("context", "why"), [
     (window(260), "Its prompt has 1.* fit: the window has 260"),
-    (window(291), "too small to read the document in parts"),
+    (window(293), "too small to read the document in parts"),
     (window(320), "too small to merge what the parts of the document gave"),
     (window(350, "retrieve"), "fit: the window has 350"),
 ])  # fmt: skip

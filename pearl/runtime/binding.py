@@ -176,7 +176,11 @@ def brief(value: Value, most: int) -> bool:
 
 
 def as_written(
-    arg: Arg, values: Mapping[str, Value], item: Item | None, long: dict[str, Value]
+    arg: Arg,
+    values: Mapping[str, Value],
+    item: Item | None,
+    long: dict[str, Value],
+    most: int = SHORT,
 ) -> str:
     """An argument as a prompt shows it: short values in place, longer ones by name.
 
@@ -185,11 +189,12 @@ def as_written(
         values: outputs of steps that ran before.
         item: the item that the step runs over.
         long: is given each value that the text names, in brackets, and does not hold.
+        most: words of an output that is put in place, where it is the whole argument.
     """
     match arg:
         case Ref():
             value = value_of(arg, values, item)
-            if item.direct if arg.maps and item and value is item.value else brief(value, SHORT):
+            if item.direct if arg.maps and item and value is item.value else brief(value, most):
                 return as_text(value)
             kind = "evidence of " if arg.mode is Mode.EVIDENCE else "one of " if arg.maps else ""
             name = f"{kind}{arg.name}"

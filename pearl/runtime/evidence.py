@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from pearl.lang.ast import Literal, Plan
@@ -23,6 +24,10 @@ from pearl.runtime.calls import Entry
 
 _LINE = re.compile(r"^[ \t]*>[ \t]?(.+)$", re.MULTILINE)
 """A quotation in a value: in runs of before values and evidence were kept apart, and of solvers."""
+SHORTEST = 12
+"""Characters of each part of a quotation from which something is left out."""
+
+_LEFT_OUT = re.compile(r"\[?(?:…|\.\.\.)\]?")
 _QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^“”\n]{24,})”")
 
 
@@ -105,11 +110,13 @@ def quoted(
         for name in names:
             said = values.get(evidence_key(name))
             # What says that it quotes nothing quotes nothing by its form.
-            text = "" if said == [] else as_text(values.get(name, ""))
+            value = "" if said == [] else values.get(name, "")
+            text = as_text(value)
             lines = as_text(said or []).splitlines()
             lines += [match[1].strip() for match in _LINE.finditer(text)]
             quotes += ((name, line) for line in lines)
-            marked = document and ('"' in text or "“" in text)
+            # The items of a list may be passages, in which others speak.
+            marked = document and not isinstance(value, list) and ('"' in text or "“" in text)
             for match in _QUOTED.finditer(without_quotes(text)) if marked else ():
                 words = (match[1] or match[2]).strip()
                 if document and _located(words, name, document).span:
@@ -119,7 +126,6 @@ def quoted(
         visited.update(names)
         inputs = dict.fromkeys(source for name in names for source in needs.get(name, ()))
         names = [name for name in inputs if name not in visited]
-    # Words in quotation marks add to what is quoted, and never stand for it.
     quoted_text = "\n".join(line for _, line in quotes)
     return quotes + [pair for pair in spoken if pair[1] not in quoted_text]
 
@@ -148,8 +154,8 @@ def evidence(
     }
     quotes: dict[str, Quote] = {}
     for step, words in quoted(plan, values, ends, document):
-        quote = _located(words, step, document, read.get(step))
-        quotes.setdefault(quote.text, quote)
+        for quote in _quotes(words, step, document, read.get(step)):
+            quotes.setdefault(quote.text, quote)
     if only_quotes("\n".join(as_text(values.get(name, "")) for name in ends), quotes.values()):
         return sorted(quotes.values(), key=lambda quote: quote.span is None)
     last = Span(len(document.text), 0)
@@ -171,6 +177,20 @@ def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
 def without_quotes(text: str) -> str:
     """An answer's own words: its lines that quote nothing."""
     return "\n".join(line for line in text.splitlines() if not _LINE.match(line)).strip()
+
+
+def _quotes(words: str, step: str, document: Source, read: Span | None) -> list[Quote]:
+    """The quote that some words are, or those before and after each "…" in them, where the document
+    has them all in this order."""
+    whole = _located(words, step, document, read)
+    parts = [part.strip() for part in _LEFT_OUT.split(words) if part.strip()]
+    # A word or two stand anywhere.
+    if whole.span or len(parts) < 2 or min(map(len, parts)) < SHORTEST:
+        return [whole]
+    quotes = [_located(part, step, document, read) for part in parts]
+    spans = [quote.span for quote in quotes if quote.span]
+    in_order = all(one.end <= other.start for one, other in pairwise(spans))
+    return quotes if in_order and len(spans) == len(parts) else [whole]
 
 
 def _located(text: str, step: str, document: Source, read: Span | None = None) -> Quote:
