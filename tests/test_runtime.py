@@ -107,8 +107,8 @@ def test_each_gives_pairs_and_where_keeps_items():
             "step/people": '["Ada", "Bo"]\n> Ada lives in Ulm.',
             "step/towns[0]": "Ulm",
             "step/towns[1]": "Kiel",
-            "step/there[0]": "Yes, she does.",
-            "step/there[1]": "no",
+            "step/there[0]": "Yes, she does.\n> Ada lives in Ulm.",
+            "step/there[1]": "no\n> Bo lives in Kiel.",
             "step/old[0]": "no",
             "step/old[1]": "yes",
             "step/rivers[0]": "Danube",
@@ -119,6 +119,7 @@ def test_each_gives_pairs_and_where_keeps_items():
     assert values["people"] == ["Ada", "Bo"]
     assert values["towns"] == Pairs((("Ada", "Ulm"), ("Bo", "Kiel")))
     assert values["there"] == ["Ada"]
+    assert values[evidence_key("there")] == ["Ada lives in Ulm."]
     assert values["old"] == Pairs((("Bo", "Kiel"),))
     assert values["names"] == ["Bo"]
     assert values["rivers"] == Pairs((("Ada", "Danube"), ("Bo", "none")))

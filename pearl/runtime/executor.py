@@ -369,7 +369,9 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
         if isinstance(answer, BaseException):
             raise answer
         sound.append(answer)
-    quotes = tuple(dict.fromkeys(chain.from_iterable(answer.evidence or () for answer in sound)))
+    # What is quoted for items that a filter leaves out is beside the point where it keeps any.
+    kept = [answer for answer in sound if ref.mode.startswith("where") and answer.value is True]
+    quotes = tuple(dict.fromkeys(chain.from_iterable(one.evidence or () for one in kept or sound)))
     nothing = () if sound and all(answer.evidence == () for answer in sound) else None
     value = join_answers(ref.mode, items, [answer.value for answer in sound])
     return Output(value, quotes or nothing)
