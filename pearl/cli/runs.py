@@ -41,12 +41,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     """List the runs of a store, the last one first. pearl view has them as pages."""
     if ctx.invoked_subcommand is not None:
         return
-    from pearl.store.history import (
-        RunFilter,
-        count_rows,
-        list_runs,
-        read_tags,
-    )
+    from pearl.store.history import RunFilter, count_rows, list_runs, read_tags
     from pearl.store.totals import totals
     from pearl.viewer.render import title_of
 
@@ -114,8 +109,8 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -
 def show(run: str, html: str, documents: str, options: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.models.tokens import load_prices
-    from pearl.store.history import read_entries, since_last_start
     from pearl.store.totals import totals
+    from pearl.viewer.journal_tree import read_journal
 
     if html == "-":
         raise InputError("A page is written to a file: name one, as in --html run.html.")
@@ -142,7 +137,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
                 return
         total = totals(engine, record.name, item or None)
         rows = [row for id, row in _rows(engine, record).items() if item in ("", id)]
-        entries = [] if many else since_last_start(list(read_entries(engine, record, item)))
+        entries = [] if many else read_journal(engine, record, item)
         if item and not entries:
             raise record.no_question(item)
     prices, model = load_prices(), str(record.head.get("model", ""))
@@ -481,11 +476,12 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
             the output.
     """
     from pearl.runtime.trace import export_trace, last_try
-    from pearl.store.history import read_entries, read_rows, since_last_start
+    from pearl.store.history import read_rows
+    from pearl.viewer.journal_tree import read_journal
 
     run, _, item = run.partition("/")
     with open_run(run, store, output) as (engine, record):
-        entries = last_try(since_last_start(list(read_entries(engine, record, item))))
+        entries = last_try(read_journal(engine, record, item))
         name = f"{record.name}/{item}" if item else record.name
         if not entries and item:
             raise record.no_question(item)

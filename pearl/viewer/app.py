@@ -24,15 +24,13 @@ from pearl.store.history import (
     find_run,
     in_use,
     list_runs,
-    read_entries,
     read_rows,
     read_tags,
-    since_last_start,
 )
 from pearl.store.totals import totals
 from pearl.viewer.documents import find_passages, is_evidenced
 from pearl.viewer.job_page import COMPARED, STATES, JobRow, compare, job_page
-from pearl.viewer.journal_tree import FrameNode, head_of, read_frames
+from pearl.viewer.journal_tree import FrameNode, head_of, read_frames, read_journal
 from pearl.viewer.render import View, render
 from pearl.viewer.run_page import run_page
 from pearl.viewer.serve import (
@@ -151,7 +149,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
         values["pairs"], values["links"] = view.some(both)
         values |= {"compared": compared, "differing": differing, "found": len(both)}
     else:
-        journals = [since_last_start(list(read_entries(engine, run))) for run in runs]
+        journals = [read_journal(engine, run) for run in runs]
         frames = [(read_frames(some)[0], head_of(some)) for some in journals]
         values["frames"] = [(frame, head, _is_quoted(frame)) for frame, head in frames]
     sums = [totals(engine, run.name) for run in runs]
