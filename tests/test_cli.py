@@ -14,17 +14,7 @@ from pearl.cli import COMMANDS
 from pearl.lang.parser import parse
 from tests.runs import runs
 from tests.server import Serve
-from tests.shell import (
-    BAD,
-    GOOD,
-    STORY,
-    all_on_terminal,
-    call,
-    on_terminal,
-    one_line,
-    process,
-    write_rows,
-)
+from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, one_line, process
 
 ROOT = Path(__file__).parent.parent
 ANSWER = {
@@ -676,7 +666,7 @@ class TestTraceAndReplay:
 
     def test_an_answer_that_differs(self, tmp_path: Path) -> None:
         row = {"plan": GOOD, "step_outputs": {"ans": "one"}, "open_answer": "two"}
-        write_rows(tmp_path / "r.jsonl", row)
+        (tmp_path / "r.jsonl").write_text(json.dumps(row))
         result = call("replay", "r.jsonl")
         assert result.code == 1
         assert "differs: r.jsonl:1" in result.out
