@@ -261,11 +261,11 @@ def test_a_run_without_a_plan_has_no_tree():
 
 def test_neither_tools_nor_recursion_leaves_what_the_model_knows():
     """REBEL's Tables 3 to 5 have both."""
-    rows = [
+    write_rows(
+        "known.jsonl",
         {"path": "memory/1", "text": '{"answerable": false}'},
         {"path": "step/answer/1", "text": '{"answer": "Quistholm"}'},
-    ]
-    write_rows("known.jsonl", *rows)
+    )
     told = ("--model", "recorded:known.jsonl", "-o", "results.jsonl", "--json")
     options = ("--methods", "rebel", "--tools", "none", "--depth", "0")
     done = call("eval", "questions", "--data", "q.jsonl", *options, *told)

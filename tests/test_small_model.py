@@ -81,8 +81,7 @@ def evaluated(dataset: str, data: str, method: str, *options: str) -> None:
     ],
 )  # fmt: skip
 def test_a_question_over_paragraphs(method: str, options: str):
-    write_rows("data.json", [ROW])
-    evaluated("hotpotqa", "data.json", method, *options.split())
+    evaluated("hotpotqa", write_rows("data.json", [ROW]), method, *options.split())
 
 
 @pytest.mark.parametrize("method", ["gold-facts", "found-facts", "all-facts", "tmn-model"])
