@@ -93,8 +93,7 @@ def questions(tmp_path: Path) -> Path:
     (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
     row = {"id": "q", "question": "Why does Mara leave?", "document": "story.txt"}
     rows = [{**row, "id": gold, "gold": gold} for gold in ("The sea", "It burned")]
-    write_rows(tmp_path / "q.jsonl", *rows)
-    return tmp_path / "q.jsonl"
+    return Path(write_rows(tmp_path / "q.jsonl", *rows))
 
 
 def reading(body: dict[str, Any]) -> str:

@@ -27,8 +27,7 @@ def questions(tmp_path: Path) -> Path:
          "gold": f"The Fund closed it after storm {at}."}
         for at in range(4)
     ]  # fmt: skip
-    write_rows(tmp_path / "q.jsonl", *rows)
-    return tmp_path / "q.jsonl"
+    return Path(write_rows(tmp_path / "q.jsonl", *rows))
 
 
 def grader(body: dict[str, Any]) -> str:

@@ -376,8 +376,7 @@ class TestPages:
         library, plan = Path("my.actions"), '1. a = FIND_WHO(CTX, "Mara") : Find Mara\n'
         library.write_text("FIND_WHO(CTX, X) : Find who X is\n", encoding="utf-8")
         Path("my.plan").write_text(plan, encoding="utf-8")
-        row = {"id": "q", "document": "s.txt", "plan": plan}
-        write_rows("q.jsonl", row)
+        write_rows("q.jsonl", {"id": "q", "document": "s.txt", "plan": plan})
         own = ["--library", "my.actions", "--model", "offline"]
         assert call("batch", "q.jsonl", "-o", "o.jsonl", *own).code == 0
         assert call("run", "my.plan", "s.txt", *own).code == 0

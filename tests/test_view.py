@@ -283,8 +283,7 @@ class TestPages:
 
 def test_a_batch_with_a_tag_that_is_none_is_not_begun():
     Path("story.txt").write_text(STORY, encoding="utf-8")
-    row = {"id": "a", "question": "Why?", "document": "story.txt"}
-    write_rows("q.jsonl", row)
+    write_rows("q.jsonl", {"id": "a", "question": "Why?", "document": "story.txt"})
     done = call("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline", "--tag", "x" * 61)
     assert "is no tag" in one_line(done, 2)
     assert "no store" in one_line(call("runs"), 2)

@@ -593,8 +593,7 @@ def test_nothing_that_anybody_wrote_runs(hostile: None, in_chromium: InChromium)
     assert done.code == 0, done.err
     page(file="run.html")
     id = f"{BAD}{IMAGE}"
-    row = {"id": id, "question": asked, "document": name, "options": [BAD, IMAGE]}
-    write_rows("q.jsonl", row)
+    write_rows("q.jsonl", {"id": id, "question": asked, "document": name, "options": [BAD, IMAGE]})
     assert call("batch", "q.jsonl", "-o", "answers.jsonl").code == 0
     page(file="job.html")
     page(f"last/{id}", file="item.html")
