@@ -215,6 +215,7 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
     for wrong, said in (
         ([row, row], "g.jsonl:2: people grades q0 of zero-shot again."),
         ([{**row, "id": "q9"}], "the evaluation has no answer q9 of zero-shot"),
+        ([{**row, "id": ["q0"]}], "the evaluation has no answer ['q0'] of zero-shot"),
     ):
         write_rows("g.jsonl", *wrong)
         assert said in call("report", "e.jsonl", "--grades", "g.jsonl").err
