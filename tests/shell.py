@@ -25,6 +25,17 @@ GOOD = 'question: Why does Mara leave?\n\n1. ans = FIND_REASON(CTX, "Mara leaves
 BAD = '1. tie = FIND_RELATIONSHIPS(CTX, "Mara", mother) : Find it\n2. b CONCAT(tie\n'
 
 
+def write_rows(file: str | Path, *rows: object) -> str:
+    """Write a file of JSON lines; its name."""
+    Path(file).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return str(file)
+
+
+def read_rows(file: str | Path) -> list[Any]:
+    """What a file of JSON lines holds."""
+    return list(map(json.loads, Path(file).read_text(encoding="utf-8").split("\n")[:-1]))
+
+
 class Result(NamedTuple):
     """How a command ended, and what it said."""
 

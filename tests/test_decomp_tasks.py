@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
@@ -49,7 +47,7 @@ from pearl.strategies.pearl import GivenPlan, direct_plan, load_demonstrations
 from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT, library_of
 from tests.scripted_models import Reader, Scripted, next_step, record, run
-from tests.shell import call
+from tests.shell import call, write_rows
 
 PASSAGE = (
     "movie: Ashfall ; directed by: Vell. movie: Grout ; director: Ruan Oke. movie: Ashfall ; "
@@ -74,12 +72,6 @@ def demonstrations(name: str, library: Library) -> tuple[Decomposition, ...]:
 # --- Data sets ---
 
 
-def write(path: Path, data: Any, *, lines: bool = False) -> str:
-    text = "\n".join(map(json.dumps, data)) if lines else json.dumps(data)
-    path.write_text(text, encoding="utf-8")
-    return str(path)
-
-
 def pair(name: str, *spans: str) -> dict[str, Any]:
     return {"question": f"{name}?", "query_id": name, "answer": {"spans": list(spans)}}
 
@@ -91,7 +83,7 @@ def test_an_answer_to_the_letter_may_stand_in_quotation_marks():
 
 def test_commaqa_e_is_read_and_scored_in_no_order(tmp_path: Path):
     data = {"one": {"passage": PASSAGE, "qa_pairs": [pair("a", "X", "Y z"), pair("b", "1931")]}}
-    first, second = COMMAQA_E.read(write(tmp_path / "f.json", data), "")
+    first, second = COMMAQA_E.read(write_rows(tmp_path / "f.json", data), "")
     assert (first.question, first.document.text) == ("a?", PASSAGE)
     assert COMMAQA_E.score(first, "y Z\nX") == 1
     assert COMMAQA_E.score(first, "X") == 0
@@ -115,7 +107,7 @@ def test_commaqa_e_is_read_and_scored_in_no_order(tmp_path: Path):
     (MULTIARITH, [{"lSolutions": [1]}], "no sQuestion"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, dataset: Any, data: Any, words: str):
-    file = write(tmp_path / "f.json", data, lines=dataset is not COMMAQA_E)
+    file = write_rows(tmp_path / "f.json", *([data] if dataset is COMMAQA_E else data))
     with pytest.raises(InputError, match=words):
         list(dataset.read(file, ""))
 
@@ -156,7 +148,7 @@ def test_the_builtin_gives_a_step_s_value():
 
 def test_word_problems_are_read_and_scored_by_number(tmp_path: Path):
     rows = [{"question": "How  many?", "answer": "1 + 1 = <<1+1=2>>2\n#### 1,002"}]
-    [one] = GSM8K.read(write(tmp_path / "g.jsonl", rows, lines=True), "")
+    [one] = GSM8K.read(write_rows(tmp_path / "g.jsonl", *rows), "")
     assert (one.question, one.document.text, one.gold) == ("How many?", "How many?", "1,002")
     for right in ("1002", "1,002.0", "That makes $1,002.", "1 + 1 = 1002 jars"):
         assert GSM8K.score(one, right) == 1
@@ -167,9 +159,9 @@ def test_word_problems_are_read_and_scored_by_number(tmp_path: Path):
         assert GSM8K.score(replace(one, gold=gold), right) == 1
     for gold, wrong in (("12", "7 dozen"), ("6", "12 dozen"), ("3", "three hundred")):
         assert GSM8K.score(replace(one, gold=gold), wrong) == 0
-    other = [{"sQuestion": " How many? ", "lSolutions": [39.0]}]
-    for lines in (False, True):
-        [two] = MULTIARITH.read(write(tmp_path / "m.json", other, lines=lines), "")
+    other = {"sQuestion": " How many? ", "lSolutions": [39.0]}
+    for written in ([other], other):
+        [two] = MULTIARITH.read(write_rows(tmp_path / "m.json", written), "")
         assert MULTIARITH.score(two, "39") == 1
 
 
@@ -479,10 +471,9 @@ def test_what_demonstrations_say_of_letters_is_so(folder: str):
 
 
 def test_who_carries_handlers_out_stands_in_the_table():
-    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
     rows = {}
     for library in ("letters", "letters_by_example"):
-        asked = ("--data", "letters.json", "--library", library)
+        asked = ("--data", write_rows("letters.json", LETTERS_FILE), "--library", library)
         asked += ("--model", recorded(LETTERS_ASKED, library, model=Scripted(taught)))
         done = call("eval", "letters", *asked)
         table = done.out.split("What methods plan with")[1].split("\n\n")[0]
@@ -537,9 +528,9 @@ def test_values_in_an_action_s_demonstrations_stay_there_when_a_library_is_laid_
 
 
 def evaluated(*args: str) -> dict[str, Any]:
-    done = CliRunner().invoke(pearl, ["eval", *args, "--json"])
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.output[done.output.index("{") :])
+    done = call("eval", *args, "--json")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = done.json
     return found
 
 
@@ -566,7 +557,7 @@ def sequence(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("folder", ["reversal", "reversal_tail"])
 def test_lists_are_reversed_with_the_plans_that_a_library_brings(folder: str):
-    data = write(Path("r.json"), sequence("a, b, c, d, e"))
+    data = write_rows("r.json", sequence("a, b, c, d, e"))
     asked = ("reversal", "--data", data, "--library", folder)
     asked += ("--model", recorded('Reverse the sequence "a, b, c, d, e".', folder))
     found = evaluated(*asked)
@@ -577,11 +568,11 @@ def test_lists_are_reversed_with_the_plans_that_a_library_brings(folder: str):
 
 
 def test_a_data_set_brings_its_library_and_demonstrations(tmp_path: Path):
-    rows = [{"question": JARS, "answer": "#### 17"}]
-    sums = write(tmp_path / "g.jsonl", rows, lines=True)
+    sums = write_rows(tmp_path / "g.jsonl", {"question": JARS, "answer": "#### 17"})
     model = recorded(JARS, "arithmetic", JARS, Scripted(reckoner))
     assert evaluated("gsm8k", "--data", sums, "--methods", "decomp", "--model", model)["right"] == 1
-    data = write(tmp_path / "f.json", {"one": {"passage": PASSAGE, "qa_pairs": [pair("a", "X")]}})
+    asked = {"one": {"passage": PASSAGE, "qa_pairs": [pair("a", "X")]}}
+    data = write_rows(tmp_path / "f.json", asked)
     coarse = ("--library", "commaqa_e_coarse", "--methods", "zero-shot,retrieve-read")
     assert evaluated("commaqa-e", "--data", data, *coarse)["answered"] == 2
 
@@ -595,8 +586,7 @@ LETTERS_FILE = {
 
 
 def test_two_settings_are_two_runs_that_stand_side_by_side():
-    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
-    asked = ("eval", "letters", "--data", "letters.json")
+    asked = ("eval", "letters", "--data", write_rows("letters.json", LETTERS_FILE))
     asked += ("--model", recorded(LETTERS_ASKED, "letters"))
     first = call(*asked, "--json").json
     second = call(*asked, "--calls", "1", "--json").json
@@ -620,22 +610,19 @@ def test_two_settings_are_two_runs_that_stand_side_by_side():
     ],
 )
 def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: str, words: str):
-    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
-    model = recorded(LETTERS_ASKED, "letters")
-    asked = ("--data", "letters.json", "--methods", methods, "--model", model)
-    done = call("eval", "letters", *asked)
+    data, model = write_rows("letters.json", LETTERS_FILE), recorded(LETTERS_ASKED, "letters")
+    done = call("eval", "letters", "--data", data, "--methods", methods, "--model", model)
     assert done.code == 2
     assert words in done.err
 
 
 @pytest.mark.parametrize("method", ["zero-shot", "cot-rolled-out", "decomp"])
 def test_a_right_reply_of_every_method_scores(method: str):
-    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
     said = 'The second letters are n and o.\nThe answer is "n-o".'
-    rows = [{"path": "step/answer", "text": said}]
-    Path("said.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_rows("said.jsonl", {"path": "step/answer", "text": said})
     model = recorded(LETTERS_ASKED, "letters") if method == "decomp" else "recorded:said.jsonl"
-    asked = ("eval", "letters", "--data", "letters.json", "--methods", method, "--model", model)
+    data = write_rows("letters.json", LETTERS_FILE)
+    asked = ("eval", "letters", "--data", data, "--methods", method, "--model", model)
     assert call(*asked, "--json").json["right"] == 1
 
 

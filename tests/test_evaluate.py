@@ -59,7 +59,7 @@ from pearl.strategies.registry import Limits, find_strategy
 from tests.batches import killed_once
 from tests.scripted_models import Scripted
 from tests.server import Server, completion, failing
-from tests.shell import STORY, Result, asked_of, call, one_line
+from tests.shell import STORY, Result, asked_of, call, one_line, write_rows
 
 QUALITY = find_dataset("quality")
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out", "She wanted to sail"]
@@ -82,9 +82,7 @@ def official(context: list[int] | None = None, **more: Any) -> dict[str, Any]:
 def write_articles(folder: Path, *questions: dict[str, Any], **more: Any) -> str:
     row = {"article_id": "1", "title": "The\nLighthouse", "article": STORY, "source": "Gutenberg",
            "questions": list(questions), **more}  # fmt: skip
-    file = folder / "quality.jsonl"
-    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    return str(file)
+    return write_rows(folder / "quality.jsonl", row)
 
 
 def many(count: int) -> list[dict[str, Any]]:
@@ -177,9 +175,7 @@ def test_own_questions_are_told_from_a_data_sets(tmp_path: Path, name: str):
 def write_own(folder: Path, **more: Any) -> str:
     (folder / "story.txt").write_text(STORY, encoding="utf-8")
     row = {"id": 7, "question": "Who left?", "document": "story.txt", "gold": "Mara", **more}
-    file = folder / "own.jsonl"
-    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    return str(file)
+    return write_rows(folder / "own.jsonl", row)
 
 
 def test_a_person_s_own_questions(tmp_path: Path):
@@ -482,8 +478,8 @@ def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tm
 )
 def test_an_option_that_no_method_uses_is_refused(options: str, said: str, tmp_path: Path):
     words = ("eval", "questions", "--data", write_own(tmp_path), "--model", "offline")
-    Path("corpus.jsonl").write_text('{"id": "1", "text": "Ada built it."}\n', encoding="utf-8")
-    assert call("index", "corpus.jsonl", "-o", "corpus.index").code == 0
+    corpus = write_rows("corpus.jsonl", {"id": "1", "text": "Ada built it."})
+    assert call("index", corpus, "-o", "corpus.index").code == 0
     assert said in one_line(call(*words, "--methods", "zero-shot,cot", *options.split()), 2)
     # What is as it is where nobody gives it is not told from that.
     usual = ("--search", "best-first", "--examples", "0", "--sample", "1", "--seed", "4")
@@ -670,9 +666,8 @@ def test_an_index_that_was_made_anew_is_another_tool(tmp_path: Path):
     tools.write_text("[it]\nkind = 'search'\nindex = 'corpus.index'\n", encoding="utf-8")
     found = []
     for text in ("Lund is a town.", "Lund is a town.", "Lund is a city."):
-        corpus = tmp_path / "corpus.jsonl"
-        corpus.write_text(json.dumps({"id": "1", "text": text}), encoding="utf-8")
-        build_index(str(corpus), str(tmp_path / "corpus.index"))
+        corpus = write_rows(tmp_path / "corpus.jsonl", {"id": "1", "text": text})
+        build_index(corpus, str(tmp_path / "corpus.index"))
         tooling = load_tool_file(str(tools))
         assert tooling is not None
         found.append(tooling.digest)
@@ -685,7 +680,7 @@ def test_failed_questions_count_in_the_form_and_the_seconds_of_a_run_are_its_own
         return "I refuse" if "Claim 1." in asked else json.dumps({"answer": "SUPPORTS"})
 
     rows = ({"id": at, "label": "SUPPORTS", "claim": f"Claim {at}."} for at in range(4))
-    (tmp_path / "claims.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_rows(tmp_path / "claims.jsonl", *rows)
     words = ("eval", "fever", "--data", "claims.jsonl", "--methods", "normal", "-o")
     with Server(script) as server:
         told = asked_of(tmp_path, server.url, *words, "results.jsonl", "--json", "--concurrency",
@@ -964,8 +959,7 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
 def test_how_many_questions_a_method_cannot_answer_is_told(tmp_path: Path):
     row = {"document": {"text": "Yes."}, "question": "Is it?", "gold": "Yes"}
     rows = [row | {"id": f"p{at}", "options": [[], ["Yes", "No"]][at % 2]} for at in range(1, 5)]
-    file = tmp_path / "q.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
+    file = write_rows(tmp_path / "q.jsonl", *rows)
     done = call("eval", "questions", "--data", file, "--methods", "mcq", "--model", "offline")
     said = "mcq needs options, and question p2 has none. It cannot answer 2 of 4 questions."
     assert (done.code, said in done.err) == (2, True), done.err

@@ -3,7 +3,6 @@ weigh 130 and 190 MB (pip install 'pearl[inspect,datasets]')."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -17,7 +16,7 @@ from pearl.evaluate.exports import write_dataset, write_inspect
 from pearl.evaluate.results import Evaluation, Result
 from pearl.lang.errors import InputError
 from pearl.models.base import Usage
-from tests.shell import STORY, call, one_line
+from tests.shell import STORY, call, one_line, read_rows, write_rows
 
 RIGHT = Result(
     "pearl", "1", "long", 1.0, "B", "B", reason="The Fund says so.",
@@ -42,7 +41,7 @@ def batch() -> str:
     Path("story.txt").write_text(STORY, encoding="utf-8")
     row = {"question": "Why does Mara leave the lighthouse?", "document": "story.txt"}
     rows = [{**row, "id": "a", "gold": "the Fund had closed it"}, {**row, "id": "b"}]
-    Path("q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_rows("q.jsonl", *rows)
     done = ("batch", "q.jsonl", "-o", "a.jsonl", "--store", "s.db", "--model", "offline")
     assert call(*done).code == 0
     run: str = call("runs", "--store", "s.db", "--json").json[0]["run"]
@@ -109,7 +108,7 @@ def test_a_batch_is_a_log_of_inspect_too(batch: str):
 
 def test_a_folder_has_rows_and_a_card_that_names_their_columns():
     write_dataset(EVALUATION, "it")
-    rows = [json.loads(line) for line in Path("it/test.jsonl").read_text("utf-8").split("\n")[:-1]]
+    rows = read_rows("it/test.jsonl")
     card = Path("it/README.md").read_text("utf-8")
     _, head, told = card.split("---\n", 2)
     meta = yaml.safe_load(head)
@@ -123,7 +122,7 @@ def test_a_folder_has_rows_and_a_card_that_names_their_columns():
     assert "pearl 2, direct 1" in told
     unscored = replace(RIGHT, error="The answer was not scored.")
     write_dataset(replace(EVALUATION, results=(unscored,)), "it")
-    [row] = map(json.loads, Path("it/test.jsonl").read_text("utf-8").splitlines())
+    [row] = read_rows("it/test.jsonl")
     assert (row["answer"], row["score"]) == ("B", None)
     Path("it/mine.txt").touch()
     with pytest.raises(InputError, match=r"it has other files, as mine\.txt: name a new folder"):
@@ -163,7 +162,7 @@ def test_a_run_that_is_not_over_says_how_much_is_done_and_scores_no_more():
     row = {"document": "story.txt", "question": "Why?", "gold": "x"}
     rows = ({**row, "id": str(at)} for at in range(3))
     Path("story.txt").write_text(STORY, "utf-8")
-    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows("q.jsonl", *rows)
     assert call("batch", "q.jsonl", "-o", "a.jsonl", "--store", "s.db").code == 0
     methods = ("--methods", "pearl,zero-shot")
     assert call("eval", "questions", "--data", "q.jsonl", *methods, "--store", "s.db").code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from pearl.lang.entry_points import extension
 from pearl.strategies.registry import find_strategy
 from tests.scripted_models import Mind
 from tests.server import Serve
-from tests.shell import STORY, call
+from tests.shell import STORY, call, write_rows
 
 MODULE = '''\
 import pearl
@@ -94,8 +93,7 @@ def questions(tmp_path: Path) -> Path:
     (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
     row = {"id": "q", "question": "Why does Mara leave?", "document": "story.txt"}
     rows = [{**row, "id": gold, "gold": gold} for gold in ("The sea", "It burned")]
-    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return tmp_path / "q.jsonl"
+    return Path(write_rows(tmp_path / "q.jsonl", *rows))
 
 
 def reading(body: dict[str, Any]) -> str:
@@ -316,7 +314,7 @@ def test_a_metric_is_told_the_words_of_options(serve: Serve, tmp_path: Path):
     serve(lambda body: "A" if "A. She left" in str(body) else "She left.")
     row = {"id": "1", "question": "Why?", "document": {"text": STORY}, "gold": "B",
            "options": ["She left", "He left"]}  # fmt: skip
-    (tmp_path / "o.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    write_rows(tmp_path / "o.jsonl", row)
     reader = pearl.Pearl(model="some-model")
     reader.evaluate_sync("questions", tmp_path / "o.jsonl", methods=["zero-shot"], metric=metric)
     assert told == [("Why?", "He left", "She left")]

@@ -12,7 +12,7 @@ import pytest
 import pearl
 from pearl.evaluate.report import summarise
 from tests.server import Serve, Server
-from tests.shell import STORY, Result, call
+from tests.shell import STORY, Result, call, read_rows, write_rows
 
 RUBRIC = "Right answers name the Fund </rubric> and the storm."
 GRADES = ("right", "partly", "wrong", "right")
@@ -27,8 +27,7 @@ def questions(tmp_path: Path) -> Path:
          "gold": f"The Fund closed it after storm {at}."}
         for at in range(4)
     ]  # fmt: skip
-    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return tmp_path / "q.jsonl"
+    return Path(write_rows(tmp_path / "q.jsonl", *rows))
 
 
 def grader(body: dict[str, Any]) -> str:
@@ -62,7 +61,7 @@ def test_answers_are_graded_by_another_model_with_the_rubric(serve: Serve, quest
     assert not re.search(r"<answer>\n?Answer 2", text)
     assert not re.search(r"<rubric>\n?Right", text)
     assert "Mara kept" not in text
-    lines = [json.loads(line) for line in Path("e.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = read_rows("e.jsonl")
     assert {one["id"]: one["score"] for one in lines[1:]} == {
         "q0": 1.0, "q1": 0.5, "q2": 0.0, "q3": 1.0,
     }  # fmt: skip
@@ -182,7 +181,7 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
     serve(grader)
     assert evaluate("--rubric", "rubric.md", "-o", "e.jsonl").code == 0
     assert call("report", "e.jsonl", "--to-grade", 9, "-o", "g.jsonl").code == 0
-    rows = [json.loads(one) for one in Path("g.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = read_rows("g.jsonl")
     assert sorted(row["id"] for row in rows) == ["q0", "q1", "q2", "q3"]
     assert {*rows[0]} == {"method", "id", "question", "right_answer", "answer", "by", "grade"}
 
@@ -192,7 +191,7 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
             for by, given in grades.items()
             for row in rows
         ]
-        Path("g.jsonl").write_text("\n".join(map(json.dumps, filled)), encoding="utf-8")
+        write_rows("g.jsonl", *filled)
 
     assert "g.jsonl has no grade yet" in call("report", "e.jsonl", "--grades", "g.jsonl").err
     # The model: right, partly, wrong, right. By chance 2/4 * 3/4 + 1/4 * 1/4 = 7/16.
@@ -216,8 +215,9 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
     for wrong, said in (
         ([row, row], "g.jsonl:2: people grades q0 of zero-shot again."),
         ([{**row, "id": "q9"}], "the evaluation has no answer q9 of zero-shot"),
+        ([{**row, "id": ["q0"]}], "the evaluation has no answer ['q0'] of zero-shot"),
     ):
-        Path("g.jsonl").write_text("\n".join(map(json.dumps, wrong)), encoding="utf-8")
+        write_rows("g.jsonl", *wrong)
         assert said in call("report", "e.jsonl", "--grades", "g.jsonl").err
     assert evaluate("-o", "plain.jsonl").code == 0
     refused = call("report", "plain.jsonl", "--to-grade", 3)

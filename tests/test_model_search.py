@@ -35,7 +35,7 @@ from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from tests.server import Server
-from tests.shell import Result, call
+from tests.shell import Result, call, read_rows, write_rows
 from tests.worlds import world
 
 LIBRARY = load_library("commaqa")
@@ -345,10 +345,10 @@ def test_a_model_that_reads_facts_is_shown_those_and_asks_no_agent(
 
 def test_gold_facts_are_refused_where_a_file_has_none(made: tuple[Path, list[WorldQuestion]]):
     data, _ = made
-    rows = [json.loads(line) for line in data.read_text("utf-8").splitlines()]
+    rows = read_rows(data)
     for question in rows[0]["qa_pairs"]:
         del question["facts_used"]
-    data.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    write_rows(data, *rows)
     told = call("eval", "commaqa", "--data", data, "--methods", "gold-facts", "--model", "offline")
     assert told.code == 2
     assert "gold-facts finds no facts_used for question 1.1" in told.err

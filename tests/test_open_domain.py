@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import MOST, PASSAGES, Limits, with_retriever
 from tests.scripted_models import FILM, FILM_HOPS, FILM_TEXT, Reader
+from tests.shell import write_rows
 
 DOCUMENT = Source("film", FILM_TEXT)
 LIBRARY = load_library("open_domain")
@@ -105,9 +105,8 @@ def test_hops_are_looked_up_in_the_document():
 
 def indexed(folder: Path, name: str, *rows: dict[str, str]) -> Any:
     """An index of a corpus with these rows."""
-    corpus = folder / f"{name}.jsonl"
-    corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    build_index(str(corpus), str(folder / name))
+    corpus = write_rows(folder / f"{name}.jsonl", *rows)
+    build_index(corpus, str(folder / name))
     return open_index(str(folder / name))
 
 

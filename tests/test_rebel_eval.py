@@ -35,7 +35,7 @@ from tests.conftest import ROOT
 from tests.scripted_models import FILM, FILM_HOPS, FILM_TEXT, Reader, record
 from tests.services import Services
 from tests.shell import Result as Ended
-from tests.shell import call
+from tests.shell import call, read_rows, write_rows
 
 FILE = """
 [{name}]
@@ -57,7 +57,7 @@ def write_tools(name: str, url: str, more: str = "") -> None:
 def _film() -> None:
     Path("film.md").write_text(FILM_TEXT, encoding="utf-8")
     row = {"id": "one", "question": FILM, "document": "film.md", "gold": "Quistholm"}
-    Path("q.jsonl").write_text(f"{json.dumps(row)}\n", encoding="utf-8")
+    write_rows("q.jsonl", row)
 
 
 def recorded(tools: Tools, model: Reader | None = None) -> str:
@@ -176,7 +176,7 @@ def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
         done = call(*batch, "--model", model, "-o", "a.jsonl")
         assert done.code == 0, done.err
         assert "Unclosed" not in done.err
-        row = json.loads(Path("a.jsonl").read_text(encoding="utf-8"))
+        [row] = read_rows("a.jsonl")
         assert (row["answer"], row["correct"]) == ("Quistholm", True)
         assert len(asked) == 14
 
@@ -261,20 +261,17 @@ def test_a_run_without_a_plan_has_no_tree():
 
 def test_neither_tools_nor_recursion_leaves_what_the_model_knows():
     """REBEL's Tables 3 to 5 have both."""
-    rows = [
+    write_rows(
+        "known.jsonl",
         {"path": "memory/1", "text": '{"answerable": false}'},
         {"path": "step/answer/1", "text": '{"answer": "Quistholm"}'},
-    ]
-    text = "".join(f"{json.dumps(row)}\n" for row in rows)
-    Path("known.jsonl").write_text(text, encoding="utf-8")
+    )
     told = ("--model", "recorded:known.jsonl", "-o", "results.jsonl", "--json")
     options = ("--methods", "rebel", "--tools", "none", "--depth", "0")
     done = call("eval", "questions", "--data", "q.jsonl", *options, *told)
     assert done.code == 0, done.err
     assert result().answer == "Quistholm"
     assert result().calls == 2
-    Path("celebrities.json").write_text(
-        json.dumps({"Question": FILM, "Answer": ["Quistholm"], "category": "x"}), encoding="utf-8"
-    )
+    write_rows("celebrities.json", {"Question": FILM, "Answer": ["Quistholm"], "category": "x"})
     closed = call("eval", "celebrities", "--data", "celebrities.json", *options, *told)
     assert (closed.code, closed.json["exact_match"]) == (0, 1.0)

@@ -14,7 +14,7 @@ from pearl.evaluate.report import summarise
 from pearl.evaluate.results import read_outcomes
 from pearl.report import FORMS
 from pearl.report.document import Report, Table, Text
-from tests.shell import call, one_line
+from tests.shell import call, one_line, read_rows
 
 
 def row(method: str, qid: str, answer: str | None, gold: str | None, split: str = "dev") -> str:
@@ -151,8 +151,7 @@ class TestShowing:
 
 @pytest.fixture(scope="module")
 def rows(shared: Path) -> list[dict[str, Any]]:
-    text = (shared / "pearl_gpt4" / "outcomes.jsonl").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+    return read_rows(shared / "pearl_gpt4" / "outcomes.jsonl")
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from pearl.report.document import Chart, Column, Point, Report, Series, Table, T
 from pearl.report.text import terminal, text_chart
 from pearl.strategies import baselines
 from pearl.strategies.pearl import direct_plan
-from tests.shell import call, on_terminal, one_line
+from tests.shell import call, on_terminal, one_line, read_rows, write_rows
 
 HOSTILE = (
     '<script>alert(1)</script> & "50 %" $x_1$ \\input{secret} `code` | [a](http://b) '
@@ -687,7 +687,7 @@ class TestErrors:
 
     def test_there_may_be_fewer(self):
         result = call("report", "eval.jsonl", "--errors", "999", "--method", "mcq", "-o", "e.jsonl")
-        rows = [json.loads(line) for line in Path("e.jsonl").read_text("utf-8").splitlines()]
+        rows = read_rows("e.jsonl")
         assert f"There are no more than {len(rows)}." in result.err
         wrong = [one for one in everything().results if one.method == "mcq" and one.score < 1]
         assert len(rows) == len(wrong)
@@ -701,9 +701,8 @@ class TestErrors:
     def test_labels_are_counted_and_rows_without_one_are_named(self):
         rows = self.drawn("8")
         given_ = ["plan", "plan ", "Execution", "mapping", "gold", "other", "", "Plna"]
-        with Path("done.jsonl").open("w", encoding="utf-8") as file:
-            for row, category in zip(rows, given_, strict=True):
-                file.write(json.dumps({**row, "category": category}) + "\n")
+        pairs = zip(rows, given_, strict=True)
+        write_rows("done.jsonl", *({**row, "category": category} for row, category in pairs))
         data = call("report", "--labelled", "done.jsonl", "--json").json
         (table,) = data["blocks"]
         assert table["table"] == "Where 6 wrong answers went wrong"

@@ -58,7 +58,7 @@ from pearl.store.database import open_database
 from pearl.store.tables import review_people, review_sessions
 from pearl.viewer.documents import DocumentPiece
 from tests.reviewing import GOOD, at_once, laid_out, plans
-from tests.shell import BAD, STORY, call, one_line
+from tests.shell import BAD, STORY, call, one_line, write_rows
 
 pytest_plugins = ["tests.postgres"]
 
@@ -280,16 +280,14 @@ class TestQueue:
         (folder / "plan0.v2.plan").write_text(GOOD, encoding="utf-8")
         (folder / "a.actions").write_text("", encoding="utf-8")
         rows = [{"plan": GOOD, "question": "Why?", "answer": "So."}, {"plan": None}, {"id": "x"}]
-        Path("a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        write_rows("a.jsonl", *rows)
         head = {"title": "t", "about": [], "methods": ["pearl"], "asked": {"": 1}, "notes": []}
         result = {"method": "pearl", "id": "q1", "plan": GOOD, "question": "Who?", "gold": "B"}
-        Path("e.jsonl").write_text(
-            json.dumps({"evaluation": head}) + "\n" + json.dumps(result), encoding="utf-8"
-        )
+        write_rows("e.jsonl", {"evaluation": head}, result)
         Path("s.txt").write_text(STORY, encoding="utf-8")
         assert call("ask", "s.txt", "Why does Mara leave?", "--model", "offline").code == 0
         row = {"id": "q1", "question": "Why does Mara leave?", "document": "s.txt"}
-        Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        write_rows("q.jsonl", row)
         assert call("batch", "q.jsonl", "-o", "o.jsonl", "--model", "offline").code == 0
         names = ["plans", "a.jsonl", "e.jsonl", "last", "o.jsonl", "plans"]
         found = queued(local, *names)[1].items
@@ -487,8 +485,7 @@ class TestRuns:
             {"id": "q1", "question": "Why does Mara leave?", "document": "s.txt"},
             {"id": "q2", "question": "Why is Tom sorry?", "document": {"text": STORY}},
         ]
-        file = folder / "q.jsonl"
-        file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        file = write_rows(folder / "q.jsonl", *rows)
         assert call("batch", file, "-o", "o.jsonl", "--model", "offline").code == 0
         return folder
 
@@ -513,8 +510,8 @@ class TestRuns:
     def test_several_documents_are_found_together(self, local: Engine, ran: Path):
         (ran / "t.txt").write_text("Tom went to sea, and Mara did not.\n", encoding="utf-8")
         row = {"id": "q", "question": "Why does Mara leave?", "documents": ["s.txt", "t.txt"]}
-        (ran / "r.jsonl").write_text(json.dumps(row), encoding="utf-8")
-        assert call("batch", ran / "r.jsonl", "-o", "r.jsonl", "--model", "offline").code == 0
+        file = write_rows(ran / "r.jsonl", row)
+        assert call("batch", file, "-o", "r.jsonl", "--model", "offline").code == 0
         folders, queue = queued(local, "last", "r.jsonl", documents=ran)
         assert len(queue.items) == 2
         for one in queue.items:
@@ -548,7 +545,7 @@ class TestRuns:
         (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
         (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
         row = {"plan": GOOD, "answer": "So.", "document": name}
-        Path("a.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        write_rows("a.jsonl", row)
         folders, queue = queued(local, "a.jsonl", documents=folder)
         (one,) = queue.items
         shown = read_run(one, local, folders)
@@ -573,7 +570,7 @@ class TestRuns:
         evaluated = ({"evaluation": head}, lost, {**lost, "id": "b", "answer": "x", "words": "x"})
         failed, kept = "The run failed: No.", "What the steps gave is not known: the file has the"
         for rows, notes in (([row], [failed]), (evaluated, [failed, f"{kept} answer only."])):
-            Path("failed.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+            write_rows("failed.jsonl", *rows)
             items = queued(local, "failed.jsonl")[1].items
             assert [read_run(one, local, folders).note for one in items] == notes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from pearl.review.verdicts import read_verdicts
 from tests.pages import CONTRAST, InChromium, Watched, fits, unreadable
 from tests.reviewing import GOOD, Review, plans, reviewing
-from tests.shell import STORY
+from tests.shell import STORY, write_rows
 from tests.shell import process as pearl
 
 pytest_plugins = ["tests.browser"]
@@ -120,7 +119,7 @@ def test_nothing_that_others_wrote_runs(watched: Callable[..., Watched], tmp_pat
     every = "".join(PAYLOADS)
     row = {"plan": GOOD, "question": every, "answer": f"> {every}\n{every}", "option": every,
            "document": {"text": every}, "gold": every, "options": [every, every]}  # fmt: skip
-    Path("row.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    write_rows("row.jsonl", row)
     story = "\n".join((*PAYLOADS, STORY))
     (tmp_path / "s.txt").write_text(story, encoding="utf-8")
     question = f"Why is {PAYLOADS[0]} {PAYLOADS[1]} there?"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
 import socket
@@ -18,7 +17,7 @@ from pearl.review.verdicts import read_verdicts, read_versions
 from pearl.viewer.serve import HEADERS, address_of, is_loopback, listen
 from tests.reviewing import GOOD, Answer, Browser, Review, at_once, plans, process, reviewing
 from tests.runs import runs
-from tests.shell import STORY, call
+from tests.shell import STORY, call, write_rows
 
 pytest_plugins = ["tests.postgres"]
 
@@ -287,7 +286,7 @@ class TestPages:
     def test_what_is_known_of_a_row_without_an_answer_is_shown(self, tmp_path: Path):
         row = {"plan": GOOD.format(who="Ada"), "options": ["It rained", "It closed"], "gold": "B",
                "result": "a person's own", "measures": [1]}  # fmt: skip
-        (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+        write_rows(tmp_path / "rows.jsonl", row)
         with reviewing("rows.jsonl") as found:
             run = found.browser(0).get(f"/plan/{found.ids[0]}/run").text
             assert "no run and no answer" in run
@@ -302,9 +301,7 @@ class TestPages:
         ]  # fmt: skip
         # The last was mapped to no option, so there is nothing to be held against.
         rows.append({**rows[0], "id": "4", "option": None, "question": "Who?", "grounded": False})
-        (tmp_path / "rows.jsonl").write_text(
-            "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
-        )
+        write_rows(tmp_path / "rows.jsonl", *rows)
         with reviewing("rows.jsonl") as found:
             anna, ben = found.browser(0), found.browser(1)
             page = anna.get(f"/plan/{found.ids[0]}").text
@@ -379,8 +376,7 @@ class TestPages:
         library, plan = Path("my.actions"), '1. a = FIND_WHO(CTX, "Mara") : Find Mara\n'
         library.write_text("FIND_WHO(CTX, X) : Find who X is\n", encoding="utf-8")
         Path("my.plan").write_text(plan, encoding="utf-8")
-        row = {"id": "q", "document": "s.txt", "plan": plan}
-        Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        write_rows("q.jsonl", {"id": "q", "document": "s.txt", "plan": plan})
         own = ["--library", "my.actions", "--model", "offline"]
         assert call("batch", "q.jsonl", "-o", "o.jsonl", *own).code == 0
         assert call("run", "my.plan", "s.txt", *own).code == 0

@@ -38,7 +38,7 @@ from pearl.prompts.calls import (
 from pearl.prompts.render import load_schema
 from tests.runs import entries, runs
 from tests.server import Serve, Server, completion, failing
-from tests.shell import STORY, call
+from tests.shell import STORY, call, write_rows
 
 PLAN = """\
 1. who = FIND_CHARACTER(CTX, "Mara") : Identify her
@@ -374,9 +374,7 @@ def quality(folder: Path) -> str:
          "options": OPTIONS, "gold_label": 2} for at in range(3)
     ]  # fmt: skip
     row = {"article_id": "1", "title": "T", "article": STORY, "source": "G", "questions": questions}
-    file = folder / "quality.jsonl"
-    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    return str(file)
+    return write_rows(folder / "quality.jsonl", row)
 
 
 def test_an_evaluation_compares_models_as_it_compares_methods(serve: Serve, tmp_path: Path):
@@ -449,7 +447,7 @@ def test_evaluations_of_other_questions_stand_beside_none():
 def test_a_batch_costs_what_its_models_cost_together(serve: Serve, tmp_path: Path):
     serve(by_model)
     rows = [{"id": str(at), "question": f"Why, {at}?", "document": STORY} for at in range(3)]
-    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows("q.jsonl", *rows)
     Path("p.toml").write_text(
         '[models."dear"]\ninput = 10\noutput = 10\n[models."cheap"]\ninput = 1\noutput = 1\n',
         encoding="utf-8",

@@ -8,7 +8,6 @@ These take minutes, and are run by themselves: ``python -m pytest -m slow``.
 from __future__ import annotations
 
 import fcntl
-import json
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -20,7 +19,7 @@ import pytest
 from pearl.commaqa.world import read_worlds
 from pearl.evaluate.methods import find_method
 from tests.runs import entries
-from tests.shell import call
+from tests.shell import call, write_rows
 from tests.test_local import ABSENT, FILE
 from tests.test_model_search import demonstrations
 from tests.test_multihop_data import ROW
@@ -82,8 +81,7 @@ def evaluated(dataset: str, data: str, method: str, *options: str) -> None:
     ],
 )  # fmt: skip
 def test_a_question_over_paragraphs(method: str, options: str):
-    Path("data.json").write_text(json.dumps([ROW]), encoding="utf-8")
-    evaluated("hotpotqa", "data.json", method, *options.split())
+    evaluated("hotpotqa", write_rows("data.json", [ROW]), method, *options.split())
 
 
 @pytest.mark.parametrize("method", ["gold-facts", "found-facts", "all-facts", "tmn-model"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -24,6 +23,7 @@ from pearl.evaluate.statistics import (
     mcnemar,
     sign_flip,
 )
+from tests.shell import read_rows
 
 
 class TestInterval:
@@ -164,7 +164,7 @@ New actions:
 
     def test_gpt4s_plans_agree_with_a_count_on_the_raw_text(self, shared: Path):
         file = shared / "pearl_gpt4" / "train.ctx_eval_long.jsonl"
-        texts = [json.loads(line)["plan"] for line in file.read_text("utf-8").splitlines()]
+        texts = [row["plan"] for row in read_rows(file)]
         line = re.compile(r"^\d+\. \w+ = ([A-Z_0-9]+)\(", re.MULTILINE)
         calls = [line.findall(text) for text in texts]
         used = Counter(name for one in calls for name in one)

@@ -37,7 +37,7 @@ from tests.forks import Fork
 from tests.pages import CONTRAST, InChromium, Watched, fits, unreadable
 from tests.reviewing import Browser, served
 from tests.server import Asked, Serve, completion
-from tests.shell import STORY, call, command, one_line
+from tests.shell import STORY, call, command, one_line, read_rows, write_rows
 from tests.test_review_pages import PAYLOADS
 
 pytest_plugins = ["tests.browser", "tests.postgres"]
@@ -72,8 +72,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at, who in enumerate(("Mara", "Tom", "she"))
     ]  # fmt: skip
     for name, some in (("one", rows), ("two", [{**row, "gold": "B"} for row in rows[:2]])):
-        text = "".join(json.dumps(row) + "\n" for row in some)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        write_rows(folder / f"{name}.jsonl", *some)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PEARL_STORE", str(folder / "store.db"))
@@ -218,7 +217,7 @@ class TestPages:
 
         rows = [{"id": str(at), "question": f"Why does Mara leave {at}?", "gold": "x",
                  "document": {"text": STORY}} for at in range(4)]  # fmt: skip
-        Path("q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        write_rows("q.jsonl", *rows)
         reader = pearl.Pearl(model="offline", store=place)
         for metric in (
             lambda question, *_: (1, 0.5, 0, 0.5)[int(question[-2])],
@@ -284,8 +283,7 @@ class TestPages:
 
 def test_a_batch_with_a_tag_that_is_none_is_not_begun():
     Path("story.txt").write_text(STORY, encoding="utf-8")
-    row = {"id": "a", "question": "Why?", "document": "story.txt"}
-    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    write_rows("q.jsonl", {"id": "a", "question": "Why?", "document": "story.txt"})
     done = call("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline", "--tag", "x" * 61)
     assert "is no tag" in one_line(done, 2)
     assert "no store" in one_line(call("runs"), 2)
@@ -418,7 +416,7 @@ def test_nothing_that_anybody_wrote_runs(serve: Serve, in_chromium: InChromium):
          "gold": "A"} for evil in PAYLOADS
     ]  # fmt: skip
     name = "<img src=x onerror='window.pwned=1'>.jsonl"
-    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(name, *rows)
     call("batch", name, "-o", "a.jsonl", "--tag", PAYLOADS[1])
     call("batch", name, "-o", "b.jsonl", "--tag", PAYLOADS[2])
 
@@ -459,7 +457,7 @@ def test_a_batch_is_followed_while_it_runs(serve: Serve, in_chromium: InChromium
         {"id": str(at), "question": f"Why does {at} leave?", "document": {"text": STORY},
          "plan": plan.format(at)} for at in range(3)
     ]  # fmt: skip
-    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows("q.jsonl", *rows)
     open_database("store.db").dispose()
 
     def look(browser: Any, port: int) -> None:
@@ -514,8 +512,7 @@ question: Why does Mara leave the lighthouse?
 
 def from_the_examples(examples: Path) -> Callable[[dict[str, Any]], str]:
     """A reader who knows the examples' own answers and quotes, and takes some for others."""
-    lines = (examples / "lighthouse.questions.jsonl").read_text("utf-8").splitlines()
-    known = [json.loads(line) for line in lines]
+    known = read_rows(examples / "lighthouse.questions.jsonl")
     told = known[0]["answer"].split(". ")
     quotes = known[0]["evidence"]
     parts = {
@@ -548,11 +545,9 @@ def test_the_pictures_of_the_documentation(
 ):
     shutil.copytree(examples, "texts")
     serve(from_the_examples(examples), PEARL_STORE="store.db")
-    lines = Path("texts/lighthouse.questions.jsonl").read_text("utf-8")
-    rows = [json.loads(line) for line in lines.splitlines()]
+    rows = read_rows("texts/lighthouse.questions.jsonl")
     rows[0]["plan"] = SHOWN
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    Path("texts/lighthouse.jsonl").write_text(text, encoding="utf-8")
+    write_rows("texts/lighthouse.jsonl", *rows)
     for size in ("small", "large"):
         monkeypatch.setenv("PEARL_MODEL", f"example-{size}")
         words = ("texts/lighthouse.jsonl", "-o", f"{size}.jsonl", "--tag", size)

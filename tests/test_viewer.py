@@ -36,7 +36,7 @@ from tests.pages import InChromium, Watched, fits, unreadable
 from tests.runs import back_to_first_version, entries
 from tests.scripted_models import Scripted
 from tests.server import Asked, Serve, Server, completion, failing
-from tests.shell import STORY, call, one_line
+from tests.shell import STORY, call, one_line, write_rows
 
 pytest_plugins = ["tests.browser", "tests.postgres"]
 
@@ -168,11 +168,11 @@ def test_each_call_has_its_prompt_as_it_was_sent(endpoint: Server, story: Path, 
     assert all(one in sent for one in shown)
     assert "The document: " in page()
     rows = {"id": "a", "question": QUESTION, "document": "story.txt", "options": options[1::2]}
-    Path("q.jsonl").write_text(json.dumps(rows), encoding="utf-8")
+    write_rows("q.jsonl", rows)
     assert call("batch", "q.jsonl", "-o", "a.jsonl", "--constrain", constrain).code == 0
     assert len(prompts_of(page("last/a"))) == 6
     # What the file says now is not what was asked.
-    Path("q.jsonl").write_text(json.dumps({**rows, "options": ["a", "b"]}), encoding="utf-8")
+    write_rows("q.jsonl", {**rows, "options": ["a", "b"]})
     assert len(prompts_of(page("last/a"))) == 6
     # What cannot be what was sent is not shown.
     story.write_text("Another story.", encoding="utf-8")
@@ -465,7 +465,7 @@ def test_a_store_of_before_there_were_times_is_read(monkeypatch: pytest.MonkeyPa
     assert [one.started for one in entries("old.db")] == [None] * 4
 
 
-def questions(count: int) -> Path:
+def questions(count: int) -> str:
     """Some questions; every third has a plan that cannot run."""
     rows = [
         {
@@ -475,9 +475,7 @@ def questions(count: int) -> Path:
         }
         for at in range(count)
     ]  # fmt: skip
-    path = Path("questions.jsonl")
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+    return write_rows("questions.jsonl", *rows)
 
 
 def test_a_job_has_a_page_of_its_rows(
@@ -595,8 +593,7 @@ def test_nothing_that_anybody_wrote_runs(hostile: None, in_chromium: InChromium)
     assert done.code == 0, done.err
     page(file="run.html")
     id = f"{BAD}{IMAGE}"
-    row = {"id": id, "question": asked, "document": name, "options": [BAD, IMAGE]}
-    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    write_rows("q.jsonl", {"id": id, "question": asked, "document": name, "options": [BAD, IMAGE]})
     assert call("batch", "q.jsonl", "-o", "answers.jsonl").code == 0
     page(file="job.html")
     page(f"last/{id}", file="item.html")

@@ -428,11 +428,11 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
 def _run_plan(name: str, options: Options) -> Plan:
     """The plan of a run, with the steps of its frames."""
     from pearl.runtime.trace import as_plan, last_try, read_tree
-    from pearl.store.history import read_entries, since_last_start
+    from pearl.viewer.journal_tree import read_journal
 
     run, _, item = name.partition("/")
     with open_run(run, options.store, options.output) as (engine, record):
-        tree = read_tree(last_try(since_last_start(list(read_entries(engine, record, item)))))
+        tree = read_tree(last_try(read_journal(engine, record, item)))
     if tree is None or not tree.plan.steps:
         hint = f": name a question of it, as {record.name}/ID" if record.has_rows else ""
         asked = f"The question {item} of the run {record.name}" if item else f"The run {run}"

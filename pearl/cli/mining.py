@@ -100,10 +100,12 @@ def mine_command(
     progress = do(mine_job(examples, questions, library, left_out), settings, quiet=options.as_json)
     mined = gather(read_results(settings.store, progress.run), library)
     write(output, mined.text)
+    told = list(map(asdict, mined.notes))
     if notes:
-        write(notes, "".join(canonical_json(asdict(note)) + "\n" for note in mined.notes))
+        write(notes, "".join(canonical_json(note) + "\n" for note in told))
     if options.as_json:
-        emit_json({**progress.as_object(), **_mined_object(mined), "output": output})
+        found = {"actions": mined.rows(), "proposals": mined.proposals, "notes": told}
+        emit_json({**progress.as_object(), **found, "output": output})
     else:
         report(progress, settings)
         _show(mined, progress.done, output, notes)
@@ -148,14 +150,6 @@ def _show(mined: Mined, questions: int, output: str, notes: str) -> None:
             click.echo(f"  {printable(note.message)} {asked_by}")
         if count > SHOWN:
             click.echo(f"  … {notes or 'all of them: --notes FILE'}")
-
-
-def _mined_object(mined: Mined) -> dict[str, Any]:
-    return {
-        "actions": mined.rows(),
-        "proposals": mined.proposals,
-        "notes": [asdict(note) for note in mined.notes],
-    }
 
 
 @click.command(

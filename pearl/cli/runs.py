@@ -41,12 +41,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
     """List the runs of a store, the last one first. pearl view has them as pages."""
     if ctx.invoked_subcommand is not None:
         return
-    from pearl.store.history import (
-        RunFilter,
-        count_rows,
-        list_runs,
-        read_tags,
-    )
+    from pearl.store.history import RunFilter, count_rows, list_runs, read_tags
     from pearl.store.totals import totals
     from pearl.viewer.render import title_of
 
@@ -56,30 +51,23 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
         pairs = [(run, totals(engine, run.name)) for run in listed]
         names = [run.name for run in listed]
         tags, counts = read_tags(engine, names), count_rows(engine, names)
-    failed = {run.name: int(run.failed) for run in listed}
-    failed |= {name: sizes.rows - sizes.answered for name, sizes in counts.items()}
+    data: list[dict[str, Any]] = []
     lines = [] if pairs else ["There are no runs yet: make one with pearl ask, run or batch."]
     if tag and not pairs:
         lines = [f"No run is called {printable(tag)}: pearl runs lists them all."]
     for run, total in pairs:
-        lost = failed[run.name]
-        failures = f", {lost:,} failed" if lost and run.has_rows else ""
+        size = counts.get(run.name)
+        done, failed = (size.rows, size.rows - size.answered) if size else (0, int(run.failed))
+        failures = f", {failed:,} failed" if failed and run.has_rows else ""
         called = "".join(f"[{tag}] " for tag in tags[run.name])
         about = shorten(f"{called}{title_of(run)}", 60 - len(failures))
         lines.append(
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
             f"{printable(about)}{failures}"
         )
+        told = _as_object(run, total, done if run.has_rows else None)
+        data.append({**told, "failed": failed, "tags": tags[run.name]})
     lines += [f"There are more: --limit {10 * limit} lists so many."] if more else []
-    done = {name: sizes.rows for name, sizes in counts.items()}
-    data = [
-        {
-            **_as_object(run, total, done.get(run.name, 0) if run.has_rows else None),
-            "failed": failed[run.name],
-            "tags": tags[run.name],
-        }
-        for run, total in pairs
-    ]
     tell(data, options.as_json, lines)
 
 
@@ -114,8 +102,8 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -
 def show(run: str, html: str, documents: str, options: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.models.tokens import load_prices
-    from pearl.store.history import read_entries, since_last_start
     from pearl.store.totals import totals
+    from pearl.viewer.journal_tree import read_journal
 
     if html == "-":
         raise InputError("A page is written to a file: name one, as in --html run.html.")
@@ -126,13 +114,12 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
     check_output(html, "page")
     name, _, item = run.partition("/")
     with open_run(name, options.store, html) as (engine, record):
-        many = record.has_rows and not item
+        many, prices = record.has_rows and not item, load_prices()
         if html:
             check_ending(html, ".html .htm", "a page")
             from pearl.viewer.job_page import job_page
             from pearl.viewer.run_page import run_page
 
-            prices = load_prices()
             if many:
                 page = job_page(engine, record, prices)
             else:
@@ -142,10 +129,10 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
                 return
         total = totals(engine, record.name, item or None)
         rows = [row for id, row in _rows(engine, record).items() if item in ("", id)]
-        entries = [] if many else since_last_start(list(read_entries(engine, record, item)))
+        entries = [] if many else read_journal(engine, record, item)
         if item and not entries:
             raise record.no_question(item)
-    prices, model = load_prices(), str(record.head.get("model", ""))
+    model = str(record.head.get("model", ""))
     if options.as_json:
         millionths = total.cost(prices, model)
         data = {
@@ -481,11 +468,12 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
             the output.
     """
     from pearl.runtime.trace import export_trace, last_try
-    from pearl.store.history import read_entries, read_rows, since_last_start
+    from pearl.store.history import read_rows
+    from pearl.viewer.journal_tree import read_journal
 
     run, _, item = run.partition("/")
     with open_run(run, store, output) as (engine, record):
-        entries = last_try(since_last_start(list(read_entries(engine, record, item))))
+        entries = last_try(read_journal(engine, record, item))
         name = f"{record.name}/{item}" if item else record.name
         if not entries and item:
             raise record.no_question(item)

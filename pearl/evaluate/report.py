@@ -421,9 +421,6 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     yield Chart("bars", title, (Series("", bars),), "steps that call them", digits=0)
 
 
-NO_TOKENS = "No tokens were reported: what answers take is given in calls alone."
-
-
 def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
     """Calls, tokens and cost a question, and a chart of them against accuracy.
 
@@ -457,7 +454,7 @@ def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
         )
     yield build("Calls, tokens and cost a question", fields, rows, note)
     if not tokens:
-        yield Text((NO_TOKENS,))
+        yield Text(("No tokens were reported: what answers take is given in calls alone.",))
     key, label = ("tokens", "tokens") if tokens else ("calls", "calls")
     priced = tokens and all(row["cost"] is not None for row in rows)
     if priced and any(row["cost"] for row in rows):

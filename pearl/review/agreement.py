@@ -380,20 +380,19 @@ def graders(evaluation: Evaluation, path: str) -> Graders:
     numbers: dict[str, int] = {}
     for where, row in read_rows(path, "file of grades"):
         method, grade = row.get("method", evaluation.methods[0]), row.get("grade")
-        by = str(row.get("by") or "people")
-        key = (method, row.get("id"))
+        by, id = str(row.get("by") or "people"), row.get("id")
         if not grade:
             continue
-        if key not in graded:
-            raise InputError(f"{where}: the evaluation has no answer {row.get('id')} of {method}.")
+        if not isinstance(method, str) or not isinstance(id, str) or (method, id) not in graded:
+            raise InputError(f"{where}: the evaluation has no answer {id} of {method}.")
         grade = one_line(str(grade).lower())
         if grade not in GRADES:
             raise InputError(f"{where}: grade is to be one of {', '.join(GRADES)}.")
         number = numbers.setdefault(by, len(numbers) + 1)
         names[number] = by
-        by_grader = labels.setdefault(f"{method}/{row['id']}", {MODEL: graded[key]})
+        by_grader = labels.setdefault(f"{method}/{id}", {MODEL: graded[method, id]})
         if number in by_grader:
-            raise InputError(f"{where}: {by} grades {row['id']} of {method} again.")
+            raise InputError(f"{where}: {by} grades {id} of {method} again.")
         by_grader[number] = grade
     if not labels:
         raise InputError(f"{path} has no grade yet: write {', '.join(GRADES)} into grade.")

@@ -22,10 +22,10 @@ from pearl.review import people, verdicts
 from pearl.review.agreement import review_report
 from pearl.review.app import Page, Visit, back_to, make_app
 from pearl.review.people import ReviewSession
-from pearl.review.queue import LONGEST, QueuedPlan, read_journal, read_run
+from pearl.review.queue import LONGEST, QueuedPlan, read_run
 from pearl.review.verdicts import Verdict, Version
 from pearl.store.history import find_run
-from pearl.viewer.journal_tree import head_of
+from pearl.viewer.journal_tree import head_of, read_journal
 from pearl.viewer.render import PlanLine, plan_lines
 from pearl.viewer.serve import RefusedError, set_cookie, with_guard
 

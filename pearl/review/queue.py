@@ -25,7 +25,7 @@ from pearl.lang.values import digest
 from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
-from pearl.store.history import RunRow, find_run, read_entries, read_rows, since_last_start
+from pearl.store.history import find_run, read_rows
 from pearl.store.store import storable
 from pearl.viewer.documents import (
     DocumentLookup,
@@ -37,8 +37,8 @@ from pearl.viewer.documents import (
     read_limited,
     read_name,
 )
-from pearl.viewer.job_page import remarks_on
-from pearl.viewer.journal_tree import FrameNode, head_of, read_frames
+from pearl.viewer.job_page import remarks_on, with_text
+from pearl.viewer.journal_tree import FrameNode, head_of, read_frames, read_journal
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -78,15 +78,6 @@ class Folders:
     def readable(self) -> tuple[Path, ...]:
         """The folders in which documents are looked for."""
         return (*((self.documents,) if self.documents else ()), *self.plans)
-
-    def inside(self, path: Path) -> Path | None:
-        """A file's real path where it lies in one of the folders of plans; else None."""
-        return within(path, self.plans)
-
-    def inside_any(self, path: Path) -> Path | None:
-        """A file's real path where it may be read; else None."""
-        real = within(path, self.readable)
-        return real if real and real.is_file() else None
 
     def find(self, name: str) -> Iterator[Source]:
         """Files that a document's name may mean, the likeliest first.
@@ -221,16 +212,11 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
     return Queue(tuple(unique.values()), tuple(left_out))
 
 
-def read_journal(engine: Engine, run: RunRow, task: str) -> list[Entry]:
-    """What a run did for one of its questions, the last time it was begun."""
-    return since_last_start(list(read_entries(engine, run, task)))
-
-
 def _folder(folder: Path, folders: Folders, left_out: list[str]) -> Iterator[QueuedPlan]:
     for file in sorted(folder.rglob("*.plan")):
         if not file.is_file() or is_version(file):
             continue
-        inside = folders.inside(file)
+        inside = within(file, folders.plans)
         if inside is None:
             left_out.append(f"{file} leads out of {folder}.")
             continue
@@ -350,9 +336,8 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(options, list) and all(isinstance(text, str) for text in options):
         about["options"] = options
         for key in ("option", "gold"):
-            at = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(about.get(key, ""))
-            if len(about.get(key, "")) == 1 and 0 <= at < len(options):
-                about[key] = f"{about[key]}. {options[at]}"
+            if key in about:
+                about[key] = with_text(about[key], options)
     error = row.get("error")
     if isinstance(error, dict) and isinstance(message := error.get("message"), str) and message:
         about["failed"] = message
@@ -475,8 +460,8 @@ def find_document(
         if not named.digest or source.digest == named.digest:
             return DocumentLookup(named, source)
         trouble = f"{named.name} is another text than the one that was read."
-    file = folders.inside_any(Path(str((run or {}).get("questions", "")))) if item else None
-    if run and file:
+    file = within(Path(str((run or {}).get("questions", ""))), folders.readable) if item else None
+    if run and file and file.is_file():
         home = str(folders.documents or "")
         for source in documents_in(file, run, item, named, home):
             return DocumentLookup(named, source)

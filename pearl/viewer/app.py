@@ -24,15 +24,13 @@ from pearl.store.history import (
     find_run,
     in_use,
     list_runs,
-    read_entries,
     read_rows,
     read_tags,
-    since_last_start,
 )
 from pearl.store.totals import totals
 from pearl.viewer.documents import find_passages, is_evidenced
 from pearl.viewer.job_page import COMPARED, STATES, JobRow, compare, job_page
-from pearl.viewer.journal_tree import FrameNode, head_of, read_frames
+from pearl.viewer.journal_tree import head_of, read_frames, read_journal
 from pearl.viewer.render import View, render
 from pearl.viewer.run_page import run_page
 from pearl.viewer.serve import (
@@ -151,11 +149,14 @@ def diff_page(shown: ServedStore, view: View) -> str:
         values["pairs"], values["links"] = view.some(both)
         values |= {"compared": compared, "differing": differing, "found": len(both)}
     else:
-        journals = [since_last_start(list(read_entries(engine, run))) for run in runs]
-        frames = [(read_frames(some)[0], head_of(some)) for some in journals]
-        values["frames"] = [(frame, head, _is_quoted(frame)) for frame, head in frames]
-    sums = [totals(engine, run.name) for run in runs]
-    names = [str(run.head.get("model", "")) for run in runs]
+        for entries in (read_journal(engine, run) for run in runs):
+            frame = read_frames(entries)[0]
+            # Whether its answer comes with quotes, wherever these stand.
+            passages = find_passages(frame.plan, frame.values, frame.ends, None)
+            values["frames"].append((frame, head_of(entries), is_evidenced(passages, None)))
+    names = [run.name for run in runs]
+    sums = [totals(engine, name) for name in names]
+    models = [str(run.head.get("model", "")) for run in runs]
     return render(
         "diff",
         view,
@@ -164,16 +165,11 @@ def diff_page(shown: ServedStore, view: View) -> str:
         others=others,
         states=STATES,
         totals=sums,
-        costs=[one.cost(shown.prices, name) for one, name in zip(sums, names, strict=True)],
-        counts=count_rows(engine, [run.name for run in runs]),
-        called=read_tags(engine, [run.name for run in runs]),
+        costs=[one.cost(shown.prices, model) for one, model in zip(sums, models, strict=True)],
+        counts=count_rows(engine, names),
+        called=read_tags(engine, names),
         **values,
     )
-
-
-def _is_quoted(frame: FrameNode) -> bool:
-    """Whether an answer comes with quotes, wherever these stand."""
-    return is_evidenced(find_passages(frame.plan, frame.values, frame.ends, None), None)
 
 
 PAGES: Mapping[str, Callable[..., str]] = {

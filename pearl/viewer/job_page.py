@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import and_, case, func, select, true
@@ -15,7 +16,6 @@ from pearl.jobs.workers import names_no_option
 from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices
-from pearl.prompts.calls import letter
 from pearl.store.database import reading
 from pearl.store.history import (
     RowCounts,
@@ -158,7 +158,7 @@ def scored(score: float | None) -> str:
 
 def with_text(answer: str, options: Sequence[str]) -> str:
     """An answer; one of the options, which is told by its letter, as ``B. no``."""
-    texts = {letter(at): text for at, text in enumerate(options)}
+    texts = dict(zip(ascii_uppercase, options, strict=False))
     return f"{answer}. {texts[answer]}" if answer in texts else answer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import Plan, Step
 from pearl.lang.graph import dependencies, outputs
@@ -14,7 +14,11 @@ from pearl.lang.values import DecodeError, Pairs, Value, as_text, from_json
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import evidence_key
+from pearl.store.history import RunRow, read_entries, since_last_start
 from pearl.store.totals import Totals
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 PLANNING = "planning"
 """The stage of the calls that write a plan."""
@@ -276,6 +280,11 @@ class FrameNode:
         """Whether there is nothing to show of it."""
         some = (self.decisions.get("failed"), self.written, self.drafts, self.steps, self.others)
         return self.answer is None and not any(some)
+
+
+def read_journal(engine: Engine, run: RunRow, item: str = "") -> list[Entry]:
+    """What a run, or one of its questions, did since it was begun last."""
+    return since_last_start(list(read_entries(engine, run, item)))
 
 
 def head_of(entries: Sequence[Entry]) -> dict[str, Any]:
