@@ -344,6 +344,7 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|Bo Hill   1790  Kiel|\n|Cy Orr    1811  Ulm|",
         "|Ada Pope 1801 Ulm|\n|Bo Hill 1790 Kiel|\n|Cy Orr 1811 Ulm|",
         "|name: Ada\ntown: Ulm|\n|name: Bo\nborn: 1790\ntown: Kiel|",
+        "|Name: Ada\nTown: Ulm|\n|Name: Bo\nBorn: 1790\nTown: Kiel|\n\n|Age: 4\nTown: Ulm|",
         "|Mill Lane is closed until the winter|\n|New lamps|\n|Ada Pope is thanked|\n|No fence|",
         "|It was in the spring of the year\nthat Ada came to the mill, and when\n"
         "Bo Hill had seen her cart he asked who\nMr. Orr was, and was told.| |Then\nhe left.|",
@@ -496,6 +497,9 @@ def test_a_passage_of_a_transcript_is_shown_with_who_speaks():
     assert "" in {one["speaker"] for one in quotes}
     assert f"\nline 1: [09:05] BO: … {said}\n" in told
     assert "\nline 2: [09:06] CHAIR: Who told you of the limit?\n" in told
+    bold = f"**Bo Hill:** Eleven knots. {said}\n\n**Chair:** Who?\n\n**Bo Hill:** Nobody. {said}\n"
+    Path("t.md").write_text(bold, encoding="utf-8")
+    assert f"\nline 1: Bo Hill: … {said}\n" in call("ask", "t.md", *asked[2:]).out
     form = "Inspector: Ruth Adler. Next inspection of the harbour cranes on 3 September.\n"
     Path("f.txt").write_text(form, encoding="utf-8")
     told = call("ask", "f.txt", "Who is the inspector?", "--model", "offline").out

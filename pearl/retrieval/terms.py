@@ -241,6 +241,9 @@ def sentences(text: str) -> list[Span]:
                 _keep(spans, text, start, end)
                 continue
             heading = _HEADING.match(text, start, end)
+            # The first field of a record is no heading of the others.
+            if heading and _LABEL.match(text, start) and _LABEL.match(text, heading.end()):
+                heading = None
             if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
                 _keep(spans, text, start, heading.end())
                 start = heading.end()

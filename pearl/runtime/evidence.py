@@ -66,8 +66,10 @@ class Quote:
         return self.place.line if self.place else None
 
 
-_SPEAKER = re.compile(r"(?:\[[\d:.]+\] ?)?(?P<name>[A-Z][^\n:.?!]{0,40}: )|\[[\d:.]+\] ")
-"""The head of a transcript's line: when something was said, and by whom."""
+_SPEAKER = re.compile(
+    r"(?:\[[\d:.]+\] ?)?(?P<name>(?:\*\*)?[A-Z][^\n:.?!]{0,40}:(?:\*\*)? )|\[[\d:.]+\] "
+)
+"""The head of a transcript's line: when something was said, and by whom; bold in Markdown."""
 
 
 def _found(document: Source, span: Span, step: str) -> Quote:
@@ -78,7 +80,7 @@ def _found(document: Source, span: Span, step: str) -> Quote:
     text = document.text
     head = _SPEAKER.match(text, text.rfind("\n", 0, span.start) + 1, span.start)
     spoken = head and (head[0] != head["name"] or text.count(head[0]) > 1)
-    speaker = head[0].strip() if head and spoken else ""
+    speaker = head[0].replace("**", "").strip() if head and spoken else ""
     return Quote(document.at(span), span, step, speaker, document.cited(span.start))
 
 
