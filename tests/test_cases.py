@@ -122,7 +122,3 @@ def test_no_word_is_lost_where_a_plan_is_formatted() -> None:
             assert not {*words} - MARKS - {one for one in words if one in formatted.casefold()}
             written += 1
     assert written > 200
-
-
-def test_there_are_enough_cases() -> None:
-    assert len(FILES) >= 110
