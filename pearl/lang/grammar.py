@@ -213,9 +213,9 @@ class ParseFailure(NamedTuple):
     """Where a line stops being readable: see `pearl.lang.ast.Broken`."""
 
     at: Span
-    got: str
-    before: str
-    accepts: frozenset[str]
+    got: str = ""
+    before: str = ""
+    accepts: frozenset[str] = frozenset()
 
 
 class _Rule(NamedTuple):
@@ -384,9 +384,8 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | ParseFailu
                 values.append(give(parts))
             except _BeyondError as error:
                 number: Token = error.args[0]
-                return ParseFailure(
-                    number.span, "NUMBER", _before(text, span.start, number.start), frozenset()
-                )
+                before = _before(text, span.start, number.start)
+                return ParseFailure(number.span, "NUMBER", before)
             stack.append(states[stack[-1]][origin])
             if token is None and stack[-1] == last:
                 return values[-1]

@@ -445,10 +445,6 @@ def _is_slip(written: str, name: str, *, word: bool) -> bool:
 _VOWELS = pattern(r"(?<=.)[aeiouy]")
 
 
-def _same_words(written: str, name: str) -> bool:
-    return len(written) == len(name) and sorted(written.split("_")) == sorted(name.split("_"))
-
-
 _MODE = pattern(r"\s*(?P<mode>(?:each|where)(?:\s+values)?\s|evidence\s)?\s*", re.IGNORECASE)
 
 
@@ -481,7 +477,8 @@ def _resembles(written: str, name: str) -> bool:
     both = written, name.casefold()
     if max(map(len, both)) > _LONGEST:
         return False
-    like = differs_little(*both) or _same_words(*both)
+    same_words = sorted(both[0].split("_")) == sorted(both[1].split("_"))
+    like = same_words or differs_little(*both)
     # Whether a context stands for the document, its place tells.
     like = like or (name != DOCUMENT and _abbreviates(*sorted(both, key=len)))
     return like or _shares(*both) or _shares(*map(stem, both))
