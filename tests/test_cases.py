@@ -60,10 +60,6 @@ def library() -> Library:
     return load_library()
 
 
-def findings(source: Source) -> list[Diagnostic]:
-    return check(parse(source), library())
-
-
 def places(source: Source, found: list[Diagnostic]) -> str:
     """One line a finding: its code and where it stands."""
     lines = []
