@@ -115,15 +115,19 @@ def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
 
 def _note(raw: str) -> tuple[str, tuple[str, ...]]:
     """The note's words and the codes its line silences."""
-    noqa: tuple[str, ...] = ()
-    raw = _bare(raw)
-    match = _NOQA.search(raw) if "noqa" in raw.lower() else None
-    if match:
-        raw = raw[: match.start()]
-        codes = match["codes"]
-        noqa = tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
+    raw, noqa = without_noqa(_bare(raw))
     mark = _NOTE_MARK.match(raw)
     return _bare(one_line(raw[mark.end() :] if mark else raw)), noqa
+
+
+def without_noqa(line: str) -> tuple[str, tuple[str, ...]]:
+    """A line before the mark that silences what is found in it, and the codes that the mark names:
+    ``("",)`` for all of them, none where there is no mark."""
+    match = _NOQA.search(line) if "noqa" in line.lower() else None
+    if not match:
+        return line, ()
+    codes = match["codes"]
+    return line[: match.start()], tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
 
 
 def _bare(words: str) -> str:

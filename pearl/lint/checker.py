@@ -1,6 +1,5 @@
 """Runs the rules over a plan or a library, and applies their fixes."""
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,14 +10,12 @@ from typing import NamedTuple
 
 from pearl.lang.ast import Broken, Param, Parsed, ParsedLibrary, step_refs
 from pearl.lang.diagnostics import Diagnostic, Fix, Safety, Severity, apply_fixes
+from pearl.lang.grammar import without_noqa
 from pearl.lang.library import Library, builtins, library_source, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, shipped_actions
-from pearl.lang.text import pattern
 from pearl.lint.rules import RULES, unknown_action
 from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
-
-_NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9][A-Z0-9, ]*+))?\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -379,10 +376,9 @@ def _silenced(diagnostic: Diagnostic, parsed: Parsed, starts: Sequence[int]) -> 
     at = bisect_right(starts, diagnostic.span.start) - 1
     step = parsed.plan.steps[at] if at >= 0 else None
     if step and step.noqa and diagnostic.span.start < step.span.end:
-        return step.noqa == ("",) or diagnostic.code in step.noqa
-    source = parsed.plan.source
-    line, _ = source.position(diagnostic.span.start)
-    match = _NOQA.search(source.line(line))
-    if not match:
-        return False
-    return not match["codes"] or diagnostic.code in match["codes"].upper().replace(",", " ").split()
+        codes = step.noqa
+    else:
+        source = parsed.plan.source
+        line, _ = source.position(diagnostic.span.start)
+        _, codes = without_noqa(source.line(line))
+    return codes == ("",) or diagnostic.code in codes
