@@ -422,8 +422,6 @@ def _unexpected(
 ) -> ParseFailure:
     """No terminal that the state takes stands here: another one does, or none of the grammar's."""
     match = table.scan(-1, text, at, span.end)
-    while match is not None and match.lastgroup == table.ignored:
-        match = table.scan(-1, text, match.end(), span.end)
     if match is None:
         allowed = frozenset(name for name in table.states[stack[-1]] if name in table.terminals)
         place = Span(at, at + 1)
