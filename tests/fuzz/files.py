@@ -109,7 +109,7 @@ def mutated_file(name: str, files: dict[str, bytes], chance: random.Random) -> b
         rows = [json.loads(line) for line in data.splitlines()]
         for _ in range(chance.choice((1, 1, 2))):
             _edit(chance.choice(rows), chance)
-        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+        return _lines(rows).encode()
     return mutated([data], chance)
 
 
