@@ -160,6 +160,11 @@ class PlanView:
             names.setdefault(_letters(name), []).append(name)
         return names
 
+    @cached_property
+    def mapped_over(self) -> dict[int, Ref | None]:
+        """What each step that takes something otherwise than whole runs over, if over anything."""
+        return {at: mapped(self.step_refs[at]) for at in dict.fromkeys(at for at, _ in self.moded)}
+
     def action_of(self, *types: Type) -> str:
         """How a message calls an action that returns one of some types: one is to be declared
         where the library has none of its own."""
@@ -193,7 +198,7 @@ class PlanView:
         passed: list[int] = []
         while index not in self._types:
             passed.append(index)
-            moded = mapped(self.step_refs[index])
+            moded = self.mapped_over.get(index)
             if moded is None:
                 action = self.actions[index]
                 self._types[index] = action.returns if action else "any"
