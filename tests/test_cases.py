@@ -60,10 +60,6 @@ def library() -> Library:
     return load_library()
 
 
-def findings(source: Source) -> list[Diagnostic]:
-    return check(parse(source), library())
-
-
 def places(source: Source, found: list[Diagnostic]) -> str:
     """One line a finding: its code and where it stands."""
     lines = []
@@ -122,7 +118,3 @@ def test_no_word_is_lost_where_a_plan_is_formatted() -> None:
             assert not {*words} - MARKS - {one for one in words if one in formatted.casefold()}
             written += 1
     assert written > 200
-
-
-def test_there_are_enough_cases() -> None:
-    assert len(FILES) >= 110

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -148,18 +148,28 @@ def test_texts_are_read_as_they_are_checked():
     told.close()
 
 
-def test_who_is_told_to_end_leaves_no_process_and_says_nothing_of_python_s(many: Path):
+def checking(folder: Path) -> tuple[subprocess.Popen[str], Callable[[], list[int]]]:
+    """A process that checks more plans than it is done with at once, and those that it started."""
     row = json.dumps({"plan": text(0)}) + "\n"
-    (many / "more.jsonl").write_text(row * 20_000, encoding="utf-8")
+    (folder / "more.jsonl").write_text(row * 20_000, encoding="utf-8")
     words = [sys.executable, "-m", "pearl", "lint", "more.jsonl", "--no-cache"]
     child = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    assert child.stdout is not None
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-    while len(children.read_text(encoding="utf-8").split()) < 2:
+
+    def started() -> list[int]:
         assert child.poll() is None
         time.sleep(0.01)
+        return [int(pid) for pid in children.read_text(encoding="utf-8").split()]
+
+    return child, started
+
+
+def test_who_is_told_to_end_leaves_no_process_and_says_nothing_of_python_s(many: Path):
+    child, started = checking(many)
+    while len(started()) < 2:
+        pass
     child.terminate()
     _, err = child.communicate()
     assert (child.returncode, err.splitlines()[-1]) == (130, "pearl: Stopped.")
@@ -168,16 +178,12 @@ def test_who_is_told_to_end_leaves_no_process_and_says_nothing_of_python_s(many:
 
 
 def test_a_process_that_is_killed_is_told_of(many: Path):
-    row = json.dumps({"plan": text(0)}) + "\n"
-    (many / "more.jsonl").write_text(row * 20_000, encoding="utf-8")
-    words = [sys.executable, "-m", "pearl", "lint", "more.jsonl", "--no-cache"]
-    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    child, started = checking(many)
 
-    def checking() -> list[int]:
+    def begun() -> list[int]:
         """The processes that have begun: they heed SIGTERM, and no Ctrl-C."""
-        begun = []
-        for pid in map(int, children.read_text(encoding="utf-8").split()):
+        found = []
+        for pid in started():
             status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
             held, ignored = (
                 int(line.split()[1], 16)
@@ -185,12 +191,11 @@ def test_a_process_that_is_killed_is_told_of(many: Path):
                 if line.startswith(("SigBlk:", "SigIgn:"))
             )
             if ignored & 2 and not (held | ignored) & 1 << signal.SIGTERM - 1:
-                begun.append(pid)
-        return begun
+                found.append(pid)
+        return found
 
-    while len(found := checking()) < 2:
-        assert child.poll() is None
-        time.sleep(0.01)
+    while len(found := begun()) < 2:
+        pass
     os.kill(found[0], signal.SIGKILL)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 1

@@ -11,7 +11,6 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
-from aiohttp import web
 
 import pearl
 from pearl.lang.errors import InputError
@@ -22,7 +21,8 @@ from pearl.prompts.render import document_block, render
 from pearl.retrieval import converters as documents
 from pearl.retrieval.converters import read_document, read_documents
 from tests.growth import assert_linear
-from tests.server import Loopback, Serve
+from tests.server import Serve
+from tests.services import Services
 from tests.shell import call, one_line
 
 pytest_plugins = ["tests.browser"]
@@ -293,21 +293,8 @@ def test_where_nothing_converts_a_file_the_message_names_the_command(
     assert told in one_line(call("ask", "a.docx", "Why?"), 2)
 
 
-class Elsewhere(Loopback):
-    """A server that counts who comes."""
-
-    def routes(self, app: web.Application) -> None:
-        self.visits = 0
-
-        async def visited(_: web.Request) -> web.Response:
-            self.visits += 1
-            return web.Response()
-
-        app.router.add_route("*", "/{rest:.*}", visited)
-
-
 def test_no_document_reaches_another_machine():
-    with Elsewhere() as server:
+    with Services({}) as server:
         picture = (
             '<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml">'
             '<v:imagedata r:id="p"/></v:shape></w:pict></w:r></w:p>'
@@ -320,7 +307,7 @@ def test_no_document_reaches_another_machine():
         Path("a.docx").write_bytes(docx_of(paragraph(LEASE) + picture, relations=related))
         Path("a.html").write_text(f"{head}<img src='{server.url}/i'><p>{LEASE}", encoding="utf-8")
         assert read_document("a.docx").text == read_document("a.html").text == LEASE
-        assert server.visits == 0
+        assert not server.came
         with pytest.raises(PermissionError, match="a document asked for socket"):
             documents._refuse("socket.connect", ())
 

@@ -1,7 +1,7 @@
 """Grammars of plans: whatever they admit parses and checks without an error."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -53,15 +53,23 @@ def _needs_llguidance():
     pytest.importorskip("llguidance", reason="llguidance is not installed")
 
 
+def drawn(
+    sample: Callable[[random.Random], str], seed: str | int, count: int, library: Library
+) -> list[str]:
+    """So many plans from a sampler, none of which has an error."""
+    dice = random.Random(seed)
+    plans = [sample(dice) for _ in range(count)]
+    assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
+    return plans
+
+
 @pytest.mark.parametrize(
     ("name", "own"),
     [("core", 0), ("quality", 3), ("asking", 0), ("fsm", 3), ("typed", 0), ("typed", 3)],
 )
 def test_a_random_plan_has_no_errors(name: str, own: int, typed: Library):
     library = typed if name == "typed" else load_library(name)
-    sample, dice = sampler(plan_grammar(library, 5, own).lark), random.Random(name)
-    plans = [sample(dice) for _ in range(20)]
-    assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
+    plans = drawn(sampler(plan_grammar(library, 5, own).lark), name, 20, library)
     assert any("#" in plan for plan in plans)
     assert max(len(parse(plan).plan.steps) for plan in plans) == 5
 
@@ -69,9 +77,7 @@ def test_a_random_plan_has_no_errors(name: str, own: int, typed: Library):
 def test_what_llama_cpp_draws_with_random_weights_has_no_errors(typed: Library):
     pytest.importorskip("xllamacpp", reason="xllamacpp is not installed")
     pytest.importorskip("gguf", reason="gguf is not installed")
-    sample, dice = by_llama("random", plan_grammar(typed, 3, 1)), random.Random(6)
-    plans = [sample(dice) for _ in range(12)]
-    assert [(found, plan) for plan in plans if (found := errors(plan, typed))] == []
+    plans = drawn(by_llama("random", plan_grammar(typed, 3, 1)), 6, 12, typed)
     assert max(len(parse(plan).plan.steps) for plan in plans) == 3
 
 
@@ -89,9 +95,7 @@ def test_a_plan_has_room(name: str, room: int, steps: int, typed: Library):
     library = typed if name == "typed" else load_library(name)
     grammar = plan_grammar(library, room=room)
     assert grammar.longest <= room
-    sample, dice = sampler(grammar.lark), random.Random(name)
-    plans = [sample(dice) for _ in range(12)]
-    assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
+    plans = drawn(sampler(grammar.lark), name, 12, library)
     assert max(map(len, plans)) <= grammar.longest
     if name != "typed":
         assert f"{steps}. " in grammar.lark
@@ -115,10 +119,7 @@ def test_a_random_plan_of_the_gbnf_form_has_no_errors(typed: Library):
 
     grammar = plan_grammar(typed, 4, 2)
     assert grammar.ebnf == grammar.gbnf
-    sample, dice = sampler(gbnf_to_lark(grammar.gbnf)), random.Random(4)
-    for _ in range(30):
-        plan = sample(dice)
-        assert errors(plan, typed) == [], plan
+    drawn(sampler(gbnf_to_lark(grammar.gbnf)), 4, 30, typed)
 
 
 def test_a_random_step_goes_on_with_its_plan(typed: Library):

@@ -70,11 +70,11 @@ def corpus() -> str:
     ("one", "other"),
     [
         ("directed films", "DIRECTING a film"),
-        ("O'Brien's", "O’Brien OBrien".split()[0]),
+        ("O'Brien's", "O’Brien"),
         ("Sjöström Łódź Ærø", "sjostrom lodz aero"),
         ("Sjo\u0308stro\u0308m", "Sjöström"),
         ("J. R. R. Tolkien", "JRR Tolkien"),
-        ("J.R.R. Tolkien", "j.r.r tolkien".replace(".", "")),
+        ("J.R.R. Tolkien", "jrr tolkien"),
         ("the U.S. Navy", "U.S Navy"),
         ("1,040 men", "1040 men"),
         ("don't you'll we've it's", ""),

@@ -200,9 +200,7 @@ def test_what_cannot_be_read_is_told_in_every_form(exit_zero: list[str]):
     objects = json.loads(lint("json"))
     assert [one["file"] for one in objects] == ["latin.plan", "wide.plan", "rows.jsonl:2"]
     assert {one["code"] for one in objects} == {"unreadable"}
-    assert [why in one["message"] for why, one in zip(said, objects, strict=True)] == [True] * len(
-        said
-    )
+    assert all(why in one["message"] for why, one in zip(said, objects, strict=True))
     lines = lint("github").splitlines()
     for name, why, line in zip(names, said, lines, strict=True):
         assert line.startswith(f"::error file={name},line=")
@@ -214,9 +212,7 @@ def test_what_cannot_be_read_is_told_in_every_form(exit_zero: list[str]):
     assert said[-1] in lint("github").splitlines()[-1]
     assert not json.loads(lint("sarif"))["runs"][0]["invocations"][0]["executionSuccessful"]
     counts = json.loads(call("lint", *names, "--statistics", "--json").out)
-    assert [why in text for why, text in zip(said, counts["unreadable"], strict=True)] == [
-        True
-    ] * len(said)
+    assert all(why in text for why, text in zip(said, counts["unreadable"], strict=True))
 
 
 def test_rows_of_a_file(tmp_path: Path):

@@ -19,7 +19,7 @@ from pearl.lang.library import load_library, parse_library
 from pearl.lang.logical_lines import call_end
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Source
 from pearl.lang.values import DEEPEST
 from pearl.lint.checker import check, fix
 
@@ -107,18 +107,12 @@ def test_a_broken_line_leaves_its_neighbours_alone() -> None:
     text = "1. a = F(CTX)\n2. b = G(CTX a) : x\n3. c = H(CTX, b)\n4. = I(CTX)\n5. d = J(c)\n"
     parsed = parse(text)
     assert [one.name for one in parsed.plan.steps] == ["a", "c", "d"]
-    assert [source_at(text, one.span) for one in parsed.broken] == ["b = G(CTX a) : x", "= I(CTX)"]
-
-
-def source_at(text: str, span: Span) -> str:
-    return text[span.start : span.end]
+    assert [one.text for one in parsed.broken] == ["b = G(CTX a) : x", "= I(CTX)"]
 
 
 def test_a_broken_line_says_what_it_defines() -> None:
-    assert [one.name for one in parse("1. b = G(CTX a)\n2. \\_c = G(CTX a)\n").broken] == [
-        "b",
-        "_c",
-    ]
+    broken = parse("1. b = G(CTX a)\n2. \\_c = G(CTX a)\n").broken
+    assert [one.name for one in broken] == ["b", "_c"]
 
 
 def test_only_the_last_line_of_a_plan_is_last() -> None:
@@ -132,32 +126,30 @@ def test_only_the_last_line_of_a_plan_is_last() -> None:
 def test_spans_point_at_the_text() -> None:
     text = 'Plan:\r\n\r\n> 1. ross = FIND_EVENT(CTX, “the {each sale}”, [1, "b"], {mara}) : Say\r\n'
     plan = parse(text).plan
-    found = plan.steps[0]
-    assert source_at(text, found.name_span) == "ross"
-    assert source_at(text, found.action_span) == "FIND_EVENT"
-    assert [source_at(text, arg.span) for arg in found.args] == [
-        "CTX",
-        "“the {each sale}”",
-        '[1, "b"]',
-        "mara",
-    ]
+    found, at = plan.steps[0], plan.source.at
+    assert at(found.name_span) == "ross"
+    assert at(found.action_span) == "FIND_EVENT"
+    args = [at(arg.span) for arg in found.args]
+    assert args == ["CTX", "“the {each sale}”", '[1, "b"]', "mara"]
     template = found.args[1]
     assert isinstance(template, Template)
-    assert source_at(text, template.parts[1].span) == "{each sale}"  # type: ignore[union-attr]
-    assert source_at(text, found.span).startswith("ross = ")
-    assert source_at(text, found.span).rstrip().endswith(": Say")
+    assert at(template.parts[1].span) == "{each sale}"  # type: ignore[union-attr]
+    assert at(found.span).startswith("ross = ")
+    assert at(found.span).rstrip().endswith(": Say")
 
 
 def test_spans_of_declarations_and_returns() -> None:
     text = "New actions:\n- FIND_PET(CTX) : Find it\n\n1. a = FIND_PET(CTX)\nreturn a"
     plan = parse(text).plan
-    assert source_at(text, plan.declares[0].span) == "FIND_PET(CTX) : Find it"
-    assert source_at(text, plan.returns[0].span) == "a"
+    at = plan.source.at
+    assert at(plan.declares[0].span) == "FIND_PET(CTX) : Find it"
+    assert at(plan.returns[0].span) == "a"
 
 
 def test_asides_keep_their_kind() -> None:
     text = "<think>x</think>\nHello.\n```\n1. a = F(CTX)</s>\n```"
-    found = [(one.kind, source_at(text, one.span)) for one in parse(text).aside]
+    parsed = parse(text)
+    found = [(one.kind, parsed.plan.source.at(one.span)) for one in parsed.aside]
     assert found == [
         ("thinking", "<think>x</think>"),
         ("prose", "Hello."),

@@ -411,13 +411,12 @@ def kinds_taken(action: Action) -> list[tuple[Kind, ...]]:
 
 _SAME = (
     concat, flat, unique, keys, values, count, documents, parts, groups, by_item, keep_items, split,
-    join, item, halves, rest,
+    join, item, halves, rest, sign,
 )  # fmt: skip
 
 FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
     {
         **{function.__name__: function for function in _SAME},
-        "sign": sign,
         "last_number": number,
         "conclusion": concluded,
     }

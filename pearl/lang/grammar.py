@@ -115,15 +115,19 @@ def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
 
 def _note(raw: str) -> tuple[str, tuple[str, ...]]:
     """The note's words and the codes its line silences."""
-    noqa: tuple[str, ...] = ()
-    raw = _bare(raw)
-    match = _NOQA.search(raw) if "noqa" in raw.lower() else None
-    if match:
-        raw = raw[: match.start()]
-        codes = match["codes"]
-        noqa = tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
+    raw, noqa = without_noqa(_bare(raw))
     mark = _NOTE_MARK.match(raw)
     return _bare(one_line(raw[mark.end() :] if mark else raw)), noqa
+
+
+def without_noqa(line: str) -> tuple[str, tuple[str, ...]]:
+    """A line before the mark that silences what is found in it, and the codes that the mark names:
+    ``("",)`` for all of them, none where there is no mark."""
+    match = _NOQA.search(line) if "noqa" in line.lower() else None
+    if not match:
+        return line, ()
+    codes = match["codes"]
+    return line[: match.start()], tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
 
 
 def _bare(words: str) -> str:
@@ -213,9 +217,9 @@ class ParseFailure(NamedTuple):
     """Where a line stops being readable: see `pearl.lang.ast.Broken`."""
 
     at: Span
-    got: str
-    before: str
-    accepts: frozenset[str]
+    got: str = ""
+    before: str = ""
+    accepts: frozenset[str] = frozenset()
 
 
 class _Rule(NamedTuple):
@@ -384,9 +388,8 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | ParseFailu
                 values.append(give(parts))
             except _BeyondError as error:
                 number: Token = error.args[0]
-                return ParseFailure(
-                    number.span, "NUMBER", _before(text, span.start, number.start), frozenset()
-                )
+                before = _before(text, span.start, number.start)
+                return ParseFailure(number.span, "NUMBER", before)
             stack.append(states[stack[-1]][origin])
             if token is None and stack[-1] == last:
                 return values[-1]
@@ -419,8 +422,6 @@ def _unexpected(
 ) -> ParseFailure:
     """No terminal that the state takes stands here: another one does, or none of the grammar's."""
     match = table.scan(-1, text, at, span.end)
-    while match is not None and match.lastgroup == table.ignored:
-        match = table.scan(-1, text, match.end(), span.end)
     if match is None:
         allowed = frozenset(name for name in table.states[stack[-1]] if name in table.terminals)
         place = Span(at, at + 1)

@@ -70,17 +70,13 @@ _CALL = "_ = _"
 
 
 @lru_cache(maxsize=32)  # The same few are read again by each question, and by each keystroke.
-def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibrary:
-    """Read an action library, in our form or the paper's ``NAME(ARGS) # definition``.
-
-    Args:
-        text: any text at all.
-        name: what to call it in messages, when it is not a `Source`.
+def parse_library(text: str | Source) -> ast.ParsedLibrary:
+    """Read any text as an action library, in our form or the paper's ``NAME(ARGS) # definition``.
 
     Returns:
         The actions, and the lines that cannot be read.
     """
-    source = text if isinstance(text, Source) else Source(name, text)
+    source = text if isinstance(text, Source) else Source("<actions>", text)
     actions: list[ast.Action] = []
     unread: list[ast.Action] = []
     owners = actions
@@ -199,7 +195,7 @@ def _with_plan(
     parsed = parse(text[span.start : span.end])
     faults = [ParseFailure(line.at, line.got, line.before, line.accepts) for line in parsed.broken]
     words = (part.span for part in parsed.aside if part.kind != "wrapping")
-    faults += [ParseFailure(at, "", "", frozenset()) for at in words]
+    faults += map(ParseFailure, words)
     faults = [fault._replace(at=fault.at.moved(span.start)) for fault in faults]
     plan = replace(parsed.plan, source=Source("", ""))
     if faults and not plan.steps:

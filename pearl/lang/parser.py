@@ -102,7 +102,7 @@ class _Reader:
             case ast.Kind.RETURN:
                 start = line.start
                 end = start + len(self.text[start : line.end].rstrip(" \t\r;.*`"))
-                again = ParseFailure(Span(start, start + len("return")), "RETURN", "", frozenset())
+                again = ParseFailure(Span(start, start + len("return")), "RETURN")
                 returns = again if self.returns else parse_returns(self.text, Span(start, end))
                 if isinstance(returns, ParseFailure):
                     self._fail("return", line, returns)
@@ -112,7 +112,7 @@ class _Reader:
                 at = inner_step(self.text, line.start, line.end)
                 named = _DEFINES.match(self.text, at, line.end)
                 span = Span(at, named.end(1) if named else at + 1)
-                self._fail("step", line, ParseFailure(span, "STEP", "", frozenset()), at)
+                self._fail("step", line, ParseFailure(span, "STEP"), at)
             case ast.Kind.QUESTION:
                 words = re.split(r"[:：]", self.text[line.start : line.end], maxsplit=1)[1]
                 if question := one_line(words).strip("*_ "):
@@ -138,9 +138,9 @@ class _Reader:
             self._fail("step", line, step)
             return
         if second := _step_in_note(self.text, step) if "=" in step.note else None:
-            self._fail("step", line, ParseFailure(second, "STEP", "NOTE", frozenset()))
+            self._fail("step", line, ParseFailure(second, "STEP", "NOTE"))
         elif step.name.lower() in ast.RESERVED:
-            self._fail("step", line, ParseFailure(step.name_span, "RESERVED", "", frozenset()))
+            self._fail("step", line, ParseFailure(step.name_span, "RESERVED"))
         elif braces := _bad_braces(self.text, step):
             self._fail("step", line, braces)
         else:
@@ -203,7 +203,7 @@ def _bad_braces(text: str, step: ast.Step) -> ParseFailure | None:
         match = ALMOST.search(text, *arg.span)
         if match:
             kind = "BRACES" if match["double"] else "BRACE"
-            return ParseFailure(Span(*match.span()), kind, "STRING", frozenset())
+            return ParseFailure(Span(*match.span()), kind, "STRING")
     return None
 
 

@@ -1,23 +1,21 @@
 """Runs the rules over a plan or a library, and applies their fixes."""
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from pearl.lang.ast import Broken, Param, Parsed, ParsedLibrary, step_refs
 from pearl.lang.diagnostics import Diagnostic, Fix, Safety, Severity, apply_fixes
+from pearl.lang.grammar import without_noqa
 from pearl.lang.library import Library, builtins, library_source, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, shipped_actions
-from pearl.lang.text import pattern
 from pearl.lint.rules import RULES, unknown_action
 from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
-
-_NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9][A-Z0-9, ]*+))?\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -159,14 +157,12 @@ def _in_plans(
         # Another action of its name may count, and then nothing runs this plan.
         if parsed.plan.steps and (current is None or current.body == owners[owner].body):
             view = PlanView(parsed, library, action)
+            by = place.start
             for finding in _found(view, parsed, selection.errors):
-                yield _moved(finding, place.start)
-
-
-def _moved(finding: Diagnostic, by: int) -> Diagnostic:
-    """A finding in a part of a text, as one in the text; a library's fixes are its author's."""
-    labels = tuple(replace(label, span=label.span.moved(by)) for label in finding.labels)
-    return replace(finding, span=finding.span.moved(by), labels=labels, fix=None)
+                labels = (replace(label, span=label.span.moved(by)) for label in finding.labels)
+                span = finding.span.moved(by)
+                # A library's fixes are its author's.
+                yield replace(finding, span=span, labels=tuple(labels), fix=None)
 
 
 HARMLESS = ("PRL501", "PRL502")
@@ -218,31 +214,35 @@ def fix(
         selection: which rules' fixes count.
         unsafe: also take fixes that guess at the meaning.
     """
+    found = _checked(source, library, selection)
+    return _settled(found, library, selection, unsafe=unsafe).parsed.plan.source
+
+
+class Checked(NamedTuple):
+    """A plan, and what is found in it."""
+
+    parsed: Parsed
+    findings: Sequence[Diagnostic]
+
+
+def _checked(source: Source, library: Library, selection: Selection) -> Checked:
     parsed = parse(source)
-    checked = parsed, check(parsed, library, selection)
-    return _settled(*checked, library, selection, unsafe=unsafe)[0].plan.source
+    return Checked(parsed, check(parsed, library, selection))
 
 
-def _settled(
-    parsed: Parsed,
-    findings: list[Diagnostic],
-    library: Library,
-    selection: Selection,
-    *,
-    unsafe: bool,
-) -> tuple[Parsed, list[Diagnostic]]:
+def _settled(plan: Checked, library: Library, selection: Selection, *, unsafe: bool) -> Checked:
     """A plan that `fix` has fixed, and what is then found: nothing is checked twice."""
     # Numbered clauses look like broken steps; a text without one sound step is no plan.
-    if parsed.aside and not parsed.plan.steps:
-        return parsed, findings
+    if plan.parsed.aside and not plan.parsed.plan.steps:
+        return plan
     for _ in range(_ROUNDS):
-        before = parsed
-        parsed, findings = _fixed(parsed, findings, library, selection, Safety.SAFE, _ROUNDS)
+        before = plan.parsed.plan.source.text
+        plan = _fixed(plan, library, selection, Safety.SAFE, _ROUNDS)
         if unsafe:
-            parsed, findings = _fixed(parsed, findings, library, selection, Safety.UNSAFE, 1)
-        if parsed.plan.source.text == before.plan.source.text:
+            plan = _fixed(plan, library, selection, Safety.UNSAFE, 1)
+        if plan.parsed.plan.source.text == before:
             break
-    return parsed, findings
+    return plan
 
 
 def check_for_person(
@@ -263,12 +263,11 @@ def with_taken_fixes(
     if not kinds:
         return [*findings]
     left: set[tuple[str, str, str]] = set()
-    parsed = parse(source)
-    rest = check(parsed, library, selection)
+    plan = _checked(source, library, selection)
     for kind in sorted(kinds):  # Guesses come after what is safe, whose text they go on from.
-        unsafe = kind is Safety.UNSAFE
-        parsed, rest = _settled(parsed, rest, library, selection, unsafe=unsafe)
-        left.update(_promise(each) for each in rest if each.fix and each.fix.safety is kind)
+        plan = _settled(plan, library, selection, unsafe=kind is Safety.UNSAFE)
+        rest = (each for each in plan.findings if each.fix and each.fix.safety is kind)
+        left.update(map(_promise, rest))
     return [
         replace(finding, fix=None) if finding.fix and _promise(finding) in left else finding
         for finding in findings
@@ -280,94 +279,76 @@ def _promise(finding: Diagnostic) -> tuple[str, str, str]:
     return finding.code, finding.message, finding.fix.title if finding.fix else ""
 
 
-def mended(
-    parsed: Parsed,
-    findings: Sequence[Diagnostic],
-    fixes: Sequence[Fix],
-    library: Library,
-    selection: Selection = DEFAULT,
-) -> tuple[Parsed, list[Diagnostic]] | None:
-    """A plan with fixes of its findings applied, and what is then found; None where that is no
-    better than before."""
-    tried = _tried(parsed, fixes, library, selection)
-    return tried if tried and _is_better(parsed, findings, *tried) else None
+def is_better_with(
+    plan: Checked, fixes: Sequence[Fix], library: Library, selection: Selection = DEFAULT
+) -> bool:
+    """Whether fixes of a plan's findings leave it better than it was."""
+    tried = _tried(plan, fixes, library, selection)
+    return bool(tried and _is_better(plan, tried))
 
 
 def _tried(
-    parsed: Parsed, fixes: Sequence[Fix], library: Library, selection: Selection
-) -> tuple[Parsed, list[Diagnostic]] | None:
+    plan: Checked, fixes: Sequence[Fix], library: Library, selection: Selection
+) -> Checked | None:
     """A plan with fixes applied, and what is then found; None where they change nothing."""
-    source = parsed.plan.source
+    source = plan.parsed.plan.source
     text, applied = apply_fixes(source.text, fixes)
     if not applied or text == source.text:
         return None
-    result = parse(Source(source.name, text))
-    return result, check(result, library, selection)
+    return _checked(Source(source.name, text), library, selection)
 
 
-def _is_better(
-    parsed: Parsed, findings: Sequence[Diagnostic], result: Parsed, after: Sequence[Diagnostic]
-) -> bool:
-    fewer = len(parsed.broken) - len(result.broken)
-    more = len(result.plan.steps) - len(parsed.plan.steps)
-    errors = _errors(findings) - _errors(after)
-    harmless = errors > 0 or (errors == 0 and (more > 0 or len(after) <= len(findings)))
-    return fewer > 0 or (fewer == 0 and harmless)
+def _is_better(before: Checked, after: Checked) -> bool:
+    fewer = len(before.parsed.broken) - len(after.parsed.broken)
+    more = len(after.parsed.plan.steps) - len(before.parsed.plan.steps)
+    errors = _errors(before.findings) - _errors(after.findings)
+    no_more = more > 0 or len(after.findings) <= len(before.findings)
+    return fewer > 0 or (fewer == 0 and (errors > 0 or (errors == 0 and no_more)))
 
 
 def _fixed(
-    parsed: Parsed,
-    findings: list[Diagnostic],
-    library: Library,
-    selection: Selection,
-    safety: Safety,
-    rounds: int,
-) -> tuple[Parsed, list[Diagnostic]]:
+    plan: Checked, library: Library, selection: Selection, safety: Safety, rounds: int
+) -> Checked:
     """A plan with the fixes of one kind applied, so many times over, and what is then found."""
     for _ in range(rounds):
-        fixes = [item.fix for item in findings if item.fix and item.fix.safety is safety]
+        fixes = [item.fix for item in plan.findings if item.fix and item.fix.safety is safety]
         # All of them together, or else the first half that does no harm, down to a single one.
         batches = [fixes]
         for _ in range(_TRIES):
             if not batches:
-                return parsed, findings
+                return plan
             chosen = batches.pop()
-            tried = _tried(parsed, chosen, library, selection)
-            if tried and _is_better(parsed, findings, *tried):
-                parsed, findings = tried
+            tried = _tried(plan, chosen, library, selection)
+            if tried and _is_better(plan, tried):
+                plan = tried
                 break
             # Of more fixes than can be tried one by one, those go on whose lines have no new error.
-            good = _harmless(parsed, findings, tried, chosen) if tried else chosen
+            good = _harmless(plan, tried, chosen) if tried else chosen
             if len(chosen) > _TRIES and len(good) < len(chosen):
                 batches += [good] if good else []
             elif len(chosen) > 1:
                 middle = len(chosen) // 2
                 batches += (chosen[middle:], chosen[:middle])
         else:
-            return parsed, findings
-    return parsed, findings
+            return plan
+    return plan
 
 
-def _harmless(
-    parsed: Parsed,
-    findings: Sequence[Diagnostic],
-    tried: tuple[Parsed, list[Diagnostic]],
-    fixes: Sequence[Fix],
-) -> list[Fix]:
+def _harmless(before: Checked, after: Checked, fixes: Sequence[Fix]) -> list[Fix]:
     """The fixes on whose lines no more errors are found than before."""
-    source, result = parsed.plan.source, tried[0].plan.source
+    source, result = before.parsed.plan.source, after.parsed.plan.source
     added = Counter[int]()
     for edit in (edit for fix in apply_fixes(source.text, fixes)[1] for edit in fix.edits):
         line = source.position(edit.span.start)[0]
         added[line] += edit.text.count("\n") - source.at(edit.span).count("\n")
-    before = range(1, source.text.count("\n") + 2)
+    lines = range(1, source.text.count("\n") + 2)
     # Of each line of the result, the one that it comes of.
-    origin = [line for line in before for _ in range(1 + added[line])]
-    more = Counter(origin[at - 1] for at in _lines_with_errors(result, tried[1]))
-    more.subtract(_lines_with_errors(source, findings))
+    origin = [line for line in lines for _ in range(1 + added[line])]
+    more = Counter(origin[at - 1] for at in _lines_with_errors(result, after.findings))
+    more.subtract(_lines_with_errors(source, before.findings))
     worse = {line for line, count in more.items() if count > 0}
-    lines = ({source.position(edit.span.start)[0] for edit in fix.edits} for fix in fixes)
-    return [fix for fix, at in zip(fixes, lines, strict=True) if worse.isdisjoint(at)]
+    mended = ({source.position(edit.span.start)[0] for edit in fix.edits} for fix in fixes)
+    return [fix for fix, at in zip(fixes, mended, strict=True) if worse.isdisjoint(at)]
 
 
 def _lines_with_errors(source: Source, findings: Iterable[Diagnostic]) -> list[int]:
@@ -395,10 +376,9 @@ def _silenced(diagnostic: Diagnostic, parsed: Parsed, starts: Sequence[int]) -> 
     at = bisect_right(starts, diagnostic.span.start) - 1
     step = parsed.plan.steps[at] if at >= 0 else None
     if step and step.noqa and diagnostic.span.start < step.span.end:
-        return step.noqa == ("",) or diagnostic.code in step.noqa
-    source = parsed.plan.source
-    line, _ = source.position(diagnostic.span.start)
-    match = _NOQA.search(source.line(line))
-    if not match:
-        return False
-    return not match["codes"] or diagnostic.code in match["codes"].upper().replace(",", " ").split()
+        codes = step.noqa
+    else:
+        source = parsed.plan.source
+        line, _ = source.position(diagnostic.span.start)
+        _, codes = without_noqa(source.line(line))
+    return codes == ("",) or diagnostic.code in codes

@@ -13,7 +13,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.rewriting import format_library, format_plan
 from pearl.lang.source import TextKind
 from pearl.lang.text import printable, printable_lines
-from pearl.lint.checker import check, check_library, fix, mended
+from pearl.lint.checker import Checked, check, check_library, fix, is_better_with
 from pearl.lsp.workspace import Document, LanguageSession, Libraries, refused, workspace_edit
 
 MOST = 1000
@@ -195,8 +195,8 @@ def _harmless(document: Document, libraries: Libraries) -> Callable[[Fix], bool]
     if document.kind is not TextKind.PLAN:
         return lambda _: True
     known = libraries.library, libraries.selection
-    before = check(document.plan, *known)
-    return lambda chosen: mended(document.plan, before, [chosen], *known) is not None
+    plan = Checked(document.plan, check(document.plan, *known))
+    return lambda chosen: is_better_with(plan, [chosen], *known)
 
 
 def _wanted(kind: str, context: types.CodeActionContext) -> bool:

@@ -114,10 +114,6 @@ def _notes(
             yield f"Put {text} in place of {name} in {', '.join(put)}{end}."
         elif end:
             yield f"Took out {name}, which only went into other values."
-    for step in plan.steps:
-        changed = filled[step.name].args != step.args and step.name not in gone
-        if changed and not _lost(step, filled[step.name]):
-            yield f"Wrote the text of {step.name} without braces."
 
 
 def _lost(step: Step, filled: Step) -> Counter[str]:

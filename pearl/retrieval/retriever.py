@@ -165,8 +165,7 @@ class DocumentRetriever:
 # Many steps ask for passages of one document.
 @lru_cache(maxsize=8)
 def _weights(text: str) -> Weights:
-    paragraphs = ((paragraph.title, *paragraph.span) for paragraph in _paragraphs(text))
-    read = [field_terms(title, text[start:end]) for title, start, end in paragraphs]
+    read = [field_terms(one.title, text[slice(*one.span)]) for one in _paragraphs(text)]
     return weigh(read, k1=1.2, b=0.75)
 
 

@@ -382,9 +382,9 @@ class SearchTool:
         """The passages that have these words, best first; a `ToolError` where there are none."""
         from pearl.retrieval.retriever import passage_texts
 
-        if name != SEARCH.name:
-            raise ToolError("input", f"There is no tool {name[:60]}: use {SEARCH.name}.")
-        query = check_arguments(SEARCH, arguments)["query"]
+        if name != self.tool.name:
+            raise ToolError("input", f"There is no tool {name[:60]}: use {self.tool.name}.")
+        query = check_arguments(self.tool, arguments)["query"]
         passages = await asyncio.to_thread(self.retriever.search, query, PASSAGES)
         if not passages:
             raise ToolError("input", "No paragraph has one of these words: use others.")

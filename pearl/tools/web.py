@@ -128,7 +128,7 @@ class Web:
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     async def answer(self, arguments: Mapping[str, Any]) -> str:
-        """The reply's text, as `Service.answer`."""
+        """The reply's text, as `Service`."""
         data = {**self._static, **arguments}
         texts = {name: _text(data.pop(name)) for name in set(HOLE.findall(self._http.path))}
         for name, text in texts.items():

@@ -13,7 +13,6 @@ import re
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.fuzz.mutation import mutated
+from tests.fuzz.mutation import mutated, report
 from tests.shell import STORY, call
 
 LONGEST = 10.0
@@ -110,7 +109,7 @@ def mutated_file(name: str, files: dict[str, bytes], chance: random.Random) -> b
         rows = [json.loads(line) for line in data.splitlines()]
         for _ in range(chance.choice((1, 1, 2))):
             _edit(chance.choice(rows), chance)
-        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+        return _lines(rows).encode()
     return mutated([data], chance)
 
 
@@ -210,22 +209,13 @@ def placed(word: str, folder: Path, name: str) -> str:
 
 
 def main() -> None:
-    """Attack, and print a table of what did not hold, with the shortest file for each."""
+    """Attack as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    counts: Counter[tuple[str, str]] = Counter()
-    shortest: dict[tuple[str, str], bytes] = {}
-    started = time.monotonic()
-    for found, command, data in attack(given.count, given.seed):
-        counts[found, command] += 1
-        shortest[found, command] = min(shortest.get((found, command), data), data, key=len)
-    print(f"{given.count:,} files in {time.monotonic() - started:,.0f} s")
-    for (found, command), number in counts.most_common():
-        print(f"{number:7,}  pearl {command}: {found}: {shortest[found, command]!r}")
-    if not counts:
-        print("everything held")
+    every = attack(given.count, given.seed)
+    report(given.count, "files", ((f"pearl {line}: {found}", data) for found, line, data in every))
 
 
 if __name__ == "__main__":

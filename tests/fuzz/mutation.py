@@ -10,7 +10,7 @@ import argparse
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pearl.lang.ast import Plan
@@ -127,24 +127,35 @@ def attack(count: int, seed: int, plans: Sequence[bytes]) -> Iterator[tuple[str,
             yield f"{type(error).__name__}: {error}"[:100], text
 
 
+def report(count: int, what: str, found: Iterable[tuple[str, str | bytes]]) -> None:
+    """Attack, and print a table of what did not hold, with the shortest input for each.
+
+    Args:
+        count: how many inputs there are.
+        what: what they are.
+        found: each problem with the input that has it; asked for them, it attacks.
+    """
+    counts: Counter[str] = Counter()
+    shortest: dict[str, str | bytes] = {}
+    started = time.monotonic()
+    for problem, data in found:
+        counts[problem] += 1
+        shortest[problem] = min(shortest.get(problem, data), data, key=len)
+    print(f"{count:,} {what} in {time.monotonic() - started:,.0f} s")
+    for problem, number in counts.most_common():
+        print(f"{number:7,}  {problem}: {shortest[problem]!r}")
+    if not counts:
+        print("everything held")
+
+
 def main() -> None:
-    """Attack, and print a table of what did not hold, with the shortest text for each."""
+    """Attack as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plans", default="")
     given = parser.parse_args()
-    counts: Counter[str] = Counter()
-    shortest: dict[str, str] = {}
-    started = time.monotonic()
-    for problem, text in attack(given.count, given.seed, seeds(given.plans)):
-        counts[problem] += 1
-        shortest[problem] = min(shortest.get(problem, text), text, key=len)
-    print(f"{given.count:,} inputs in {time.monotonic() - started:,.0f} s")
-    for problem, number in counts.most_common():
-        print(f"{number:7,}  {problem}: {shortest[problem]!r}")
-    if not counts:
-        print("everything held")
+    report(given.count, "inputs", attack(given.count, given.seed, seeds(given.plans)))
 
 
 if __name__ == "__main__":

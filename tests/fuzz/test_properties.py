@@ -455,35 +455,29 @@ def test_a_guess_waits_for_what_is_certain():
     assert "FLAT(b2)" in source.text
 
 
-def test_a_fix_that_mends_one_line_breaks_no_other():
-    assert list(problems("s=T(a)r\ns=T(t\u200b()", LIBRARY)) == []
-
-
-def test_a_mark_behind_noqa_ends_no_words():
-    for note in ("Find # noqa: PRL202, PRL4**", "Find it*`", "Find it** # noqa"):
-        assert list(problems(f"1. a = FIND_INTENT(CTX, x) : {note}", LIBRARY)) == []
-
-
 @pytest.mark.parametrize(
     "text",
     [
+        # A fix that mends one line breaks no other.
+        "s=T(a)r\ns=T(t\u200b()",
+        # A mark behind noqa ends no words.
+        "1. a = FIND_INTENT(CTX, x) : Find # noqa: PRL202, PRL4**",
+        "1. a = FIND_INTENT(CTX, x) : Find it*`",
+        "1. a = FIND_INTENT(CTX, x) : Find it** # noqa",
+        # What cannot be read is so however it is printed.
         '1. a = FIND_INTENT(CTX, "x") : Find a b = FIND_ELEMENT\xa0(CTX, "y") : what',
         "New actions:\n- FIND_LAw actions:\n- FIND_LAw actions:\n- FIND_LAST(CTX, X) : Find it\n",
+        # Marks before a note are read as they are printed.
+        'd=D("")–# u',
+        'd=D("") : //# u',
+        'd=D("") – – u',
+        # What becomes a comment neither joins lines nor is a step.
+        "s=T()```\ne a",
+        "<think>\n#5 a=F(CTX)\n</think>\nb=F(CTX)",
+        "```\n```\na=F(CTX)",
     ],
 )
-def test_what_cannot_be_read_is_so_however_it_is_printed(text: str):
-    assert list(problems(text, LIBRARY)) == []
-
-
-@pytest.mark.parametrize("text", ['d=D("")–# u', 'd=D("") : //# u', 'd=D("") – – u'])
-def test_marks_before_a_note_are_read_as_they_are_printed(text: str):
-    assert list(problems(text, LIBRARY)) == []
-
-
-@pytest.mark.parametrize(
-    "text", ["s=T()```\ne a", "<think>\n#5 a=F(CTX)\n</think>\nb=F(CTX)", "```\n```\na=F(CTX)"]
-)
-def test_what_becomes_a_comment_neither_joins_lines_nor_is_a_step(text: str):
+def test_what_once_did_not_hold_holds(text: str):
     assert list(problems(text, LIBRARY)) == []
 
 

@@ -43,6 +43,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
+from typing import TypeAlias
 
 from pearl.lang.ast import (
     DOCUMENT,
@@ -105,6 +106,11 @@ _MEANT = pattern(
 _LATER = pattern(r"(?<=\n)[^\n]+")
 
 
+_Told: TypeAlias = Iterator[tuple[str, str, str]]
+"""What is wrong, the word that it is about, behind the key of its line where others may say it,
+too, and what to do."""
+
+
 def check(view: LibraryView) -> Findings:
     replaced: dict[str, Action] = {}
     for action in (*view.actions, *view.unread):
@@ -122,16 +128,18 @@ def check(view: LibraryView) -> Findings:
             yield _finding(action, Span(*typed.span(1)), wrong, help)
         yield from _parameters(view, action)
         yield from _keys(view, action)
-        for wrong, said, help in _metadata(view, action):
-            key, _, word = said.rpartition(" ")
-            yield _finding(action, view.place(action, word, key), wrong, help)
-        doubts = [(f"replaces {name}", *rest) for name, *rest in _migrated(view, action)]
-        told = (*doubts, *_misleading(action), *_unsolved(action), *_lost(view, action))
-        for said, wrong, help in told:
-            key, _, word = said.rpartition(" ")
-            # A run may be none the worse for it: the library is loaded.
-            found = _finding(action, view.place(action, word, key), wrong, help)
-            yield replace(found, severity=WARNING)
+        # For what is a doubt a run may be none the worse: the library is loaded.
+        doubts = (
+            _migrated(view, action),
+            _misleading(action),
+            _unsolved(action),
+            _lost(view, action),
+        )
+        for severity, told in ((ERROR, _metadata(view, action)), (WARNING, chain(*doubts))):
+            for wrong, said, help in told:
+                key, _, word = said.rpartition(" ")
+                found = _finding(action, view.place(action, word, key), wrong, help)
+                yield replace(found, severity=severity)
 
 
 def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
@@ -168,7 +176,7 @@ _BODIES = ("body", "plan", "demonstration", "example")
 _SEVERAL = ("demonstration", "example", "replaces")
 
 
-def _repeated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
+def _repeated(view: LibraryView, action: Action) -> _Told:
     """Lines of which only the last counts."""
     below = view.source.at(view.lines_below(action)).splitlines()
     said = [match[1] for line in below if (match := _KEYED.match(line)) and match[1] in METADATA]
@@ -181,9 +189,8 @@ def _repeated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         yield wrong, bodies[0], "Keep one of them."
 
 
-def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
-    """What is wrong, the word that it is about, behind the key of its line where others may say
-    it, too, and what to do."""
+def _metadata(view: LibraryView, action: Action) -> _Told:
+    """What is wrong with what the lines below it say."""
     for trait in sorted(action.traits - TRAITS.keys()):
         near = closest(trait, TRAITS) or list(TRAITS)
         yield f"there is no trait {trait}.", f"traits {trait}", f"Use {' or '.join(near)}."
@@ -225,20 +232,19 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         yield "its demonstration has no step.", "demonstration", help
 
 
-def _migrated(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
-    """What goes wrong where plans are migrated alone: the older action, what is wrong with the line
-    about it, and what to do."""
+def _migrated(view: LibraryView, action: Action) -> _Told:
+    """What goes wrong where plans are migrated alone."""
     lines = Counter((older.name, len(older.params)) for older in action.replaces)
     for (name, count), times in lines.items():
         if times > 1:
             wrong = f"{times} of its lines replace {name} with {counted(count, 'parameter')}."
-            yield name, wrong, "Keep one of them."
+            yield wrong, f"replaces {name}", "Keep one of them."
     for older in action.replaces:
         for wrong, help in chain(_stays(view, action, older), _rewritten(action, older)):
-            yield older.name, wrong, help
+            yield wrong, f"replaces {older.name}", help
 
 
-def _misleading(action: Action) -> Iterator[tuple[str, str, str]]:
+def _misleading(action: Action) -> _Told:
     """Examples whose answers are not of the action's type, which models answer like."""
     for shown in action.body.examples if isinstance(action.body, Prompt) else ():
         answer = shown.answer
@@ -248,7 +254,7 @@ def _misleading(action: Action) -> Iterator[tuple[str, str, str]]:
             )
         except DecodeError as error:
             wrong = f"an example's answer is not of its type: {error}."
-            yield "example", wrong, f"Write one that is, or another type than {action.returns}."
+            yield wrong, "example", f"Write one that is, or another type than {action.returns}."
 
 
 @cache
@@ -259,12 +265,12 @@ def _solvers() -> frozenset[str]:
     return frozenset(body.name for body in bodies if isinstance(body, Solver))
 
 
-def _unsolved(action: Action) -> Iterator[tuple[str, str, str]]:
+def _unsolved(action: Action) -> _Told:
     """A solver that may be one of Python's, and is none of Pearl's."""
     name = action.body.name if isinstance(action.body, Solver) else RETRIEVE
     if name not in _solvers() and not nearest(name, [RETRIEVE], word=True):
         help = f"Only a run that is handed one in Python has it. Pearl's own is {RETRIEVE}."
-        yield f"body {name}", f"Pearl has no solver {name}.", help
+        yield f"Pearl has no solver {name}.", f"body {name}", help
 
 
 def _stays(view: LibraryView, action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
@@ -313,7 +319,7 @@ def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
         yield f"in place of {older.name}: {finding.message}", help
 
 
-def _body(action: Action) -> Iterator[tuple[str, str, str]]:
+def _body(action: Action) -> _Told:
     """What of its signature, or beside it, what carries an action out cannot use."""
     if action.model and not isinstance(action.body, Prompt):
         yield "it has a model of its own and asks none.", "model", "Leave the line out."
@@ -335,7 +341,7 @@ def _body(action: Action) -> Iterator[tuple[str, str, str]]:
             yield f"{given[1].name} is how many passages are wanted.", RETRIEVE, "Write : number."
 
 
-def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, str, str]]:
+def _plan(view: LibraryView, action: Action, plan: Plan) -> _Told:
     """What is wrong with its plan as an action's; the rules for plans look at its steps."""
     if plan.declares:
         declared = plan.declares[0].name
@@ -359,7 +365,7 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> Iterator[tuple[str, 
         yield f"its plan gives {gives}, and no {action.returns}.", "plan", f"Write -> {gives}."
 
 
-def _lost(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
+def _lost(view: LibraryView, action: Action) -> _Told:
     """What a call gives that its plan may not get, though it runs: a parameter that it only quotes,
     the document under another name, and what is to be a list and may be none."""
     if not isinstance(action.body, SubPlan):
@@ -369,29 +375,24 @@ def _lost(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
     quoted = (arg.value for _, _, arg in facts.literals if isinstance(arg.value, str))
     for name in dict.fromkeys(name for name in quoted if name in facts.params.keys() - used):
         wrong = f'its plan has "{name}" as a text, and uses the parameter {name} nowhere.'
-        yield f'"{name}"', wrong, f"Write {name} for what is given."
-    # Calls may give a part's label or a text for it, and never the document.
+        yield wrong, f'"{name}"', f"Write {name} for what is given."
+    moded = (ref for _, ref in facts.moded if ref.maps)
+    uses = [(ref.name, "pairs" if "values" in ref.mode else "list") for ref in moded]
     for step, called in zip(facts.plan.steps, facts.actions, strict=True):
         for param, arg in zip(called.params if called else (), step.args, strict=False):
             whole = arg.name if isinstance(arg, Ref) and not arg.mode else ""
+            # Calls may give a part's label or a text for it, and never the document.
             if param.name == DOCUMENT and facts.params.get(whole) in ("any", "text"):
                 wrong = f"its plan gives {whole} to {step.action} for {DOCUMENT}."
-                yield whole, wrong, f"Call it {DOCUMENT}, unless it is a part's label or a text."
-    uses = [
-        (ref.name, "pairs" if "values" in ref.mode else "list")
-        for _, ref in facts.moded
-        if ref.maps
-    ]
-    for step, called in zip(facts.plan.steps, facts.actions, strict=True):
-        for param, arg in zip(called.params if called else (), step.args, strict=False):
-            if called and called.is_builtin and isinstance(arg, Ref) and not arg.mode:
-                uses.append((arg.name, param.type))
+                yield wrong, whole, f"Call it {DOCUMENT}, unless it is a part's label or a text."
+            if whole and called and called.is_builtin:
+                uses.append((whole, param.type))
     for name in dict.fromkeys(name for name, _ in uses if facts.params.get(name) == "any"):
         types = {type for used, type in uses if used == name} & {"list", "pairs"}
         # Where it is taken for both, no type is right.
         for wanted in types if len(types) == 1 else ():
             wrong = f"its plan takes {name} for {wanted}, and its signature does not say so."
-            yield name, wrong, f"Write {name}: {wanted}, so that calls are checked."
+            yield wrong, name, f"Write {name}: {wanted}, so that calls are checked."
 
 
 def _type_of(facts: PlanView) -> Type:

@@ -24,13 +24,13 @@ Fix
 
 import re
 
-from pearl.lang.text import pattern
 from pearl.lint.rules.base import (
     DOCUMENT,
     ERROR,
     PART,
     Broken,
     Diagnostic,
+    Fix,
     Rule,
     Span,
     argument,
@@ -41,6 +41,7 @@ from pearl.lint.rules.base import (
     near_above,
     nearest,
     part_of,
+    pattern,
     trimmed,
 )
 
@@ -53,6 +54,7 @@ _ONE = pattern(rf"{DOCUMENT}\.[^\s\"\\(){{}}\[\],]+")
 """One of several documents, without quotes."""
 
 _CALL = pattern(r"=[ \t]*\w+[ \t]*\(")
+_MEANT = "Write the name of the step that is meant."
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -72,27 +74,21 @@ def explain(broken: Broken) -> Diagnostic | None:
     else:
         return None
     text = broken.source.at(span)
+
+    def no_reference(help: str, fix: Fix | None = None, **data: str) -> Diagnostic:
+        message = f"{text} is no reference."
+        return RULE(span, message, help=help, data={"text": text, **data}, fix=fix)
+
     numbered = _NUMBER.fullmatch(text)
     head = broken.source.text[max(0, broken.span.start - 4000) : broken.span.start]
     if numbered and (text[0] != "$" or int(numbered[1]) <= len(_CALL.findall(head))):
-        return RULE(
-            span,
-            f"{text} is no reference.",
-            help="Write the name of the step that is meant.",
-            data={"text": text},
-        )
+        return no_reference(_MEANT)
     marked = _MARKED.fullmatch(text)
     if marked:
         name = next(group for group in marked.groups() if group)
         name = nearest(name, near_above(broken, name), word=False) or name
-        fix = guess(span, name)
-        return RULE(
-            span,
-            f"{text} is no reference.",
-            help=f"If you mean the step, write {name}.",
-            data={"text": text, "name": name},
-            fix=fix,
-        )
+        help = f"If you mean the step, write {name}."
+        return no_reference(help, guess(span, name), name=name)
     if _ONE.fullmatch(text):
         # Where an action takes no document, it would be a text like any other.
         before = broken.source.text[broken.span.start : span.start].rstrip()
@@ -111,13 +107,8 @@ def explain(broken: Broken) -> Diagnostic | None:
     whole, near = meant(part, broken)
     if near or not whole:
         close = f"Closest: {', '.join([*near, whole] if whole else near)}. " if near else ""
-        return RULE(
-            span,
-            f"{text} is no reference.",
-            help=f"{close}Write the name of the step that is meant.",
-            data={"text": text, "name": name},
-            fix=guess(span, near[0]) if len(near) == 1 and not whole else None,
-        )
+        fix = guess(span, near[0]) if len(near) == 1 and not whole else None
+        return no_reference(f"{close}{_MEANT}", fix, name=name)
     return part_of(RULE, span, text, name, whole)
 
 

@@ -40,9 +40,7 @@ _WORDS = {
 }
 
 
-def explain(broken: Broken) -> Diagnostic | None:
-    if broken.kind == "plans":
-        return None
+def explain(broken: Broken) -> Diagnostic:
     words = [_WORDS[kind] for kind in _WORDS if kind in broken.accepts]
     expected = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     at = broken.token.strip()

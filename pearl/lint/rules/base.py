@@ -160,6 +160,11 @@ class PlanView:
             names.setdefault(_letters(name), []).append(name)
         return names
 
+    @cached_property
+    def mapped_over(self) -> dict[int, Ref | None]:
+        """What each step that takes something otherwise than whole runs over, if over anything."""
+        return {at: mapped(self.step_refs[at]) for at in dict.fromkeys(at for at, _ in self.moded)}
+
     def action_of(self, *types: Type) -> str:
         """How a message calls an action that returns one of some types: one is to be declared
         where the library has none of its own."""
@@ -204,7 +209,7 @@ class PlanView:
         passed: list[int] = []
         while index not in self._types:
             passed.append(index)
-            moded = mapped(self.step_refs[index])
+            moded = self.mapped_over.get(index)
             if moded is None:
                 action = self.actions[index]
                 self._types[index] = action.returns if action else "any"
@@ -456,10 +461,6 @@ def _is_slip(written: str, name: str, *, word: bool) -> bool:
 _VOWELS = pattern(r"(?<=.)[aeiouy]")
 
 
-def _same_words(written: str, name: str) -> bool:
-    return len(written) == len(name) and sorted(written.split("_")) == sorted(name.split("_"))
-
-
 _MODE = pattern(r"\s*(?P<mode>(?:each|where)(?:\s+values)?\s|evidence\s)?\s*", re.IGNORECASE)
 
 
@@ -492,7 +493,8 @@ def _resembles(written: str, name: str) -> bool:
     both = written, name.casefold()
     if max(map(len, both)) > _LONGEST:
         return False
-    like = differs_little(*both) or _same_words(*both)
+    same_words = sorted(both[0].split("_")) == sorted(both[1].split("_"))
+    like = same_words or differs_little(*both)
     # Whether a context stands for the document, its place tells.
     like = like or (name != DOCUMENT and _abbreviates(*sorted(both, key=len)))
     return like or _shares(*both) or _shares(*map(stem, both))

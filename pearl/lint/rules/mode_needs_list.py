@@ -20,12 +20,11 @@ Fix
     None.
 """
 
-from pearl.lang.ast import DOCUMENT, Mode, Ref, mapped
-from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
+from pearl.lang.ast import Mode
+from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
-    over_in: dict[int, Ref | None] = {}
     for index, ref in view.moded:
         if ref.mode is Mode.EVIDENCE and ref.name == DOCUMENT:
             yield RULE(
@@ -37,9 +36,7 @@ def check(view: PlanView) -> Findings:
             continue
         kind = "text" if ref.name == DOCUMENT else view.type_before(ref.name, index)
         over_values = ref.mode.endswith("values")
-        if index not in over_in:
-            over_in[index] = mapped(view.step_refs[index])
-        over = over_in[index]
+        over = view.mapped_over[index]
         if over and over != ref and over.name == ref.name:
             continue  # It is the key of what is mapped.
         if kind in ("any", "pairs" if over_values else "list"):

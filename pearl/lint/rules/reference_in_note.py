@@ -19,8 +19,7 @@ Fix
     None: which argument is to hold it is the author's to say.
 """
 
-from pearl.lang.text import pattern
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, Span
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, Span, pattern
 
 _BRACES = pattern(r"\{\s*(?:[a-z]+\s+){0,2}(?P<name>[^\W\d]\w*)\s*\}")
 

@@ -22,7 +22,7 @@ Fix
     None.
 """
 
-from pearl.lang.ast import Mode, Ref, mapped
+from pearl.lang.ast import Mode, Ref
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
@@ -31,8 +31,8 @@ def check(view: PlanView) -> Findings:
     for index, ref in view.moded:
         if ref.maps and ref not in lists.setdefault(index, []):
             lists[index].append(ref)
-    for listed in lists.values():
-        first = mapped(listed) or listed[0]
+    for index, listed in lists.items():
+        first = view.mapped_over[index] or listed[0]
         keys = Ref(first.name, Mode.EACH) if first.mode.endswith("values") else first
         others = [ref for ref in listed if ref not in (first, keys)]
         for ref in others[:1]:

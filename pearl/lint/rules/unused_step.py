@@ -24,9 +24,8 @@ Fix
 
 import re
 
-from pearl.lang.ast import DOCUMENT
 from pearl.lang.graph import needed
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, alike, resembling
+from pearl.lint.rules.base import DOCUMENT, WARNING, Findings, PlanView, Rule, alike, resembling
 from pearl.lint.rules.quoted_variable import quotations
 
 # With many names that are undefined, the first are looked at.
