@@ -6,6 +6,7 @@ Structured output is checked, and sent back until it fits.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -227,8 +228,6 @@ class Caller:
             return None
         room = None
         if isinstance(call, WritePlan | NextStep | CorrectPlan | RefinePlan):
-            import asyncio
-
             room = await asyncio.to_thread(forms.room, render(held(call)))
         constraints = constraints_of(call, room)
         for constraint in constraints:
