@@ -289,12 +289,13 @@ def flooding(megabytes: int, declared: bool = False) -> Handler:
 
 
 def stalling(status: int = 200, begun: bytes = b"", **headers: str) -> Handler:
-    """Sends a head and the beginning of a body, and then nothing for ever."""
+    """Sends a head and the beginning of a body, JSON if not said otherwise, and then nothing for
+    ever; an underscore in a header's name stands for a hyphen."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(status=status, headers=named)
-        response.content_type = "application/json"
+        head = {"Content-Type": "application/json", **named}
+        response = web.StreamResponse(status=status, headers=head)
         with suppress(ConnectionError, asyncio.CancelledError):
             await response.prepare(request)
             await response.write(begun)

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Usage
-from pearl.models.embeddings import OpenAIEmbedding, TfIdf, choose_embedding, cosine
+from pearl.models.embeddings import Embed, OpenAIEmbedding, TfIdf, choose_embedding, cosine
 from pearl.runtime.calls import Entry, Journal
 from pearl.store.store import open_store
 from pearl.strategies.rebel_calls import embedding
@@ -28,7 +28,8 @@ async def embed(request: web.Request) -> web.StreamResponse:
     """As OpenAI answers, in another order than was asked."""
     given = await request.json()
     rows = [{"index": at, "embedding": VECTORS[one]} for at, one in enumerate(given["input"])]
-    return web.json_response({"data": rows[::-1], "model": given["model"]})
+    told = {"data": rows[::-1], "model": given["model"], "usage": {"prompt_tokens": 7}}
+    return web.json_response(told)
 
 
 async def refusing(request: web.Request) -> web.StreamResponse:
@@ -36,14 +37,19 @@ async def refusing(request: web.Request) -> web.StreamResponse:
     return web.json_response(told, status=400)
 
 
+def small(services: Services, monkeypatch: pytest.MonkeyPatch) -> Embed:
+    """The embedding of a service, as the environment names it."""
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("PEARL_EMBEDDING_MODEL", " small ")
+    return choose_embedding()
+
+
 def vectors(
     handler: Handler, monkeypatch: pytest.MonkeyPatch, texts: Sequence[str] = ("a", "b", "c")
 ) -> tuple[list[list[float]], Services]:
     with Services({"v1": handler}) as services:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("PEARL_EMBEDDING_MODEL", " small ")
-        chosen = choose_embedding()
+        chosen = small(services, monkeypatch)
         assert isinstance(chosen, OpenAIEmbedding)
         for told in (chosen.identity, repr(chosen), str(pickle.dumps(chosen))):
             assert KEY not in told
@@ -129,12 +135,9 @@ def journaled(
     services: Services, monkeypatch: pytest.MonkeyPatch, store: str, texts: Sequence[str] = "ab"
 ) -> tuple[list[list[float]], list[Entry]]:
     """The vectors of one run, and what it wrote down."""
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
     kept, journal = open_store(store), Journal()
     try:
-        embed = embedding(choose_embedding(), kept)(journal.under("step/sub_1"))
+        embed = embedding(small(services, monkeypatch), kept)(journal.under("step/sub_1"))
         return asyncio.run(embed(list(texts))), journal.entries
     finally:
         kept.close()
@@ -145,11 +148,8 @@ def crowded(times: int, **headers: str) -> Handler:
     busy = iter(range(times))
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        if next(busy, None) is not None:
-            return await answering(429, "{}", **headers)(request)
-        given = await request.json()
-        rows = [{"index": at, "embedding": VECTORS[one]} for at, one in enumerate(given["input"])]
-        return web.json_response({"data": rows, "usage": {"prompt_tokens": 7}})
+        crowd = next(busy, None) is not None
+        return await (answering(429, "{}", **headers) if crowd else embed)(request)
 
     return answer
 

