@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,10 +153,8 @@ def crowded(times: int, **headers: str) -> Handler:
     return answer
 
 
-def test_a_call_is_tried_again_kept_and_in_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    store = str(tmp_path / "store.db")
+def test_a_call_is_tried_again_kept_and_in_the_journal(monkeypatch: pytest.MonkeyPatch):
+    store = "store.db"
     with Services({"v1": crowded(2, retry_after_ms="1")}) as services:
         found, entries = journaled(services, monkeypatch, store)
         assert found == STRIPPED
@@ -173,12 +170,12 @@ def test_a_call_is_tried_again_kept_and_in_the_journal(
         assert len(services.came) == 4
 
 
-def test_a_call_is_not_tried_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_call_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_TRIES", "3")
     for headers, tries in (({"retry_after_ms": "1"}, 3), ({"Retry_After": "999"}, 1)):
         with Services({"v1": crowded(9, **headers)}) as services:
             with pytest.raises(ModelError) as caught:
-                journaled(services, monkeypatch, str(tmp_path / "store.db"))
+                journaled(services, monkeypatch, "store.db")
             assert caught.value.reason == "rate"
             assert len(services.came) == tries
 
