@@ -112,7 +112,10 @@ def constraints_of(call: Call, room: int | None = None) -> tuple[Constraint, ...
             named += [] if call.best else ["none"]
             return (Constraint(Grammar((("start", tuple((name,) for name in named)),))),)
         case FillSchema():
-            schema = Constraint(schema=json.dumps(_reply_schema(call), ensure_ascii=False))
+            asked = call.schema.fields
+            fields = {field.name: json.loads(field.within or field.schema) for field in asked}
+            text = json.dumps(_closed(object_schema(fields)), ensure_ascii=False)
+            schema = Constraint(schema=text)
             return (Constraint(call.grammar), schema) if call.grammar else (schema,)
         case CorrectFilled():
             return constraints_of(call.fill)
@@ -133,14 +136,13 @@ def _characters(call: WritePlan | NextStep, room: int | None) -> int | None:
     return room * len(question) // len(question.encode("utf-8", "replace"))
 
 
-def _reply_schema(call: FillSchema) -> dict[str, Any]:
-    """The JSON schema of a reply: objects have the fields that are asked for, and no others."""
-    fields = {field.name: json.loads(field.within or field.schema) for field in call.schema.fields}
-    whole = {"type": "object", "properties": fields, "required": [*fields]}
-    return {name: _closed(part) for name, part in whole.items()} | {"additionalProperties": False}
+def object_schema(fields: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object that has all of these fields, each of its own schema."""
+    return {"type": "object", "properties": fields, "required": [*fields]}
 
 
 def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The schema of objects that have the fields that are asked for, and no others."""
     if isinstance(schema, list):
         return [_closed(part) for part in schema]
     if not isinstance(schema, dict):
@@ -159,8 +161,7 @@ def _proof(call: ProveForm) -> Constraint:
     form = call.form
     if form in SCHEMAS:
         word = {"type": "string", "enum": [call.word], "maxLength": len(call.word)}
-        schema = {"type": "object", "properties": {"word": word}, "required": ["word"]}
-        return Constraint(schema=json.dumps(_closed(schema)), form=form)
+        return Constraint(schema=json.dumps(_closed(object_schema({"word": word}))), form=form)
     return Constraint(Grammar((("start", ((call.word,),)),)), form=form)
 
 

@@ -27,7 +27,7 @@ from pearl.models.base import (
     Usage,
     call_key,
 )
-from pearl.models.constraints import Forms, constraints_of, forms_taken, held
+from pearl.models.constraints import Forms, constraints_of, forms_taken, held, object_schema
 from pearl.models.routing import Models, model_for
 from pearl.prompts.calls import (
     Call,
@@ -554,8 +554,4 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
 
 def as_json_schema(schema: Schema) -> dict[str, Any]:
     """The JSON schema of an object."""
-    return {
-        "type": "object",
-        "properties": {field.name: json.loads(field.schema) for field in schema.fields},
-        "required": [field.name for field in schema.fields],
-    }
+    return object_schema({field.name: json.loads(field.schema) for field in schema.fields})
