@@ -49,7 +49,7 @@ class Totals:
             self.seconds + other.seconds,
             {
                 name: self.models.get(name, Totals()) + other.models.get(name, Totals())
-                for name in (*self.models, *(other.models.keys() - self.models.keys()))
+                for name in {**self.models, **other.models}
             },
         )
 
