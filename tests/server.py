@@ -249,8 +249,7 @@ def failing(
     """An error as OpenAI sends it."""
 
     error = {"error": {"message": message, "type": "error", "code": code or None}}
-    named = {name.replace("-", "_"): text for name, text in (headers or {}).items()}
-    return answering(status, json.dumps(error), "application/json", **named)
+    return answering(status, json.dumps(error), "application/json", **(headers or {}))
 
 
 def sending(body: str | bytes, content_type: str = "application/json") -> Handler:
