@@ -111,10 +111,6 @@ def test_an_endpoint_that_fails_is_told_in_one_line_without_the_key(
     assert KEY not in str(caught.value)
 
 
-def test_without_a_name_it_is_term_weights():
-    assert isinstance(choose_embedding(), TfIdf)
-
-
 def test_a_wrong_setting_is_told_when_it_is_first_used(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
     chosen = choose_embedding()
@@ -180,9 +176,10 @@ def test_a_call_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch):
             assert len(services.came) == tries
 
 
-def test_term_weights_are_no_calls():
-    journal, weights = Journal(), TfIdf()
-    assert embedding(weights, None)(journal) is weights
+def test_without_a_name_it_is_term_weights_which_are_no_calls():
+    weights = choose_embedding()
+    assert isinstance(weights, TfIdf)
+    assert embedding(weights, None)(Journal()) is weights
 
 
 @pytest.mark.parametrize(

@@ -668,12 +668,6 @@ def test_how_long_to_wait_is_read(headers: dict[str, str], seconds: float | None
 
 
 @pytest.mark.parametrize("way", TRANSPORTS)
-def test_how_long_to_wait_is_passed_on(serve: Serve, way: str):
-    serve([failing(503, "wait", headers={"retry-after-ms": "250", "Retry-After": "7"})])
-    assert failed(model=WAYS[way]()).retry_after == 0.25
-
-
-@pytest.mark.parametrize("way", TRANSPORTS)
 @pytest.mark.parametrize("handler", [dripping, stalling(), stalling(200, b'{"choices": [')])
 def test_the_deadline_is_the_whole_calls(serve: Serve, way: str, handler: Any):
     server = serve([handler], PEARL_TIMEOUT="0.3")

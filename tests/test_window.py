@@ -177,11 +177,6 @@ def test_where_a_window_was_given_a_smaller_one_is_asked_for(serve: Serve):
     assert "Say in PEARL_CONTEXT" not in done.err
 
 
-def test_llama_cpp_says_it_in_a_field():
-    error = failure(400, {}, complaint_of(LLAMA_CPP, str))
-    assert (error.reason, error.window) == ("context", WINDOW)
-
-
 # --- a number, read with care ---
 
 
