@@ -11,9 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import Library
+from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import Value
+from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, NextStep
@@ -21,10 +24,9 @@ from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, run_strategy
-from pearl.runtime.trace import export_trace
+from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.rebel import NOTHING
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
-from tests.test_conformance import conforms
 
 Said: TypeAlias = dict[str, Any] | str | Reply | ModelError
 """A reply: an object, a text as it is, or with what else is to be known of it, or an error."""
@@ -89,8 +91,20 @@ def schema_of(call: Call) -> str:
 def run(*args: Any, **more: Any) -> tuple[Finished, Journal, Any]:
     """As `carry_out`; the run's trace is a plan that replays."""
     finished, journal, strategy = carry_out(*args, **more)
-    conforms(finished, export_trace(journal.entries, "test"), args[3])
+    conforms(finished, journal, args[3])
     return finished, journal, strategy
+
+
+def conforms(finished: Finished, journal: Journal, library: Library) -> None:
+    """See that a run's trace is a plan that parses, checks and replays to the same answer."""
+    source = Source("trace.plan", export_trace(journal.entries, "test"))
+    parsed = parse(source)
+    assert not parsed.broken
+    assert not has_errors(check(parsed, library))
+    [record] = read_records(source)
+    assert record.answer == finished.text
+    replayed = replay([record], library)
+    assert (replayed.exact, replayed.failed) == (1, {})
 
 
 def carry_out(

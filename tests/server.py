@@ -249,8 +249,7 @@ def failing(
     """An error as OpenAI sends it."""
 
     error = {"error": {"message": message, "type": "error", "code": code or None}}
-    named = {name.replace("-", "_"): text for name, text in (headers or {}).items()}
-    return answering(status, json.dumps(error), "application/json", **named)
+    return answering(status, json.dumps(error), "application/json", **(headers or {}))
 
 
 def sending(body: str | bytes, content_type: str = "application/json") -> Handler:
@@ -289,12 +288,13 @@ def flooding(megabytes: int, declared: bool = False) -> Handler:
 
 
 def stalling(status: int = 200, begun: bytes = b"", **headers: str) -> Handler:
-    """Sends a head and the beginning of a body, and then nothing for ever."""
+    """Sends a head and the beginning of a body, JSON if not said otherwise, and then nothing for
+    ever; an underscore in a header's name stands for a hyphen."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(status=status, headers=named)
-        response.content_type = "application/json"
+        head = {"Content-Type": "application/json", **named}
+        response = web.StreamResponse(status=status, headers=head)
         with suppress(ConnectionError, asyncio.CancelledError):
             await response.prepare(request)
             await response.write(begun)

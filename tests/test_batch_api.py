@@ -32,6 +32,7 @@ from tests.batch_server import Answer, Body, Line, Provider, crowded, echo, resu
 from tests.conftest import ROOT
 from tests.forks import Fork
 from tests.server import (
+    KEY,
     Handler,
     answering,
     breaking_off,
@@ -41,11 +42,11 @@ from tests.server import (
     flooding,
     resetting,
     sending,
+    stalling,
 )
 from tests.test_engine import Clock
 
 T = TypeVar("T")
-KEY = "sk-feedfeedfeedfeedfeedfeedfeedfeed"
 CALL = MapAnswer("q", "a", ("x", "y"))
 
 
@@ -629,14 +630,8 @@ def test_a_batch_that_has_no_room_alone_is_turned_away(tmp_path: Path):
 # --- kills ---
 
 
-async def half(asked: web.Request) -> web.StreamResponse:
-    """The beginning of a file, and then nothing for ever."""
-    response = web.StreamResponse(headers={"Content-Length": "100000"})
-    await response.prepare(asked)
-    await response.write(b'{"id": "batch_req_1", "custom_id": "')
-    await asyncio.Event().wait()
-    return response
-
+HALF = stalling(begun=b'{"id": "batch_req_1", "custom_id": "', Content_Length="100000")
+"""The beginning of a file, and then nothing for ever."""
 
 MOMENTS: dict[str, tuple[str, dict[str, dict[str, list[Any]]], str]] = {
     "file written": ("upload", {"instead": {"upload": [silent]}}, "written"),
@@ -644,7 +639,7 @@ MOMENTS: dict[str, tuple[str, dict[str, dict[str, list[Any]]], str]] = {
     "before submit": ("create", {"instead": {"create": [silent]}}, "submitting"),
     "after submit": ("create", {"after": {"create": [silent]}}, "submitting"),
     "while looking": ("look", {"instead": {"look": [None, silent]}}, "submitted"),
-    "half-way down": ("download", {"instead": {"download": [half]}}, "submitted"),
+    "half-way down": ("download", {"instead": {"download": [HALF]}}, "submitted"),
 }
 """Where it dies: the act that is waited for, what the server does then, and the stage recorded."""
 

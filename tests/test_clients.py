@@ -169,14 +169,6 @@ def test_a_response_is_read_with_no_trust(serve: Serve, case: str):
         answered(short(), model=pearl.choose_model("responses:m"))
 
 
-def test_a_custom_tools_input_is_the_text(serve: Serve):
-    call = {"type": "custom_tool_call", "name": "plan", "input": "1. a = B(CTX) : C"}
-    beside = {"type": "message", "content": [{"type": "output_text", "text": "Here it is."}]}
-    data = {"status": "completed", "output": [{"type": "reasoning"}, beside, call]}
-    serve([answering(200, json.dumps(data), "application/json")])
-    assert answered(short(), model=pearl.choose_model("responses:m"))[0].text == call["input"]
-
-
 # --- Azure ---
 
 

@@ -1,6 +1,5 @@
 """Every run's trace is a plan that parses, checks and replays to the same answer."""
 
-import asyncio
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -10,21 +9,18 @@ import pytest
 from pearl.commaqa.agents import Agents, exact_match, handlers
 from pearl.commaqa.decomposition import to_plan
 from pearl.commaqa.world import read_worlds
-from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import Library, load_library
-from pearl.lang.parser import parse
 from pearl.lang.source import Source
-from pearl.lint.checker import check
-from pearl.models.base import Model, Reply, Request
+from pearl.models.base import Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import NextStep
-from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import NONE, Frame, Handlers
-from pearl.runtime.loop import Finished, Strategy, run_strategy
-from pearl.runtime.trace import export_trace, read_records, replay
+from pearl.runtime.calls import Caller
+from pearl.runtime.executor import Handlers
+from pearl.runtime.loop import Strategy
 from pearl.strategies import pearl
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.decomp import Decomp, decompose
+from tests.scripted_models import carry_out, conforms, run
 from tests.shell import STORY
 
 QUESTION = "Why does Mara leave?"
@@ -47,34 +43,6 @@ class Reversing(Offline):
         return Reply(line if line.startswith("return") else f"s{number} = {line}")
 
 
-def run(
-    strategy: Callable[[Caller], Strategy],
-    question: str,
-    library: Library,
-    handed: Handlers = NONE,
-    text: str = STORY,
-    model: Model | None = None,
-) -> tuple[Finished, str]:
-    """A run's end, and its trace."""
-    model, journal = model or Offline(), Journal()
-    journal.decide("run", {"question": question})
-    caller = Caller(model.answer, model.identity, journal)
-    frame = Frame(Source("story", text), library, caller, handlers=handed)
-    finished = asyncio.run(run_strategy(strategy(caller), question, frame))
-    return finished, export_trace(journal.entries, "test")
-
-
-def conforms(finished: Finished, trace: str, library: Library) -> None:
-    source = Source("trace.plan", trace)
-    parsed = parse(source)
-    assert not parsed.broken
-    assert not has_errors(check(parsed, library))
-    [record] = read_records(source)
-    assert record.answer == finished.text
-    replayed = replay([record], library)
-    assert (replayed.exact, replayed.failed) == (1, {})
-
-
 def of_documents() -> list[tuple[str, Callable[[Caller, Library], Strategy]]]:
     shown = pearl.choose_demonstrations(pearl.load_demonstrations(), load_library())
     options = [["ill", "closed"], ["closed", "ill"]]
@@ -92,8 +60,8 @@ def of_documents() -> list[tuple[str, Callable[[Caller, Library], Strategy]]]:
 )
 def test_strategies_that_read_a_document(name: str, make: Callable[[Caller, Library], Strategy]):
     library = load_library()
-    finished, trace = run(lambda caller: make(caller, library), QUESTION, library)
-    conforms(finished, trace, library)
+    story = Source("story", STORY)
+    run(Offline(), lambda caller: make(caller, library), QUESTION, library, story)
 
 
 @pytest.mark.parametrize(("items", "reversed"), [
@@ -102,12 +70,11 @@ def test_strategies_that_read_a_document(name: str, make: Callable[[Caller, Libr
 ])  # fmt: skip
 def test_decompositions_whose_handlers_call_themselves(items: str, reversed: str):
     library = load_library("reversal")
-    finished, trace = run(
-        lambda caller: Decomp(library, caller), f'Reverse the sequence "{items}".', library,
-        Handlers(decompose=decompose), model=Reversing(),
+    finished, *_ = run(
+        Reversing(), lambda caller: Decomp(library, caller), f'Reverse the sequence "{items}".',
+        library, handlers=Handlers(decompose=decompose),
     )  # fmt: skip
     assert finished.text == reversed
-    conforms(finished, trace, library)
 
 
 def test_gold_decompositions_run_as_plans(shared: Path):
@@ -118,12 +85,12 @@ def test_gold_decompositions_run_as_plans(shared: Path):
         for number, world in enumerate(islice(read_worlds(str(file)), 6)):
             for question in world.questions:
                 plan = to_plan(question.hops, question.text)
-                finished, trace = run(
-                    lambda _, plan=plan: pearl.GivenPlan(plan), question.text, library,
-                    handlers(Agents(world)), "-",
+                finished, journal, _ = carry_out(
+                    Offline(), lambda _, plan=plan: pearl.GivenPlan(plan), question.text, library,
+                    handlers=handlers(Agents(world)),
                 )  # fmt: skip
                 assert exact_match(finished.values[finished.outputs[0]], question.answer)
                 count += 1
                 if number < 2:
-                    conforms(finished, trace, library)
+                    conforms(finished, journal, library)
     assert count == 180

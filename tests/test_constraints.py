@@ -267,13 +267,6 @@ def test_always_ends_with_one_line_and_asks_anew(serve: Serve):
     assert planned(constrain="always").attempts == 1
 
 
-def test_never_sends_what_was_always_sent(serve: Serve):
-    server = serve(Endpoint(GRAMMARS, free=PLAN))
-    planned(constrain="never")
-    [asked] = server.asked
-    assert asked.body.keys() == {"model", "messages", "temperature", "max_tokens"}
-
-
 def test_a_grammar_that_is_refused_falls_back_and_says_so(serve: Serve, tmp_path: Path):
     class Picky(Endpoint):
         def __call__(self, body: dict[str, Any]) -> Answer:
@@ -476,7 +469,9 @@ def test_the_responses_api_takes_the_same_in_its_own_words(serve: Serve):
         assert tool.keys() == {"type", "name", "description", "format"}
         assert tool["format"]["type"] == "grammar"
         word = re.search(r"heliotrope-\w+", tool["format"]["definition"])
-        return {"output": [{"type": "custom_tool_call", "input": word[0] if word else PLAN}]}
+        call = {"type": "custom_tool_call", "input": word[0] if word else PLAN}
+        beside = {"type": "message", "content": [{"type": "output_text", "text": "Here it is."}]}
+        return {"output": [{"type": "reasoning"}, beside, call]}
 
     server = serve(lambda body: script(body) if "tools" in body else {"output": []})
     assert planned(model=pearl.choose_model("responses:m")).attempts == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from aiohttp import web
 
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Usage
-from pearl.models.embeddings import OpenAIEmbedding, TfIdf, choose_embedding, cosine
+from pearl.models.embeddings import Embed, OpenAIEmbedding, TfIdf, choose_embedding, cosine
 from pearl.runtime.calls import Entry, Journal
 from pearl.store.store import open_store
 from pearl.strategies.rebel_calls import embedding
@@ -28,7 +27,8 @@ async def embed(request: web.Request) -> web.StreamResponse:
     """As OpenAI answers, in another order than was asked."""
     given = await request.json()
     rows = [{"index": at, "embedding": VECTORS[one]} for at, one in enumerate(given["input"])]
-    return web.json_response({"data": rows[::-1], "model": given["model"]})
+    told = {"data": rows[::-1], "model": given["model"], "usage": {"prompt_tokens": 7}}
+    return web.json_response(told)
 
 
 async def refusing(request: web.Request) -> web.StreamResponse:
@@ -36,14 +36,19 @@ async def refusing(request: web.Request) -> web.StreamResponse:
     return web.json_response(told, status=400)
 
 
+def small(services: Services, monkeypatch: pytest.MonkeyPatch) -> Embed:
+    """The embedding of a service, as the environment names it."""
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("PEARL_EMBEDDING_MODEL", " small ")
+    return choose_embedding()
+
+
 def vectors(
     handler: Handler, monkeypatch: pytest.MonkeyPatch, texts: Sequence[str] = ("a", "b", "c")
 ) -> tuple[list[list[float]], Services]:
     with Services({"v1": handler}) as services:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("PEARL_EMBEDDING_MODEL", " small ")
-        chosen = choose_embedding()
+        chosen = small(services, monkeypatch)
         assert isinstance(chosen, OpenAIEmbedding)
         for told in (chosen.identity, repr(chosen), str(pickle.dumps(chosen))):
             assert KEY not in told
@@ -106,10 +111,6 @@ def test_an_endpoint_that_fails_is_told_in_one_line_without_the_key(
     assert KEY not in str(caught.value)
 
 
-def test_without_a_name_it_is_term_weights():
-    assert isinstance(choose_embedding(), TfIdf)
-
-
 def test_a_wrong_setting_is_told_when_it_is_first_used(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
     chosen = choose_embedding()
@@ -129,12 +130,9 @@ def journaled(
     services: Services, monkeypatch: pytest.MonkeyPatch, store: str, texts: Sequence[str] = "ab"
 ) -> tuple[list[list[float]], list[Entry]]:
     """The vectors of one run, and what it wrote down."""
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
     kept, journal = open_store(store), Journal()
     try:
-        embed = embedding(choose_embedding(), kept)(journal.under("step/sub_1"))
+        embed = embedding(small(services, monkeypatch), kept)(journal.under("step/sub_1"))
         return asyncio.run(embed(list(texts))), journal.entries
     finally:
         kept.close()
@@ -145,19 +143,14 @@ def crowded(times: int, **headers: str) -> Handler:
     busy = iter(range(times))
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        if next(busy, None) is not None:
-            return await answering(429, "{}", **headers)(request)
-        given = await request.json()
-        rows = [{"index": at, "embedding": VECTORS[one]} for at, one in enumerate(given["input"])]
-        return web.json_response({"data": rows, "usage": {"prompt_tokens": 7}})
+        crowd = next(busy, None) is not None
+        return await (answering(429, "{}", **headers) if crowd else embed)(request)
 
     return answer
 
 
-def test_a_call_is_tried_again_kept_and_in_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    store = str(tmp_path / "store.db")
+def test_a_call_is_tried_again_kept_and_in_the_journal(monkeypatch: pytest.MonkeyPatch):
+    store = "store.db"
     with Services({"v1": crowded(2, retry_after_ms="1")}) as services:
         found, entries = journaled(services, monkeypatch, store)
         assert found == STRIPPED
@@ -173,19 +166,20 @@ def test_a_call_is_tried_again_kept_and_in_the_journal(
         assert len(services.came) == 4
 
 
-def test_a_call_is_not_tried_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_call_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_TRIES", "3")
     for headers, tries in (({"retry_after_ms": "1"}, 3), ({"Retry_After": "999"}, 1)):
         with Services({"v1": crowded(9, **headers)}) as services:
             with pytest.raises(ModelError) as caught:
-                journaled(services, monkeypatch, str(tmp_path / "store.db"))
+                journaled(services, monkeypatch, "store.db")
             assert caught.value.reason == "rate"
             assert len(services.came) == tries
 
 
-def test_term_weights_are_no_calls():
-    journal, weights = Journal(), TfIdf()
-    assert embedding(weights, None)(journal) is weights
+def test_without_a_name_it_is_term_weights_which_are_no_calls():
+    weights = choose_embedding()
+    assert isinstance(weights, TfIdf)
+    assert embedding(weights, None)(Journal()) is weights
 
 
 @pytest.mark.parametrize(

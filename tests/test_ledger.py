@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -16,11 +18,17 @@ pytest_plugins = ["tests.postgres"]
 CEILING = Ceiling(tokens=1000, cost=500)
 
 
+@pytest.fixture
+def store(place: str) -> Iterator[Store]:
+    with closing(open_store(place)) as store:
+        yield store
+
+
 def ledger(store: Store, ceiling: Ceiling = CEILING) -> StoreLedger:
     return StoreLedger(store, "run", ceiling)
 
 
-def test_a_call_is_granted_made_to_wait_or_refused(place: str):
+def test_a_call_is_granted_made_to_wait_or_refused(store: Store):
     async def scenario() -> list[Grant]:
         one = ledger(store)
         one.open(Amount(200, 100))
@@ -33,13 +41,11 @@ def test_a_call_is_granted_made_to_wait_or_refused(place: str):
         assert await one.spent() == Amount(500, 130)
         return verdicts
 
-    store = open_store(place)
     granted, wait, refused = Grant.GRANTED, Grant.WAIT, Grant.REFUSED
     assert asyncio.run(scenario()) == [granted, wait, refused, refused, granted]
-    store.close()
 
 
-def test_two_stores_share_one_ceiling(place: str):
+def test_two_stores_share_one_ceiling(store: Store, place: str):
     async def one(store: Store) -> int:
         own, granted = ledger(store), 0
         for _ in range(12):
@@ -49,14 +55,12 @@ def test_two_stores_share_one_ceiling(place: str):
         return granted
 
     async def both() -> list[int]:
-        return await asyncio.gather(*(one(store) for store in stores))
+        return await asyncio.gather(one(store), one(other))
 
-    stores = [open_store(place), open_store(place)]
-    ledger(stores[0]).open(Amount())
-    asyncio.run(stores[0].flush())
-    assert sum(asyncio.run(both())) == 20
-    for store in stores:
-        store.close()
+    ledger(store).open(Amount())
+    asyncio.run(store.flush())
+    with closing(open_store(place)) as other:
+        assert sum(asyncio.run(both())) == 20
 
 
 HOLDING = """
@@ -76,7 +80,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_a_dead_process_s_reservations_count_as_spent(place: str):
+def test_a_dead_process_s_reservations_count_as_spent(store: Store, place: str):
     done = subprocess.run([sys.executable, "-c", HOLDING, place], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-9, "GRANTED\n"), done.stderr
 
@@ -84,16 +88,13 @@ def test_a_dead_process_s_reservations_count_as_spent(place: str):
         own = ledger(store, Ceiling(tokens=1000))
         return [await own.reserve(Amount(100, 0)), await own.reserve(Amount(101, 0))]
 
-    store = open_store(place)
     assert asyncio.run(scenario()) == [Grant.GRANTED, Grant.REFUSED]
     # And so they do in the run's next go, whose journal knows nothing of them.
     ledger(store).open(Amount(50, 0))
     assert asyncio.run(ledger(store).spent()) == Amount(1000, 0)
-    store.close()
 
 
-def test_what_was_under_way_at_a_kill_counts_beside_what_a_go_without_a_limit_has_spent(place: str):
-    store = open_store(place)
+def test_what_was_under_way_at_a_kill_counts_beside_what_an_unlimited_go_has_spent(store: Store):
     asyncio.run(ledger(store).reserve(Amount(5, 1)))
     ledger(store).open(Amount(30, 3))
     assert asyncio.run(ledger(store).spent()) == Amount(35, 4)
@@ -101,13 +102,3 @@ def test_what_was_under_way_at_a_kill_counts_beside_what_a_go_without_a_limit_ha
     ledger(store).open(Amount(30, 3))
     ledger(store).open(Amount(50, 5))
     assert asyncio.run(ledger(store).spent()) == Amount(55, 6)
-    store.close()
-
-
-@pytest.mark.parametrize("go", range(2))
-def test_a_run_s_ledger_begins_with_what_it_has_spent(place: str, go: int):
-    store = open_store(place)
-    for spent in (Amount(10, 1), Amount(20, 2))[: go + 1]:
-        ledger(store).open(spent)
-    assert asyncio.run(ledger(store).spent()) == Amount(10 * (go + 1), go + 1)
-    store.close()

@@ -149,12 +149,6 @@ def test_usage_is_added_up_with_cached_tokens(serve: Serve):
     assert pearl.run_sync(PLAN, TOWN).usage == Usage(210, 15, 192)
 
 
-def test_more_from_a_cache_than_was_read_is_no_count(serve: Serve):
-    usage = {"prompt_tokens": 70, "completion_tokens": 5, "prompt_cache_hit_tokens": 71}
-    serve([completion("x", usage=usage)])
-    assert pearl.run_sync(PLAN, TOWN).usage == Usage(210, 15, 0)
-
-
 def test_a_cut_document_is_a_loud_error(serve: Serve, examples: Path, tmp_path: Path):
     serve([completion("x", usage={"prompt_tokens": 4096, "completion_tokens": 5})])
     with pytest.raises(pearl.RunError, match=r"read 4,096 of about 7,\d{3} tokens.* cut the doc"):

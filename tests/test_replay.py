@@ -56,9 +56,7 @@ def test_rows_that_are_none(text: str):
 
 
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
-def test_rows_that_cannot_be_read_are_named_and_the_others_run(
-    as_json: tuple[str, ...], tmp_path: Path
-):
+def test_rows_that_cannot_be_read_are_named_and_the_others_run(as_json: tuple[str, ...]):
     good = json.dumps(ROW)
     rows = [
         *["{}"] * 12,
@@ -69,8 +67,8 @@ def test_rows_that_cannot_be_read_are_named_and_the_others_run(
         "no json",
         '{"plan": "é"}',
     ]
-    (tmp_path / "q.jsonl").write_text("\n".join(rows), encoding="latin-1")
-    done = call("replay", tmp_path / "q.jsonl", *as_json)
+    Path("q.jsonl").write_text("\n".join(rows), encoding="latin-1")
+    done = call("replay", "q.jsonl", *as_json)
     assert done.code == 1
     told = {int(row) for row in re.findall(r"q\.jsonl:(\d+)", done.err)}
     assert told == {*range(1, 19)} - {13, 15}
@@ -81,10 +79,10 @@ def test_rows_that_cannot_be_read_are_named_and_the_others_run(
         assert "2 with exactly the recorded" in done.out
 
 
-def test_rows_without_outputs_are_told_to_have_none(tmp_path: Path):
+def test_rows_without_outputs_are_told_to_have_none():
     row = {key: value for key, value in ROW.items() if key not in ("step_outputs", "open_answer")}
-    (tmp_path / "q.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    assert "None was run: no row has step_outputs." in call("replay", tmp_path / "q.jsonl").out
+    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert "None was run: no row has step_outputs." in call("replay", "q.jsonl").out
 
 
 @pytest.fixture

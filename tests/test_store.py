@@ -93,6 +93,12 @@ async def written(store: Store, name: str, *found: Entry, item: str = "") -> Non
     await journal.flush()
 
 
+def row(run: str, id: str, position: int = 0, **more: Any) -> dict[str, Any]:
+    """The row of a question that was answered, and is not judged, but for what is told."""
+    usual = {"row_key": "", "status": "answered", "correct": None, "score": None, "result": "{}"}
+    return {"run": run, "id": id, "position": position, **usual, **more}
+
+
 def count(place: str | Store, table: Any) -> int:
     engine = place.engine if isinstance(place, Store) else open_database(place)
     with engine.connect() as connection:
@@ -355,20 +361,15 @@ class TestHistory:
         assert since_last_start(own) == own[2:]
 
     def test_rows_are_in_the_order_of_the_questions(self, place: str):
-        def row(name: str, position: int, status: str = "answered", said: str = "x"):
-            return {
-                "run": "r", "id": name, "position": position, "row_key": f"key of {name}",
-                "status": status, "correct": None, "score": None,
-                "result": json.dumps({"id": name, "answer": said}),
-            }  # fmt: skip
-
         with opened(place) as store:
-            for one in (row("c", 2), row("a", 0, "failed"), row("b", 1), row("d", 3)):
-                store.put_row(one)
-            store.put_row(row("a", 0, said="later"))
+            for name, position in (("c", 2), ("b", 1), ("d", 3)):
+                store.put_row(row("r", name, position))
+            for status, answer in (("failed", "first"), ("answered", "later")):
+                result = json.dumps({"id": "a", "answer": answer})
+                store.put_row(row("r", "a", row_key="key of a", status=status, result=result))
             store.move_row("r", "d", -1)
             store.drop_row("r", "c")
-            store.put_row({**row("a", 0), "run": "another"})
+            store.put_row(row("another", "a"))
             run(store.flush())
             found = list(read_rows(store.engine, "r"))
             keys = read_row_keys(store.engine, "r")
@@ -381,9 +382,8 @@ class TestHistory:
     def test_what_a_method_of_several_came_to(self, place: str):
         with opened(place) as store:
             for at, name in enumerate(("pearl/1", "pearl/2", "pearl@5/1", "Pearl/1", "p_arl/1")):
-                store.put_row({"run": "r", "id": name, "position": at, "row_key": "", "result": "",
-                               "status": "answered", "correct": at == 1,
-                               "score": (0.25, None)[at] if at < 2 else 0.5})  # fmt: skip
+                score = (0.25, None)[at] if at < 2 else 0.5
+                store.put_row(row("r", name, at, correct=at == 1, score=score))
                 store.journal("r", name).record(Entry("call", "map", "x", name))
             run(store.flush())
             assert count_rows(store.engine, ["r"], "pearl") == {"r": RowCounts(2, 2, 2, 1, 1.25)}
@@ -420,10 +420,8 @@ class TestHistory:
                     moved = {"started": float(at), "owner": "" if at == 2 else store.owner}
                     connection.execute(update(runs).where(runs.c.id == name).values(moved))
             for at, right in enumerate((True, True, False, None)):
-                status = "failed" if at == 2 else "answered"
-                row = {"run": names[1], "id": str(at), "position": at, "row_key": "k"}
-                row |= {"correct": right, "score": (1.0, 1.0, 0.25, None)[at]}
-                store.put_row({**row, "status": status, "result": "{}"})
+                status, score = ("failed" if at == 2 else "answered"), (1.0, 1.0, 0.25, None)[at]
+                store.put_row(row(names[1], str(at), at, status=status, correct=right, score=score))
             store.end(names[0])
             run(store.flush())
             engine, now = store.engine, time.time()
@@ -484,8 +482,7 @@ class TestCache:
         for name, keys in ((old, ("old", "both")), (new, ("both", "new"))):
             calls = [Entry("call", f"step/{key}", "", key) for key in keys]
             run(written(store, name, *calls, item="q"))
-        store.put_row({"run": old, "id": "q", "position": 0, "row_key": "", "status": "answered",
-                       "result": "{}", "correct": None, "score": None})  # fmt: skip
+        store.put_row(row(old, "q"))
         run(store.flush())
         with store.engine.begin() as connection:
             connection.execute(update(runs).where(runs.c.id == old).values(seen=100.0, owner=""))
@@ -694,10 +691,9 @@ class TestEarlierVersion:
     def test_scores_in_parts_of_before_there_was_a_column(self, place: str):
         with opened(place) as store:
             for at, score in enumerate((0.0, 0.75, 1.0, 1e-05)):
-                row = {"correct": score == 1, "result": {"id": '\0"score": 0.5', "score": score}}
-                store.put_row({"run": "r", "id": str(at), "position": at, "row_key": "",
-                               "status": "answered", "result": json.dumps(row), "score": None,
-                               "correct": score == 1})  # fmt: skip
+                right, result = score == 1, {"id": '\0"score": 0.5', "score": score}
+                told = json.dumps({"correct": right, "result": result})
+                store.put_row(row("r", str(at), at, correct=right, result=told))
             run(store.flush())
             with store.engine.begin() as connection:
                 for change in ("DROP INDEX rows_by_result", "ALTER TABLE rows DROP COLUMN score",

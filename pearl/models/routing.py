@@ -15,19 +15,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.values import canonical_json
 from pearl.models.base import Model, Reply, Request
-from pearl.prompts.calls import (
-    Call,
-    CondenseActions,
-    ContinuePlan,
-    CorrectFilled,
-    CorrectPlan,
-    ExecuteStep,
-    FillSchema,
-    MineActions,
-    NextStep,
-    RefinePlan,
-    WritePlan,
-)
+from pearl.prompts import calls
 
 if TYPE_CHECKING:
     from pearl.models.openai import Endpoint
@@ -96,7 +84,7 @@ def find_endpoint(name: str) -> Endpoint:
     return Endpoint(model, read_settings(model), api)
 
 
-def model_for(model: Model, call: Call) -> Model:
+def model_for(model: Model, call: calls.Call) -> Model:
     """The model that answers a call.
 
     What decides on steps, and sees at most the beginning of what they gave, is the planner's: whole
@@ -110,17 +98,17 @@ def model_for(model: Model, call: Call) -> Model:
     if not isinstance(model, Models):
         return model
     match call:
-        case WritePlan() | NextStep() | CorrectPlan() | ContinuePlan() | RefinePlan():
+        case calls.WritePlan() | calls.NextStep() | calls.CorrectPlan() | calls.ContinuePlan():
             return model.planner
-        case MineActions() | CondenseActions():
+        case calls.RefinePlan() | calls.MineActions() | calls.CondenseActions():
             return model.planner
-        case CorrectFilled():
+        case calls.CorrectFilled():
             return model_for(model, call.fill)
-        case FillSchema() if call.model:
+        case calls.FillSchema() if call.model:
             return model.actions.get(call.model, model.reader)
-        case FillSchema() if call.schema.plans:
+        case calls.FillSchema() if call.schema.plans:
             return model.planner
-        case ExecuteStep():
+        case calls.ExecuteStep():
             return model.actions.get(call.action.model, model.reader)
     return model.reader
 

@@ -202,12 +202,8 @@ class Prices:
 
     def cost(self, spent: Mapping[str, Usage]) -> int | None:
         """What models' tokens cost, in millionths of a dollar; None where a price is not known."""
-        costs = [
-            price.cost(usage) if (price := self.get(model)) else None
-            for model, usage in spent.items()
-        ]
-        priced = [cost for cost in costs if cost is not None]
-        return sum(priced) if len(priced) == len(costs) else None
+        costs = [price.cost(usage) for model, usage in spent.items() if (price := self.get(model))]
+        return sum(costs) if len(costs) == len(spent) else None
 
 
 NO_PRICES = Prices({})

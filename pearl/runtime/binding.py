@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pearl.lang.ast import (
     DOCUMENT,
@@ -39,10 +39,8 @@ from pearl.lang.values import (
     type_of,
 )
 from pearl.models.base import env_number
+from pearl.models.middleware.cache import Keep
 from pearl.runtime.evidence import evidence_key
-
-if TYPE_CHECKING:
-    from pearl.models.middleware.cache import Keep
 
 
 class BindError(Exception):

@@ -6,6 +6,7 @@ Structured output is checked, and sent back until it fits.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ from pearl.models.base import (
     Usage,
     call_key,
 )
-from pearl.models.constraints import Forms, constraints_of, forms_taken, held
+from pearl.models.constraints import Forms, constraints_of, forms_taken, held, object_schema
 from pearl.models.routing import Models, model_for
 from pearl.prompts.calls import (
     Call,
@@ -227,8 +228,6 @@ class Caller:
             return None
         room = None
         if isinstance(call, WritePlan | NextStep | CorrectPlan | RefinePlan):
-            import asyncio
-
             room = await asyncio.to_thread(forms.room, render(held(call)))
         constraints = constraints_of(call, room)
         for constraint in constraints:
@@ -555,8 +554,4 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
 
 def as_json_schema(schema: Schema) -> dict[str, Any]:
     """The JSON schema of an object."""
-    return {
-        "type": "object",
-        "properties": {field.name: json.loads(field.schema) for field in schema.fields},
-        "required": [field.name for field in schema.fields],
-    }
+    return object_schema({field.name: json.loads(field.schema) for field in schema.fields})

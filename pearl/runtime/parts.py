@@ -200,12 +200,7 @@ def fit_plan(
     # With parts for one step there are parts for all: they open the same prompts.
     split = list(drafts) if context.policy == "chunk" else long
     number, groups = _parts(plan, start, split, document, library, context, values)
-    decision = {
-        "document": total,
-        **context.facts,
-        "parts": number,
-        "steps": split,
-    }
+    decision = {"document": total, **context.facts, "parts": number, "steps": split}
     return split_context(split, number, groups).apply(plan, library).plan, decision
 
 

@@ -292,9 +292,6 @@ def read_trace(source: Source) -> Trace:
 
 # --- recorded plans, run again ---
 
-_LIST = "DOCUMENTS"
-"""The builtin whose output has the names of several documents."""
-
 _RECORDED = Solver("recorded")
 """Stands in for whoever carried an action out beside the model."""
 
@@ -424,7 +421,8 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
 
 def _document(plan: Plan, record: Trace) -> Source:
     """What stands for the document: of several the names alone, as far as the run told them."""
-    lists = [record.values.get(f"step/{step.name}") for step in plan.steps if step.action == _LIST]
+    listing = (step.name for step in plan.steps if step.action == "DOCUMENTS")
+    lists = [record.values.get(f"step/{name}") for name in listing]
     labels = (label for labels in lists if isinstance(labels, list) for label in labels)
     names = [read_name(str(label)) for label in labels]
     for arg in (arg for step in plan.steps for arg in step.args if isinstance(arg, Literal)):

@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Text, and_, cast, delete, func, select, text
+from sqlalchemy import Engine, Text, and_, cast, delete, func, select, text
 
 from pearl.store.database import is_dead, reading, usable
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs, tags
 from pearl.store.totals import usage_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import secrets
 import time
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import Connection, Engine, Row, delete, select, text
 
 from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
@@ -19,9 +19,6 @@ from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.statements import insert_into
 from pearl.store.tables import PLAIN, TOKENS, ledger
 from pearl.store.writer import LoopWriter, ThreadWriter, Writer
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, Row
 
 _write = json.JSONEncoder(ensure_ascii=False).encode
 _plain, _counts = attrgetter(*PLAIN), attrgetter(*TOKENS)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import and_, case, func, or_, select, true
+from sqlalchemy import Column, ColumnElement, Engine, Row, and_, case, func, or_, select, true
 
 from pearl.models.base import Usage
 from pearl.models.tokens import FREE, Prices, dollars
 from pearl.store.database import reading, starts_with
 from pearl.store.tables import TOKENS, entries, replies, runs
-
-if TYPE_CHECKING:
-    from sqlalchemy import Column, ColumnElement, Engine, Row
 
 LATELY = 10_000
 """Entries of the journals, the last ones, that say how fast a model is."""
@@ -52,7 +49,7 @@ class Totals:
             self.seconds + other.seconds,
             {
                 name: self.models.get(name, Totals()) + other.models.get(name, Totals())
-                for name in (*self.models, *(other.models.keys() - self.models.keys()))
+                for name in {**self.models, **other.models}
             },
         )
 

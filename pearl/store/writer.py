@@ -14,17 +14,16 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
 
 from pearl.lang.text import one_line
 from pearl.models.base import ModelError
 from pearl.store.database import DisplacedError, check_in_place, checkpoint, is_log_long
 
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
-
-
-Work: TypeAlias = "Callable[[Connection, list[Any]], list[Any] | None]"
+Work: TypeAlias = Callable[[Connection, list[Any]], list[Any] | None]
 """Carries out changes of one kind, as many as came together; answers one by one, or not at all."""
 
 HEARTBEAT = 10.0
@@ -113,8 +112,6 @@ class Writer(ABC):
         return [(change, answers.get(id(change))) for change in changes]
 
     def _transaction(self, groups: dict[Work, list[_Change]], answers: dict[int, Any]) -> None:
-        from sqlalchemy.exc import OperationalError
-
         driver = self._engine.dialect.loaded_dbapi
         for remaining in reversed(range(TRIES)):
             try:

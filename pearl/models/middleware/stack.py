@@ -15,14 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pearl.lang.errors import check_numbers, check_whole
-from pearl.models.base import (
-    Ask,
-    Model,
-    ModelError,
-    Request,
-    Usage,
-    env_number,
-)
+from pearl.models.base import Ask, Model, ModelError, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import CacheLayer, Keep, PrefixWarmup, ReplyCache, read_or_make
