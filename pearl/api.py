@@ -42,14 +42,8 @@ from pearl.runtime.planner_prompt import narrowed
 from pearl.session import Began, context_for, heading, open_session
 from pearl.strategies.pearl import Planned, demonstrations_for
 from pearl.strategies.pearl import write_plan as _write_plan
-from pearl.strategies.registry import (
-    OwnStrategy,
-    StrategySettings,
-    limits_within,
-    prepare,
-    prepare_plan,
-    refuse_unused,
-)
+from pearl.strategies.preparation import prepare, prepare_plan, refuse_unused
+from pearl.strategies.registry import OwnStrategy, StrategySettings, limits_within
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -219,7 +219,7 @@ def test_keys_do_not_travel(tmp_path: Path):
     from pearl.models.routing import ModelNames, choose_model
     from pearl.models.tokens import NO_PRICES
     from pearl.runtime.context import UNLIMITED
-    from pearl.strategies.registry import prepare
+    from pearl.strategies.preparation import prepare
 
     key = "sk-feedfeedfeedfeed"
     with pytest.MonkeyPatch.context() as patch:

@@ -28,7 +28,8 @@ from pearl.retrieval.terms import sentences
 from pearl.retrieval.text_splitter import spans
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import _QUOTED, evidence, passages_given
-from pearl.strategies.registry import STRATEGIES, prepare
+from pearl.strategies.preparation import prepare
+from pearl.strategies.registry import STRATEGIES
 from tests.conftest import ROOT
 from tests.growth import assert_linear
 from tests.shell import Result, call, one_line

@@ -33,7 +33,8 @@ from pearl.strategies.pearl import (
     direct_plan,
     load_demonstrations,
 )
-from pearl.strategies.registry import STRATEGIES, RunInputs, Started, prepare
+from pearl.strategies.preparation import prepare
+from pearl.strategies.registry import STRATEGIES, RunInputs, Started
 from tests.scripted_models import FILM, FILM_TEXT, Reader
 from tests.shell import STORY
 from tests.worlds import world

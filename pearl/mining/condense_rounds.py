@@ -42,7 +42,7 @@ from pearl.prompts.calls import CondenseActions
 from pearl.runtime.calls import Caller, Watch
 from pearl.runtime.context import Context, learning
 from pearl.session import Began, context_for, open_session
-from pearl.strategies.registry import OFFLINE
+from pearl.strategies.preparation import OFFLINE
 
 ROUNDS = 4
 """How often a model sees what is left where nothing else is said."""
