@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
+from pearl.jobs.progress import in_loop
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.errors import InputError, check_whole, refuse
@@ -414,14 +415,6 @@ def _document(document: Document) -> Source:
     return read_documents([*map(str, paths)])
 
 
-def _in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
     """A coroutine's function as one that waits for its end.
 
@@ -431,7 +424,7 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
 
     @wraps(work)
     def wait(*args: _P.args, **options: _P.kwargs) -> _T:
-        if not _in_loop():
+        if not in_loop():
             return asyncio.run(work(*args, **options))
         stop: list[Callable[[], object]] = []
 

@@ -222,7 +222,6 @@ def condense(
     target: int,
     *,
     seeds: Mapping[str, Action] | None = None,
-    floor: float = FLOOR,
 ) -> Condensed:
     """Condense an action library without a model.
 
@@ -230,14 +229,13 @@ def condense(
         actions: the library, in any order; two may have the same name.
         target: how many actions are wanted, at most. Builtins do not count.
         seeds: actions that plans can call beside these, by name.
-        floor: the likeness, from 0 to 1, below which two actions are not merged.
 
     Returns:
         The new library and, for every older action, the one that stands for it. More
         than ``target`` are left only where an action's last parameter repeats, as its
         calls cannot be written in another way; a note says so.
     """
-    state = merge_similar(begin(actions, seeds or {}), target, floor)
+    state = merge_similar(begin(actions, seeds or {}), target)
     return finish(generalize(state, target), seeds or {}, target)
 
 
@@ -306,7 +304,7 @@ def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Conden
     Args:
         state: as `begin` or an earlier round left it.
         target: how many actions are wanted, at most.
-        floor: the likeness below which two stay apart.
+        floor: the likeness, from 0 to 1, below which two stay apart.
     """
     actions: list[Action] = []
     mapping: list[Merge] = []

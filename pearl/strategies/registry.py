@@ -269,6 +269,7 @@ def with_retriever(
     return replace(handlers, solvers=MappingProxyType(solvers))
 
 
+# By name, as what follows is pickled for the workers of a cluster.
 def _pearl_calls(_: Limits) -> int:
     return PLANNED
 
