@@ -59,7 +59,8 @@ from pearl.strategies.pearl import (
     shipped_folder,
 )
 from pearl.strategies.preparation import NEEDS_MODEL, OFFLINE, has_subplans
-from pearl.strategies.registry import DEFAULT_LIMITS, MOST, NONE_SHOWN, Limits, OwnStrategy
+from pearl.strategies.registry import DEFAULT_LIMITS, NONE_SHOWN, Limits, OwnStrategy
+from pearl.strategies.retrieving import MOST
 
 _T = TypeVar("_T")
 

@@ -6,32 +6,27 @@ person chose of one.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pearl.lang.ast import RETRIEVE
-from pearl.lang.builtins import Given
 from pearl.lang.entry_points import extension, failure_text, source_digest
 from pearl.lang.errors import InputError, check_whole
 from pearl.lang.library import Library
 from pearl.lang.source import Source
 from pearl.lang.text import close_name
-from pearl.lang.values import Value, as_text
 from pearl.models.base import ModelError
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
-from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
-from pearl.runtime.binding import SolverError
+from pearl.retrieval.retriever import Retriever
 from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, Strategy
 from pearl.strategies.pearl import PearlStrategy, shown_plans
+from pearl.strategies.retrieving import with_retriever
 
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
@@ -225,48 +220,6 @@ class Prepared:
         """Handlers, and beside them what looks passages up as it was set."""
         settings = self.settings
         return with_retriever(handlers, inputs.document, settings.retriever, settings.passages)
-
-
-PASSAGES = 3
-"""Passages that are given where a step does not say how many."""
-
-MOST = 20
-"""Passages that a step is given, at most."""
-
-
-def with_retriever(
-    handlers: Handlers, document: Source, retriever: Retriever | None = None, passages: int = 0
-) -> Handlers:
-    """Handlers, and beside them a solver that gives the passages that bear on a query.
-
-    Its arguments are the query and, where there is a second one, how many
-    passages are wanted. Its value is a list of texts, best first, each the
-    passage to the letter with its title and a colon before it.
-
-    They are of the document, or of what the retriever searches instead, as an index of a corpus.
-    Where ``passages`` is not 0, so many are given, whatever a step says.
-
-    Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4.
-    """
-    searched = DocumentRetriever(document) if retriever is None else retriever
-
-    async def solve(path: str, args: Sequence[Given]) -> Value:
-        del path
-        query = as_text(args[0].value)
-        most = passages or (args[1].value if len(args) > 1 else PASSAGES)
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise SolverError(
-                "solver", f"A retriever gives a whole number of passages, not {most!r}."
-            )
-        try:
-            # Reading an index takes its time, and other steps have theirs.
-            matches = await asyncio.to_thread(searched.search, query, min(most, MOST))
-        except InputError as error:
-            raise SolverError("solver", str(error)) from None
-        return list(passage_texts(matches))
-
-    solvers = {**handlers.solvers, RETRIEVE: solve}
-    return replace(handlers, solvers=MappingProxyType(solvers))
 
 
 # By name, as what follows is pickled for the workers of a cluster.

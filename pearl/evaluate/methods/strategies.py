@@ -59,7 +59,7 @@ from pearl.strategies.pearl import GivenPlan, check_fits, shown_plans
 from pearl.strategies.preparation import lacking_solver, prepare_own
 from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
-from pearl.strategies.registry import with_retriever
+from pearl.strategies.retrieving import with_retriever
 
 # Strategies.
 
