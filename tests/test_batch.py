@@ -64,6 +64,12 @@ def shown_of(run: str) -> str:
     return re.sub(" {2,}", " ", call("runs", "show", run).out)
 
 
+def page_of(name: str) -> str:
+    """The page of a run, or of a question of it."""
+    assert call("runs", "show", name, "--html", "p.html").code == 0
+    return Path("p.html").read_text(encoding="utf-8")
+
+
 def saying(words: str) -> Script:
     """Answers every step with these words, and an option with A."""
     return lambda body: "A" if "option's letter" in body["messages"][1]["content"] else words
@@ -1239,15 +1245,13 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
         "told": False, "picked": True,
     }  # fmt: skip
     assert batch("--model", "offline", "--json").json["guessed"] == 1
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    page = Path("p.html").read_text(encoding="utf-8")
+    page = page_of("last")
     counts = "no evidence: 1, picked by words: 1"
     assert page.count("picked by words") == 1
     assert "2 of 2 answered" in (shown := call("runs", "show", "last").out)
     assert f"; {counts}\n" in shown
     for name, marked in (("told", False), ("picked", True)):
-        assert call("runs", "show", f"last/{name}", "--html", "p.html").code == 0
-        assert ("picked by words alone" in Path("p.html").read_text(encoding="utf-8")) is marked
+        assert ("picked by words alone" in page_of(f"last/{name}")) is marked
     shown = shown_of("last/told")
     assert "\nremarks no evidence\n" in shown
     shown = shown_of("last/picked")
@@ -1282,8 +1286,7 @@ def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
     assert "right      0 of 2" in result.out
     run = result.out.split()[-1]
     assert re.search(r"batch +2 +1 +1 +0 +0\n", call("report", run).out)
-    assert call("runs", "show", "last/a", "--html", "p.html").code == 0
-    assert "bears out no option, and none is nearer" in Path("p.html").read_text(encoding="utf-8")
+    assert "bears out no option, and none is nearer" in page_of("last/a")
 
 
 @pytest.mark.parametrize(
@@ -1307,8 +1310,7 @@ def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     assert "answers 1 of 1 answered" in shown_of("last")
     lacking = one_line(call("runs", "show", "last/q"), 2)
     assert f"has no question q: one of an evaluation is METHOD/ID, as {method}/q." in lacking
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    page = Path("p.html").read_text(encoding="utf-8")
+    page = page_of("last")
     counts = ", ".join(f"{remark}: 1" for remark in mark.split(", "))
     assert f"{mark}</span>" in page
     assert f"; {counts}\n" in call("runs", "show", "last").out
@@ -1333,14 +1335,11 @@ def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(s
     assert [row["grounded"] for row in answers().values()] == [False, False]
     again = batch("--json").json
     assert (again["fallbacks"], again["ungrounded"]) == (1, 2)
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    page = Path("p.html").read_text(encoding="utf-8")
+    page = page_of("last")
     assert page.count("no evidence") == 2
     assert "no evidence, no plan" in page
     assert "<b>Question</b> Why?" in page
-    assert call("runs", "show", "last/b", "--html", "b.html").code == 0
-    one = Path("b.html").read_text(encoding="utf-8")
-    assert "No passage of the document is quoted for this answer." in one
+    assert "No passage of the document is quoted for this answer." in page_of("last/b")
     told = call("ask", "story.txt", "Why?").out
     assert "Evidence\nNone: no passage of the document is quoted for this answer." in told
 
@@ -1368,8 +1367,7 @@ def test_what_an_endpoint_does_not_report_is_not_shown_as_nothing(serve: Any):
     assert batch("--model", "gpt-4o-mini", "--restart", "--no-cache", "--json").json["cost"] is None
     assert "\ncost not known: the endpoint reports no tokens\n" in shown_of("last")
     assert call("runs", "show", "last", "--json").json["cost"] is None
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    assert "not known: the endpoint reports no tokens" in Path("p.html").read_text("utf-8")
+    assert "not known: the endpoint reports no tokens" in page_of("last")
 
 
 def test_what_a_run_cost_is_told_alike_wherever_it_is_told(serve: Any):
@@ -1381,8 +1379,7 @@ def test_what_a_run_cost_is_told_alike_wherever_it_is_told(serve: Any):
     assert call("runs", "show", "last", "--json").json["cost"] == told["cost"]
     shown = f"${told['cost']:.4f}"
     assert f"\ncost {shown}\n" in shown_of("last")
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    assert f"<dt>cost</dt><dd>{shown}</dd>" in Path("p.html").read_text("utf-8")
+    assert f"<dt>cost</dt><dd>{shown}</dd>" in page_of("last")
 
 
 def test_a_model_whose_every_reply_is_cut_stops_a_batch_that_goes_on_with_longer_ones(

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
@@ -537,9 +535,9 @@ def test_values_in_an_action_s_demonstrations_stay_there_when_a_library_is_laid_
 
 
 def evaluated(*args: str) -> dict[str, Any]:
-    done = CliRunner().invoke(pearl, ["eval", *args, "--json"])
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.output[done.output.index("{") :])
+    done = call("eval", *args, "--json")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = done.json
     return found
 
 
