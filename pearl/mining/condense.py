@@ -157,8 +157,8 @@ def _state(
     return Condensed(tuple(weighed), tuple(mapping), tuple(notes))
 
 
-def with_older(
-    actions: Sequence[Action], mapping: Sequence[Merge], others: Collection[str] = ()
+def _with_older(
+    actions: Sequence[Action], mapping: Sequence[Merge], others: Collection[str]
 ) -> tuple[Action, ...]:
     """Actions with all that each of them replaces, and who proposed it.
 
@@ -479,16 +479,20 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
         for note in notes
         if note.kind != "same-name" or len(note.actions) < 2 or note.actions[1] in there
     ]
-    written = with_older(ordered, others, {*seeds, *kept})
-    return Condensed(with_kept(written, mapping), tuple(mapping), tuple(notes))
+    return Condensed(complete(ordered, mapping, seeds), tuple(mapping), tuple(notes))
 
 
-def with_kept(actions: Sequence[Action], mapping: Sequence[Merge]) -> tuple[Action, ...]:
-    """A new library with the older actions that nothing stands for, whose own plans call it."""
-    library = Library((), {action.name: action for action in actions})
+def complete(
+    actions: Sequence[Action], mapping: Sequence[Merge], seeds: Collection[str]
+) -> tuple[Action, ...]:
+    """New actions with what each replaces, and the older ones that nothing stands for, whose own
+    plans call them."""
     kept = {merge.old.name: merge.old for merge in mapping if is_kept(merge.old)}
+    others = [merge for merge in mapping if not is_kept(merge.old)]
+    written = _with_older(actions, others, {*seeds, *kept})
+    library = Library((), {action.name: action for action in written})
     migrated = (replace(one, body=_migrated(one.body, library)) for one in kept.values())
-    return (*actions, *migrated)
+    return (*written, *migrated)
 
 
 def _migrated(body: Body, library: Library) -> Body:
