@@ -27,7 +27,7 @@ from pearl.models.middleware import rate_limit, retry
 from pearl.models.tokens import NO_PRICES
 from pearl.store.history import RunFilter, list_runs
 from tests.runs import entries, runs
-from tests.server import Script, completion, failing, resetting, sending, stalling
+from tests.server import Script, Server, completion, failing, resetting, sending, stalling
 from tests.shell import STORY, Result, call, one_line
 
 STORE = Path(".pearl/store.db")
@@ -73,6 +73,14 @@ def page_of(name: str) -> str:
 def saying(words: str) -> Script:
     """Answers every step with these words, and an option with A."""
     return lambda body: "A" if "option's letter" in body["messages"][1]["content"] else words
+
+
+def answered(serve: Any, *rows: dict[str, Any]) -> Server:
+    """A batch of rows, by an endpoint that says yes to everything."""
+    server: Server = serve(saying("Yes."))
+    write(*rows)
+    batch()
+    return server
 
 
 def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
@@ -129,9 +137,7 @@ def test_a_document_may_stand_in_its_row(serve: Any):
 
 
 def test_running_it_again_sends_nothing_and_writes_the_same(serve: Any):
-    server = serve(saying("Yes."))
-    write(*(question(f"q{at}") for at in range(4)))
-    batch()
+    server = answered(serve, *(question(f"q{at}") for at in range(4)))
     first, sent = Path("a.jsonl").read_bytes(), len(server.asked)
     Path("a.jsonl").unlink()
     result = batch("--json")
@@ -142,9 +148,7 @@ def test_running_it_again_sends_nothing_and_writes_the_same(serve: Any):
 
 
 def test_only_what_was_edited_is_asked_again(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"), question("b"), question("gone"))
-    batch()
+    server = answered(serve, question("a"), question("b"), question("gone"))
     sent = len(server.asked)
     write(question("new"), question("b", about="edited"), question("a"))
     batch()
@@ -164,9 +168,7 @@ def test_another_question_s_identical_call_is_not_made_again(serve: Any):
 
 
 def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    server = answered(serve, question("a"))
     batch("--no-cache")
     assert len(server.asked) == 6
     batch("--no-cache")
@@ -689,9 +691,7 @@ def test_passes_are_taken_or_left(serve: Any):
 
 
 def test_the_journal_of_a_question_is_its_own(serve: Any):
-    serve(saying("Yes."))
-    write(question("a"), question("b"))
-    batch()
+    answered(serve, question("a"), question("b"))
     paths = [entry.path for entry in entries(STORE, "b")]
     assert paths[0] == "run"
     assert paths.count("step/a") == 1
@@ -708,9 +708,7 @@ def test_the_journal_of_a_question_is_its_own(serve: Any):
 
 
 def test_runs_are_listed_shown_and_compared(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"), question("b"))
-    batch()
+    server = answered(serve, question("a"), question("b"))
     server.script = saying("No.")
     batch("--no-cache")
     listed = call("runs", "--json").json
@@ -734,9 +732,7 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
 
 
 def test_the_list_of_runs_says_which_came_to_no_answer(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    server = answered(serve, question("a"))
     call("ask", "story.txt", "Why?")
     server.script = lambda _: failing(400, "no")
     batch("--no-cache")
@@ -777,9 +773,7 @@ def test_what_is_to_be_typed_next_has_no_password(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_cache_is_counted_and_let_go(serve: Any):
-    serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    answered(serve, question("a"))
     stats = call("cache", "stats", "--json").json
     assert [model["replies"] for model in stats["models"]] == [3]
     assert call("cache", "prune", "--older-than", "1d", "--json").json == {"runs": 0, "replies": 0}
@@ -1064,9 +1058,7 @@ def test_an_estimate_bounds_a_strategy_that_asks_as_it_finds(
 def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_not_known(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    answered(serve, question("a"))
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     result = call("estimate", "q.jsonl", "--model", "some-model")
