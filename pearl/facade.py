@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pearl.answer import Answer
 from pearl.api import (
@@ -56,13 +56,6 @@ if TYPE_CHECKING:
     from pearl.jobs.workers import JobProgress
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
-
-_T = TypeVar("_T")
-
-
-def named(names: str | Sequence[_T]) -> Sequence[str | _T]:
-    """Several of them, or the one that a string names."""
-    return [names] if isinstance(names, str) else names
 
 
 def _by_name(
@@ -301,7 +294,7 @@ class Pearl:
         if output:
             check_writable(str(output), (questions, exclude))
             check_kind(str(output), "library")
-        seed = load_library(*named(seeds))
+        seed = as_library(seeds) or load_library()
         left_out = questions_in(str(exclude)) if exclude else ()
         examples = read_examples(str(questions), left_out)
         with self._settings(as_model(self.model)) as settings:
@@ -346,7 +339,7 @@ class Pearl:
         if output:
             check_writable(str(output), (source.name,))
             check_kind(str(output), "library")
-        model, seeded = as_model(self.model), load_library(*named(seeds)).actions
+        model, seeded = as_model(self.model), (as_library(seeds) or load_library()).actions
         actions = library_actions(source)
         check_whole(1, target=target)
         check_whole(rounds=rounds)

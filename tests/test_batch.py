@@ -881,18 +881,31 @@ def test_what_an_action_s_own_plan_cannot_read_is_said_before_anything_is_sent(
     assert "Use --context retrieve or a model" in said
 
 
-def test_an_estimate_counts_a_call_for_each_of_several_documents(serve: Any):
-    serve(lambda body: f"Yes: {digest(body['messages'])}")
-    plan = """\
+EACH_DOCUMENT = """\
 1. d = DOCUMENTS(CTX)
 2. a = FIND_EVENT(each d, "it")
 3. b = FIND_REASON(CTX, each values a)
 """
-    for name in "xyz":
+EACH_ITEM = """\
+a = FLAT(["Mara", "Ross"]) : who
+b = UNIQUE(a) : once
+c = FIND_EVENT(CTX, each b) : x
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "documents", "calls"), [(EACH_DOCUMENT, "xyz", 6), (EACH_ITEM, "x", 2)]
+)
+def test_an_estimate_counts_a_call_for_each_document_and_each_item_that_the_plan_says(
+    serve: Any, plan: str, documents: str, calls: int
+):
+    serve(lambda body: f"Yes: {digest(body['messages'])}")
+    for name in documents:
         Path(f"{name}.txt").write_text(f"{STORY}\n{name}\n", encoding="utf-8")
-    write({"id": "q", "documents": ["x.txt", "y.txt", "z.txt"], "plan": plan})
-    assert call("estimate", "q.jsonl", "--json").json["calls"] == 6
-    assert batch("--json").json["calls"]["made"] == 6
+    write({"id": "q", "documents": [f"{name}.txt" for name in documents], "plan": plan})
+    told = call("estimate", "q.jsonl", "--json").json
+    assert (told["calls"], told["open_lists"]) == (calls, 0)
+    assert batch("--json").json["calls"]["made"] == calls
 
 
 def test_an_estimate_says_where_only_a_run_knows_how_long_a_list_is():
@@ -901,15 +914,6 @@ def test_an_estimate_says_where_only_a_run_knows_how_long_a_list_is():
     write({**row, "id": "1", "plan": plan}, {**row, "id": "2", "plan": plan.splitlines()[0]})
     told = call("estimate", "q.jsonl", "--model", "gpt-4o-mini").out
     assert "; 1 question may take more, as a list that a step makes counts as one item\n" in told
-
-
-def test_an_estimate_counts_a_call_for_each_item_of_a_list_that_the_plan_says(serve: Any):
-    serve(lambda body: f"Yes: {digest(body['messages'])}")
-    plan = 'a = FLAT(["Mara", "Ross"]) : who\nb = UNIQUE(a) : once\nc = FIND_EVENT(CTX, each b) : x'
-    write({"id": "q", "document": "story.txt", "plan": plan})
-    told = call("estimate", "q.jsonl", "--json").json
-    assert (told["calls"], told["open_lists"]) == (2, 0)
-    assert batch("--json").json["calls"]["made"] == 2
 
 
 def test_an_estimate_takes_the_time_of_each_model_and_of_calls_that_follow_one_another():
