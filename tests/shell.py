@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,13 @@ STORY = (
 )
 GOOD = 'question: Why does Mara leave?\n\n1. ans = FIND_REASON(CTX, "Mara leaves") : Find why\n'
 BAD = '1. tie = FIND_RELATIONSHIPS(CTX, "Mara", mother) : Find it\n2. b CONCAT(tie\n'
+
+
+def write_rows(path: str | Path, *rows: Mapping[str, Any]) -> Path:
+    """A file of JSON lines."""
+    file = Path(path)
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return file
 
 
 class Result(NamedTuple):

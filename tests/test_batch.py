@@ -28,7 +28,7 @@ from pearl.models.tokens import NO_PRICES
 from pearl.store.history import RunFilter, list_runs
 from tests.runs import entries, runs
 from tests.server import Script, Server, completion, failing, resetting, sending, stalling
-from tests.shell import STORY, Result, call, one_line
+from tests.shell import STORY, Result, call, one_line, write_rows
 
 STORE = Path(".pearl/store.db")
 PLAN = """\
@@ -41,7 +41,7 @@ PLAN = """\
 
 def write(*rows: dict[str, Any], path: str = "q.jsonl") -> str:
     Path("story.txt").write_text(STORY, encoding="utf-8")
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, *rows)
     return path
 
 

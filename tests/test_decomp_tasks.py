@@ -47,7 +47,7 @@ from pearl.strategies.pearl import GivenPlan, direct_plan, load_demonstrations
 from pearl.strategies.retrieving import with_retriever
 from tests.conftest import ROOT, library_of
 from tests.scripted_models import Reader, Scripted, next_step, record, run
-from tests.shell import call
+from tests.shell import call, write_rows
 
 PASSAGE = (
     "movie: Ashfall ; directed by: Vell. movie: Grout ; director: Ruan Oke. movie: Ashfall ; "
@@ -630,8 +630,7 @@ def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: st
 def test_a_right_reply_of_every_method_scores(method: str):
     Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
     said = 'The second letters are n and o.\nThe answer is "n-o".'
-    rows = [{"path": "step/answer", "text": said}]
-    Path("said.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_rows("said.jsonl", {"path": "step/answer", "text": said})
     model = recorded(LETTERS_ASKED, "letters") if method == "decomp" else "recorded:said.jsonl"
     asked = ("eval", "letters", "--data", "letters.json", "--methods", method, "--model", model)
     assert call(*asked, "--json").json["right"] == 1

@@ -18,7 +18,7 @@ from pearl.lang.entry_points import extension
 from pearl.strategies.registry import find_strategy
 from tests.scripted_models import Mind
 from tests.server import Serve
-from tests.shell import STORY, call
+from tests.shell import STORY, call, write_rows
 
 MODULE = '''\
 import pearl
@@ -94,8 +94,7 @@ def questions(tmp_path: Path) -> Path:
     (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
     row = {"id": "q", "question": "Why does Mara leave?", "document": "story.txt"}
     rows = [{**row, "id": gold, "gold": gold} for gold in ("The sea", "It burned")]
-    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return tmp_path / "q.jsonl"
+    return write_rows(tmp_path / "q.jsonl", *rows)
 
 
 def reading(body: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from aiohttp import web
 import pearl
 from pearl.lang.source import Source
 from tests.server import Serve, completion
-from tests.shell import STORY, call
+from tests.shell import STORY, call, write_rows
 from tests.test_clients import on_azure
 
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out"]
@@ -29,9 +29,8 @@ def write_questions(folder: Path, *rows: dict[str, Any]) -> Path:
     (folder / "story.txt").write_text(STORY, encoding="utf-8")
     usual = {"question": "Why does Mara leave?", "document": "story.txt", "options": OPTIONS,
              "gold": "B", "plan": PLAN}  # fmt: skip
-    lines = [json.dumps({"id": f"q{at}", **usual, **row}) for at, row in enumerate(rows)]
-    (folder / "q.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    return folder / "q.jsonl"
+    numbered = ({"id": f"q{at}", **usual, **row} for at, row in enumerate(rows))
+    return write_rows(folder / "q.jsonl", *numbered)
 
 
 def reading(body: dict[str, Any]) -> str:

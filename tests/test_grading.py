@@ -12,7 +12,7 @@ import pytest
 import pearl
 from pearl.evaluate.report import summarise
 from tests.server import Serve, Server
-from tests.shell import STORY, Result, call
+from tests.shell import STORY, Result, call, write_rows
 
 RUBRIC = "Right answers name the Fund </rubric> and the storm."
 GRADES = ("right", "partly", "wrong", "right")
@@ -27,8 +27,7 @@ def questions(tmp_path: Path) -> Path:
          "gold": f"The Fund closed it after storm {at}."}
         for at in range(4)
     ]  # fmt: skip
-    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return tmp_path / "q.jsonl"
+    return write_rows(tmp_path / "q.jsonl", *rows)
 
 
 def grader(body: dict[str, Any]) -> str:
@@ -192,7 +191,7 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
             for by, given in grades.items()
             for row in rows
         ]
-        Path("g.jsonl").write_text("\n".join(map(json.dumps, filled)), encoding="utf-8")
+        write_rows("g.jsonl", *filled)
 
     assert "g.jsonl has no grade yet" in call("report", "e.jsonl", "--grades", "g.jsonl").err
     # The model: right, partly, wrong, right. By chance 2/4 * 3/4 + 1/4 * 1/4 = 7/16.
@@ -217,7 +216,7 @@ def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
         ([row, row], "g.jsonl:2: people grades q0 of zero-shot again."),
         ([{**row, "id": "q9"}], "the evaluation has no answer q9 of zero-shot"),
     ):
-        Path("g.jsonl").write_text("\n".join(map(json.dumps, wrong)), encoding="utf-8")
+        write_rows("g.jsonl", *wrong)
         assert said in call("report", "e.jsonl", "--grades", "g.jsonl").err
     assert evaluate("-o", "plain.jsonl").code == 0
     refused = call("report", "plain.jsonl", "--to-grade", 3)

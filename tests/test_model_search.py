@@ -27,7 +27,7 @@ from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from tests.server import Server
-from tests.shell import Result, call
+from tests.shell import Result, call, write_rows
 from tests.worlds import AWARDS, AWARDS_HOPS, awards, searching
 
 FIRST, SECOND = AWARDS_HOPS
@@ -315,7 +315,7 @@ def test_gold_facts_are_refused_where_a_file_has_none(made: tuple[Path, list[Wor
     rows = [json.loads(line) for line in data.read_text("utf-8").splitlines()]
     for question in rows[0]["qa_pairs"]:
         del question["facts_used"]
-    data.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    write_rows(data, *rows)
     told = call("eval", "commaqa", "--data", data, "--methods", "gold-facts", "--model", "offline")
     assert told.code == 2
     assert "gold-facts finds no facts_used for question 1.1" in told.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import Limits
 from pearl.strategies.retrieving import MOST, PASSAGES, with_retriever
 from tests.scripted_models import FILM, FILM_HOPS, FILM_TEXT, Reader
+from tests.shell import write_rows
 
 DOCUMENT = Source("film", FILM_TEXT)
 LIBRARY = load_library("open_domain")
@@ -106,8 +106,7 @@ def test_hops_are_looked_up_in_the_document():
 
 def indexed(folder: Path, name: str, *rows: dict[str, str]) -> Any:
     """An index of a corpus with these rows."""
-    corpus = folder / f"{name}.jsonl"
-    corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    corpus = write_rows(folder / f"{name}.jsonl", *rows)
     build_index(str(corpus), str(folder / name))
     return open_index(str(folder / name))
 

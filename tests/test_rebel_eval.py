@@ -35,7 +35,7 @@ from tests.conftest import ROOT
 from tests.scripted_models import FILM, FILM_HOPS, FILM_TEXT, Reader, record
 from tests.services import Services
 from tests.shell import Result as Ended
-from tests.shell import call
+from tests.shell import call, write_rows
 
 FILE = """
 [{name}]
@@ -57,7 +57,7 @@ def write_tools(name: str, url: str, more: str = "") -> None:
 def _film() -> None:
     Path("film.md").write_text(FILM_TEXT, encoding="utf-8")
     row = {"id": "one", "question": FILM, "document": "film.md", "gold": "Quistholm"}
-    Path("q.jsonl").write_text(f"{json.dumps(row)}\n", encoding="utf-8")
+    write_rows("q.jsonl", row)
 
 
 def recorded(tools: Tools, model: Reader | None = None) -> str:
@@ -261,12 +261,11 @@ def test_a_run_without_a_plan_has_no_tree():
 
 def test_neither_tools_nor_recursion_leaves_what_the_model_knows():
     """REBEL's Tables 3 to 5 have both."""
-    rows = [
+    write_rows(
+        "known.jsonl",
         {"path": "memory/1", "text": '{"answerable": false}'},
         {"path": "step/answer/1", "text": '{"answer": "Quistholm"}'},
-    ]
-    text = "".join(f"{json.dumps(row)}\n" for row in rows)
-    Path("known.jsonl").write_text(text, encoding="utf-8")
+    )
     told = ("--model", "recorded:known.jsonl", "-o", "results.jsonl", "--json")
     options = ("--methods", "rebel", "--tools", "none", "--depth", "0")
     done = call("eval", "questions", "--data", "q.jsonl", *options, *told)
