@@ -64,15 +64,16 @@ def _by_name(
     """The names of methods, and by theirs those that are a person's own strategies.
 
     Raises:
-        InputError: two of those have one name.
+        InputError: two of those have one name, or one is no strategy.
     """
-    chosen = methods.split(",") if isinstance(methods, str) else methods
-    chosen = [each.strip() if isinstance(each, str) else each for each in chosen]
-    mine = {method for method in chosen if not isinstance(method, str)}
-    own = {own_strategy(method).name: method for method in mine}
-    if len(own) < len(mine):
-        raise InputError(f"Two strategies of yours have one name ({', '.join(own)}): rename.")
-    return [each if isinstance(each, str) else own_strategy(each).name for each in chosen], own
+    names: list[str] = []
+    own: dict[str, OwnStrategy] = {}
+    for method in methods.split(",") if isinstance(methods, str) else methods:
+        name = method.strip() if isinstance(method, str) else own_strategy(method).name
+        names.append(name)
+        if not isinstance(method, str) and own.setdefault(name, method) is not method:
+            raise InputError(f"Two strategies of yours have one name ({name}): rename.")
+    return names, own
 
 
 @dataclass(frozen=True)
