@@ -63,7 +63,7 @@ def uninterrupted(batch: Batch) -> Reference:
     from pearl.jobs.question_file import read_index
     from pearl.models.routing import choose_model
     from pearl.session import context_for
-    from pearl.strategies.registry import prepare
+    from pearl.strategies.preparation import prepare
 
     with patch.dict(os.environ, batch.environment(), clear=True):
         spy = _Spy(choose_model("stub"))

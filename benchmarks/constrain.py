@@ -38,7 +38,8 @@ from pearl.models.routing import choose_model
 from pearl.prompts.calls import WritePlan
 from pearl.runtime.calls import Journal
 from pearl.session import Session
-from pearl.strategies.registry import Prepared, prepare
+from pearl.strategies.preparation import prepare
+from pearl.strategies.registry import Prepared
 
 DATA = Path(__file__).parent.parent.parent / "shared/data/quality/dev_20_articles.jsonl"
 MODES: tuple[Mode, ...] = ("always", "never")

@@ -39,7 +39,7 @@ from pearl.store.cache import prune, stats
 from pearl.store.database import open_database
 from pearl.store.history import find_run, list_runs, read_entries
 from pearl.store.totals import mean_seconds, totals
-from pearl.strategies.registry import prepare
+from pearl.strategies.preparation import prepare
 
 
 def main() -> None:

@@ -489,6 +489,10 @@ def cached_tools(tools: Tools, session: Session, question: str) -> Tools:
     return CachedTools(tools, replies, run, question) if replies and run else tools
 
 
+MOST_OPTIONS = 26
+"""Options that have letters."""
+
+
 def check_options(options: object, where: str = "") -> Sequence[str]:
     """Options that can be chosen from.
 
@@ -503,8 +507,9 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
     place = f"{where}: " if where else ""
     if not isinstance(options, list | tuple) or not all(isinstance(each, str) for each in options):
         raise InputError(f"{place}options is to be a list of texts.")
-    if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
-        raise InputError(f"{place}Give 2 to 26 options, none of them empty.")
+    usable = 2 <= len(options) <= MOST_OPTIONS and all(map(str.strip, options))
+    if options and not usable:
+        raise InputError(f"{place}Give 2 to {MOST_OPTIONS} options, none of them empty.")
     if not where and (twice := twice_given(options)):
         raise InputError(f"The option {shorten(twice)} is given twice: give each once.")
     return options

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pearl.answer import Answer, answer, cached_tools, check_options, open_tools
+from pearl.jobs.progress import in_loop
 from pearl.lang.ast import Action, Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.errors import InputError, check_whole, refuse
@@ -42,14 +43,8 @@ from pearl.runtime.planner_prompt import narrowed
 from pearl.session import Began, context_for, heading, open_session
 from pearl.strategies.pearl import Planned, demonstrations_for
 from pearl.strategies.pearl import write_plan as _write_plan
-from pearl.strategies.registry import (
-    OwnStrategy,
-    StrategySettings,
-    limits_within,
-    prepare,
-    prepare_plan,
-    refuse_unused,
-)
+from pearl.strategies.preparation import prepare, prepare_plan, refuse_unused
+from pearl.strategies.registry import OwnStrategy, StrategySettings, limits_within
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -420,14 +415,6 @@ def _document(document: Document) -> Source:
     return read_documents([*map(str, paths)])
 
 
-def _in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
     """A coroutine's function as one that waits for its end.
 
@@ -437,7 +424,7 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
 
     @wraps(work)
     def wait(*args: _P.args, **options: _P.kwargs) -> _T:
-        if not _in_loop():
+        if not in_loop():
             return asyncio.run(work(*args, **options))
         stop: list[Callable[[], object]] = []
 

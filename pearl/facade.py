@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pearl.answer import Answer
 from pearl.api import (
@@ -57,13 +57,6 @@ if TYPE_CHECKING:
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
 
-_T = TypeVar("_T")
-
-
-def named(names: str | Sequence[_T]) -> Sequence[str | _T]:
-    """Several of them, or the one that a string names."""
-    return [names] if isinstance(names, str) else names
-
 
 def _by_name(
     methods: str | Sequence[str | OwnStrategy],
@@ -71,15 +64,16 @@ def _by_name(
     """The names of methods, and by theirs those that are a person's own strategies.
 
     Raises:
-        InputError: two of those have one name.
+        InputError: two of those have one name, or one is no strategy.
     """
-    chosen = methods.split(",") if isinstance(methods, str) else methods
-    chosen = [each.strip() if isinstance(each, str) else each for each in chosen]
-    mine = {method for method in chosen if not isinstance(method, str)}
-    own = {own_strategy(method).name: method for method in mine}
-    if len(own) < len(mine):
-        raise InputError(f"Two strategies of yours have one name ({', '.join(own)}): rename.")
-    return [each if isinstance(each, str) else own_strategy(each).name for each in chosen], own
+    names: list[str] = []
+    own: dict[str, OwnStrategy] = {}
+    for method in methods.split(",") if isinstance(methods, str) else methods:
+        name = method.strip() if isinstance(method, str) else own_strategy(method).name
+        names.append(name)
+        if not isinstance(method, str) and own.setdefault(name, method) is not method:
+            raise InputError(f"Two strategies of yours have one name ({name}): rename.")
+    return names, own
 
 
 @dataclass(frozen=True)
@@ -301,7 +295,7 @@ class Pearl:
         if output:
             check_writable(str(output), (questions, exclude))
             check_kind(str(output), "library")
-        seed = load_library(*named(seeds))
+        seed = as_library(seeds) or load_library()
         left_out = questions_in(str(exclude)) if exclude else ()
         examples = read_examples(str(questions), left_out)
         with self._settings(as_model(self.model)) as settings:
@@ -346,7 +340,7 @@ class Pearl:
         if output:
             check_writable(str(output), (source.name,))
             check_kind(str(output), "library")
-        model, seeded = as_model(self.model), load_library(*named(seeds)).actions
+        model, seeded = as_model(self.model), (as_library(seeds) or load_library()).actions
         actions = library_actions(source)
         check_whole(1, target=target)
         check_whole(rounds=rounds)

@@ -27,8 +27,8 @@ from pearl.models.middleware import rate_limit, retry
 from pearl.models.tokens import NO_PRICES
 from pearl.store.history import RunFilter, list_runs
 from tests.runs import entries, runs
-from tests.server import Script, completion, failing, resetting, sending, stalling
-from tests.shell import STORY, Result, call, one_line
+from tests.server import Script, Server, completion, failing, resetting, sending, stalling
+from tests.shell import STORY, Result, call, one_line, write_rows
 
 STORE = Path(".pearl/store.db")
 PLAN = """\
@@ -41,7 +41,7 @@ PLAN = """\
 
 def write(*rows: dict[str, Any], path: str = "q.jsonl") -> str:
     Path("story.txt").write_text(STORY, encoding="utf-8")
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, *rows)
     return path
 
 
@@ -64,9 +64,23 @@ def shown_of(run: str) -> str:
     return re.sub(" {2,}", " ", call("runs", "show", run).out)
 
 
+def page_of(name: str) -> str:
+    """The page of a run, or of a question of it."""
+    assert call("runs", "show", name, "--html", "p.html").code == 0
+    return Path("p.html").read_text(encoding="utf-8")
+
+
 def saying(words: str) -> Script:
     """Answers every step with these words, and an option with A."""
     return lambda body: "A" if "option's letter" in body["messages"][1]["content"] else words
+
+
+def answered(serve: Any, *rows: dict[str, Any]) -> Server:
+    """A batch of rows, by an endpoint that says yes to everything."""
+    server: Server = serve(saying("Yes."))
+    write(*rows)
+    batch()
+    return server
 
 
 def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
@@ -123,9 +137,7 @@ def test_a_document_may_stand_in_its_row(serve: Any):
 
 
 def test_running_it_again_sends_nothing_and_writes_the_same(serve: Any):
-    server = serve(saying("Yes."))
-    write(*(question(f"q{at}") for at in range(4)))
-    batch()
+    server = answered(serve, *(question(f"q{at}") for at in range(4)))
     first, sent = Path("a.jsonl").read_bytes(), len(server.asked)
     Path("a.jsonl").unlink()
     result = batch("--json")
@@ -136,9 +148,7 @@ def test_running_it_again_sends_nothing_and_writes_the_same(serve: Any):
 
 
 def test_only_what_was_edited_is_asked_again(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"), question("b"), question("gone"))
-    batch()
+    server = answered(serve, question("a"), question("b"), question("gone"))
     sent = len(server.asked)
     write(question("new"), question("b", about="edited"), question("a"))
     batch()
@@ -158,9 +168,7 @@ def test_another_question_s_identical_call_is_not_made_again(serve: Any):
 
 
 def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    server = answered(serve, question("a"))
     batch("--no-cache")
     assert len(server.asked) == 6
     batch("--no-cache")
@@ -683,9 +691,7 @@ def test_passes_are_taken_or_left(serve: Any):
 
 
 def test_the_journal_of_a_question_is_its_own(serve: Any):
-    serve(saying("Yes."))
-    write(question("a"), question("b"))
-    batch()
+    answered(serve, question("a"), question("b"))
     paths = [entry.path for entry in entries(STORE, "b")]
     assert paths[0] == "run"
     assert paths.count("step/a") == 1
@@ -702,9 +708,7 @@ def test_the_journal_of_a_question_is_its_own(serve: Any):
 
 
 def test_runs_are_listed_shown_and_compared(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"), question("b"))
-    batch()
+    server = answered(serve, question("a"), question("b"))
     server.script = saying("No.")
     batch("--no-cache")
     listed = call("runs", "--json").json
@@ -728,9 +732,7 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
 
 
 def test_the_list_of_runs_says_which_came_to_no_answer(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    server = answered(serve, question("a"))
     call("ask", "story.txt", "Why?")
     server.script = lambda _: failing(400, "no")
     batch("--no-cache")
@@ -771,9 +773,7 @@ def test_what_is_to_be_typed_next_has_no_password(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_cache_is_counted_and_let_go(serve: Any):
-    serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    answered(serve, question("a"))
     stats = call("cache", "stats", "--json").json
     assert [model["replies"] for model in stats["models"]] == [3]
     assert call("cache", "prune", "--older-than", "1d", "--json").json == {"runs": 0, "replies": 0}
@@ -881,18 +881,31 @@ def test_what_an_action_s_own_plan_cannot_read_is_said_before_anything_is_sent(
     assert "Use --context retrieve or a model" in said
 
 
-def test_an_estimate_counts_a_call_for_each_of_several_documents(serve: Any):
-    serve(lambda body: f"Yes: {digest(body['messages'])}")
-    plan = """\
+EACH_DOCUMENT = """\
 1. d = DOCUMENTS(CTX)
 2. a = FIND_EVENT(each d, "it")
 3. b = FIND_REASON(CTX, each values a)
 """
-    for name in "xyz":
+EACH_ITEM = """\
+a = FLAT(["Mara", "Ross"]) : who
+b = UNIQUE(a) : once
+c = FIND_EVENT(CTX, each b) : x
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "documents", "calls"), [(EACH_DOCUMENT, "xyz", 6), (EACH_ITEM, "x", 2)]
+)
+def test_an_estimate_counts_a_call_for_each_document_and_each_item_that_the_plan_says(
+    serve: Any, plan: str, documents: str, calls: int
+):
+    serve(lambda body: f"Yes: {digest(body['messages'])}")
+    for name in documents:
         Path(f"{name}.txt").write_text(f"{STORY}\n{name}\n", encoding="utf-8")
-    write({"id": "q", "documents": ["x.txt", "y.txt", "z.txt"], "plan": plan})
-    assert call("estimate", "q.jsonl", "--json").json["calls"] == 6
-    assert batch("--json").json["calls"]["made"] == 6
+    write({"id": "q", "documents": [f"{name}.txt" for name in documents], "plan": plan})
+    told = call("estimate", "q.jsonl", "--json").json
+    assert (told["calls"], told["open_lists"]) == (calls, 0)
+    assert batch("--json").json["calls"]["made"] == calls
 
 
 def test_an_estimate_says_where_only_a_run_knows_how_long_a_list_is():
@@ -901,15 +914,6 @@ def test_an_estimate_says_where_only_a_run_knows_how_long_a_list_is():
     write({**row, "id": "1", "plan": plan}, {**row, "id": "2", "plan": plan.splitlines()[0]})
     told = call("estimate", "q.jsonl", "--model", "gpt-4o-mini").out
     assert "; 1 question may take more, as a list that a step makes counts as one item\n" in told
-
-
-def test_an_estimate_counts_a_call_for_each_item_of_a_list_that_the_plan_says(serve: Any):
-    serve(lambda body: f"Yes: {digest(body['messages'])}")
-    plan = 'a = FLAT(["Mara", "Ross"]) : who\nb = UNIQUE(a) : once\nc = FIND_EVENT(CTX, each b) : x'
-    write({"id": "q", "document": "story.txt", "plan": plan})
-    told = call("estimate", "q.jsonl", "--json").json
-    assert (told["calls"], told["open_lists"]) == (2, 0)
-    assert batch("--json").json["calls"]["made"] == 2
 
 
 def test_an_estimate_takes_the_time_of_each_model_and_of_calls_that_follow_one_another():
@@ -1058,9 +1062,7 @@ def test_an_estimate_bounds_a_strategy_that_asks_as_it_finds(
 def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_not_known(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    serve(saying("Yes."))
-    write(question("a"))
-    batch()
+    answered(serve, question("a"))
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     result = call("estimate", "q.jsonl", "--model", "some-model")
@@ -1239,15 +1241,13 @@ def test_what_the_offline_reader_picked_by_words_is_marked_everywhere():
         "told": False, "picked": True,
     }  # fmt: skip
     assert batch("--model", "offline", "--json").json["guessed"] == 1
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    page = Path("p.html").read_text(encoding="utf-8")
+    page = page_of("last")
     counts = "no evidence: 1, picked by words: 1"
     assert page.count("picked by words") == 1
     assert "2 of 2 answered" in (shown := call("runs", "show", "last").out)
     assert f"; {counts}\n" in shown
     for name, marked in (("told", False), ("picked", True)):
-        assert call("runs", "show", f"last/{name}", "--html", "p.html").code == 0
-        assert ("picked by words alone" in Path("p.html").read_text(encoding="utf-8")) is marked
+        assert ("picked by words alone" in page_of(f"last/{name}")) is marked
     shown = shown_of("last/told")
     assert "\nremarks no evidence\n" in shown
     shown = shown_of("last/picked")
@@ -1282,8 +1282,7 @@ def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
     assert "right      0 of 2" in result.out
     run = result.out.split()[-1]
     assert re.search(r"batch +2 +1 +1 +0 +0\n", call("report", run).out)
-    assert call("runs", "show", "last/a", "--html", "p.html").code == 0
-    assert "bears out no option, and none is nearer" in Path("p.html").read_text(encoding="utf-8")
+    assert "bears out no option, and none is nearer" in page_of("last/a")
 
 
 @pytest.mark.parametrize(
@@ -1307,8 +1306,7 @@ def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     assert "answers 1 of 1 answered" in shown_of("last")
     lacking = one_line(call("runs", "show", "last/q"), 2)
     assert f"has no question q: one of an evaluation is METHOD/ID, as {method}/q." in lacking
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    page = Path("p.html").read_text(encoding="utf-8")
+    page = page_of("last")
     counts = ", ".join(f"{remark}: 1" for remark in mark.split(", "))
     assert f"{mark}</span>" in page
     assert f"; {counts}\n" in call("runs", "show", "last").out
@@ -1333,14 +1331,11 @@ def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(s
     assert [row["grounded"] for row in answers().values()] == [False, False]
     again = batch("--json").json
     assert (again["fallbacks"], again["ungrounded"]) == (1, 2)
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    page = Path("p.html").read_text(encoding="utf-8")
+    page = page_of("last")
     assert page.count("no evidence") == 2
     assert "no evidence, no plan" in page
     assert "<b>Question</b> Why?" in page
-    assert call("runs", "show", "last/b", "--html", "b.html").code == 0
-    one = Path("b.html").read_text(encoding="utf-8")
-    assert "No passage of the document is quoted for this answer." in one
+    assert "No passage of the document is quoted for this answer." in page_of("last/b")
     told = call("ask", "story.txt", "Why?").out
     assert "Evidence\nNone: no passage of the document is quoted for this answer." in told
 
@@ -1368,8 +1363,7 @@ def test_what_an_endpoint_does_not_report_is_not_shown_as_nothing(serve: Any):
     assert batch("--model", "gpt-4o-mini", "--restart", "--no-cache", "--json").json["cost"] is None
     assert "\ncost not known: the endpoint reports no tokens\n" in shown_of("last")
     assert call("runs", "show", "last", "--json").json["cost"] is None
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    assert "not known: the endpoint reports no tokens" in Path("p.html").read_text("utf-8")
+    assert "not known: the endpoint reports no tokens" in page_of("last")
 
 
 def test_what_a_run_cost_is_told_alike_wherever_it_is_told(serve: Any):
@@ -1381,8 +1375,7 @@ def test_what_a_run_cost_is_told_alike_wherever_it_is_told(serve: Any):
     assert call("runs", "show", "last", "--json").json["cost"] == told["cost"]
     shown = f"${told['cost']:.4f}"
     assert f"\ncost {shown}\n" in shown_of("last")
-    assert call("runs", "show", "last", "--html", "p.html").code == 0
-    assert f"<dt>cost</dt><dd>{shown}</dd>" in Path("p.html").read_text("utf-8")
+    assert f"<dt>cost</dt><dd>{shown}</dd>" in page_of("last")
 
 
 def test_a_model_whose_every_reply_is_cut_stops_a_batch_that_goes_on_with_longer_ones(

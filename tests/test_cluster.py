@@ -90,6 +90,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield one
 
 
+@contextmanager
+def under_way(batch: Batch, stub: Stub, calls: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A batch of which so many calls are answered; the others wait until the block ends."""
+    with stub.paused(after=calls):
+        going = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= calls, going)
+        yield going
+
+
 def test_a_cluster_answers_as_one_process_does(cluster: Cluster, tmp_path: Path, database: str):
     batch, stub = cluster.batch(tmp_path, database), cluster.stub
     result = batch.run()
@@ -122,9 +131,7 @@ def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_keeps_what_is_done(cluster: Cluster, tmp_path: Path, number: signal.Signals):
     batch, stub = cluster.batch(tmp_path), cluster.stub
-    with stub.paused(after=5):
-        going = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 5, going)
+    with under_way(batch, stub, 5) as going:
         interrupt(going, number)
     result = ended(going)
     assert result.code == 130, result.err
@@ -160,9 +167,8 @@ def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
 
 def test_after_the_grace_calls_under_way_are_cut_off(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
-    with stub.paused(after=15):
-        going = batch.to(options=(*batch.options, "--grace", "0.2")).start()
-        assert until(lambda: stub.stats()["completed"] >= 15, going)
+    impatient = batch.to(options=(*batch.options, "--grace", "0.2"))
+    with under_way(impatient, stub, 15) as going:
         interrupt(going)
         result = ended(going)
         assert result.code == 130, result.err
@@ -172,18 +178,12 @@ def test_after_the_grace_calls_under_way_are_cut_off(cluster: Cluster, tmp_path:
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
-def begun_and_killed(batch: Batch, stub: Stub) -> None:
-    """A command is killed once five calls are answered; the workers have not heard of that."""
-    going = batch.start()
-    assert until(lambda: stub.stats()["completed"] >= 5, going)
-    going.kill()
-    going.communicate()
-
-
 def test_a_batch_is_begun_again_while_a_chunk_of_it_is_under_way(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
-    with stub.paused(after=5):
-        begun_and_killed(batch, stub)
+    with under_way(batch, stub, 5) as going:
+        # The workers have not heard of that.
+        going.kill()
+        going.communicate()
         asked = stub.stats()["requests"]
         again = batch.start()
         assert until(lambda: stub.stats()["requests"] > asked, again)
@@ -194,8 +194,9 @@ def test_a_batch_is_begun_again_while_a_chunk_of_it_is_under_way(cluster: Cluste
 
 def test_workers_of_a_command_that_was_killed_are_free(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
-    with stub.paused(after=5):
-        begun_and_killed(batch, stub)
+    with under_way(batch, stub, 5) as going:
+        going.kill()
+        going.communicate()
         assert settled(stub)["completed"] == 5
     assert batch.run().code == 0
 
@@ -219,7 +220,7 @@ def test_keys_do_not_travel(tmp_path: Path):
     from pearl.models.routing import ModelNames, choose_model
     from pearl.models.tokens import NO_PRICES
     from pearl.runtime.context import UNLIMITED
-    from pearl.strategies.registry import prepare
+    from pearl.strategies.preparation import prepare
 
     key = "sk-feedfeedfeedfeed"
     with pytest.MonkeyPatch.context() as patch:
@@ -239,16 +240,14 @@ def test_keys_do_not_travel(tmp_path: Path):
 def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path):
     """It leaves the cluster with one worker."""
     batch, stub = cluster.batch(tmp_path), cluster.stub
-    with stub.paused(after=15):
-        going = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 15, going)
-        under_way = stub.stats()["max_in_flight"]
+    with under_way(batch, stub, 15) as going:
+        most = stub.stats()["max_in_flight"]
         cluster.workers[0].kill()
     result = ended(going)
     assert result.code == 0, result.err
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
     # What was under way in it is made again; what had come back is not.
-    assert stub.stats()["repeats"] <= under_way
+    assert stub.stats()["repeats"] <= most
 
 
 def test_a_scheduler_that_is_gone_is_told_in_a_line(
@@ -256,9 +255,7 @@ def test_a_scheduler_that_is_gone_is_told_in_a_line(
 ):
     with running(tmp_path_factory.mktemp("cluster")) as cluster:
         batch, stub = cluster.batch(tmp_path), cluster.stub
-        with stub.paused(after=15):
-            going = batch.start()
-            assert until(lambda: stub.stats()["completed"] >= 15, going)
+        with under_way(batch, stub, 15) as going:
             cluster.scheduler.kill()
             result = ended(going)
         assert result.code == 1

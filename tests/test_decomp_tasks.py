@@ -44,7 +44,7 @@ from pearl.strategies.baselines import (
 )
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 from pearl.strategies.pearl import GivenPlan, direct_plan, load_demonstrations
-from pearl.strategies.registry import with_retriever
+from pearl.strategies.retrieving import with_retriever
 from tests.conftest import ROOT, library_of
 from tests.scripted_models import Reader, Scripted, next_step, record, run
 from tests.shell import call, write_rows

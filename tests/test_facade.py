@@ -18,7 +18,7 @@ from aiohttp import web
 import pearl
 from pearl.lang.source import Source
 from tests.server import Serve, completion
-from tests.shell import STORY, call
+from tests.shell import STORY, call, write_rows
 from tests.test_clients import on_azure
 
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out"]
@@ -29,9 +29,8 @@ def write_questions(folder: Path, *rows: dict[str, Any]) -> Path:
     (folder / "story.txt").write_text(STORY, encoding="utf-8")
     usual = {"question": "Why does Mara leave?", "document": "story.txt", "options": OPTIONS,
              "gold": "B", "plan": PLAN}  # fmt: skip
-    lines = [json.dumps({"id": f"q{at}", **usual, **row}) for at, row in enumerate(rows)]
-    (folder / "q.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    return folder / "q.jsonl"
+    numbered = ({"id": f"q{at}", **usual, **row} for at, row in enumerate(rows))
+    return write_rows(folder / "q.jsonl", *numbered)
 
 
 def reading(body: dict[str, Any]) -> str:
@@ -299,6 +298,8 @@ def test_a_plan_says_which_library_that_ships_it_is_written_for(tmp_path: Path):
     (lambda one: pearl.load_library("half.actions"), "half.actions:1:"),
     (lambda one: pearl.Pearl(model="m", demonstrations=[]).evaluate_sync("questions", "q.jsonl"),
      "as the folder they are in"),
+    (lambda one: one.evaluate_sync("questions", "q.jsonl", methods=[["pearl"]]),
+     "A strategy of one's own is a class or a function"),
     (lambda one: pearl.action(lambda x: x, traits="pure"), "no function with a name"),
     (lambda one: pearl.ask_sync("x.txt", "Why?", model="offline", library="core", strategy="react"),
      "react has actions of its own"),
@@ -309,6 +310,7 @@ def test_a_plan_says_which_library_that_ships_it_is_written_for(tmp_path: Path):
 ])  # fmt: skip
 def test_a_wrong_argument_is_told_in_a_line(asked: Callable[[pearl.Pearl], Any], said: str):
     Path("story.txt").write_text(STORY, encoding="utf-8")
+    write_rows("q.jsonl", {"id": "q", "question": "Why?", "document": "story.txt", "gold": "x"})
     Path("half.actions").write_text("FIND_A(CTX, X : Find X.\nFIND_B(CTX) : Find it.\n")
     with pytest.raises(pearl.InputError, match=said) as raised:
         asked(pearl.Pearl(model="offline"))

@@ -173,6 +173,14 @@ class Done:
         return print_plan(self.finished.plan)
 
     @property
+    def reviewed(self) -> Source:
+        """What the first review was shown."""
+        call = next(one.call for one in self.model.asked if one.path.startswith("step/review"))
+        assert isinstance(call, FillSchema)
+        assert call.document
+        return call.document
+
+    @property
     def walked(self) -> list[str]:
         """From, outcome, to."""
         return [
@@ -291,17 +299,11 @@ class TestWays:
         rest = f"{hill}# Sons of Holt\n\nThey left.\n\n"
         searches = [..., finds("Ada Holt", BY_ADA, title="The firm")]
         done = Done(Walking(search=searches), FSM2, document=Source("d", f"{hill}{TEXT}\n{rest}"))
-        [request] = [one for one in done.model.asked if one.path.startswith("step/review")]
-        assert isinstance(request.call, FillSchema)
-        assert request.call.document is not None
         # Larkin Bridge and Ada Holt are named, and a sentence of the third is quoted.
-        assert request.call.document.text.split() == TEXT.split()
+        assert done.reviewed.text.split() == TEXT.split()
         made_up = finds("Holt & Sons", "Made up.", title="X")
         model = Walking(search=[made_up] * 2, judge=[{"same": True}])
-        done = Done(model, FSM2)
-        [request, *_] = [one for one in done.model.asked if one.path.startswith("step/review")]
-        assert isinstance(request.call, FillSchema)
-        assert request.call.document == DOCUMENT
+        assert Done(model, FSM2).reviewed == DOCUMENT
 
     def test_a_review_may_put_the_answer_right(self):
         told = ["“Ada Holt was born in 1862”", "Not there."]
@@ -848,9 +850,8 @@ class TestMethods:
             assert (found["recall"], found["precision"]) == shares, quote
         searches = [finds("Holt & Sons", BY_HOLT, title="Orm")] * 2
         done = Done(Walking(search=searches, judge=[{"same": True}]), FSM2, document=document)
-        [request, *_] = [one for one in done.model.asked if one.path.startswith("step/review")]
-        assert BY_HOLT in request.messages[-1]["content"]
-        assert "The Orm is a river." not in request.messages[-1]["content"]
+        assert BY_HOLT in done.reviewed.text
+        assert "The Orm is a river." not in done.reviewed.text
 
     def test_what_searches_found_is_told_of_a_run_without_an_answer(self, example: Example):
         """One whose last state never fits has found a paragraph; one that finds nothing says so."""

@@ -41,6 +41,7 @@ from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from pearl.store.store import open_store
+from pearl.strategies.preparation import prepare
 from pearl.strategies.rebel import rebel
 from pearl.strategies.registry import (
     MACHINES,
@@ -48,7 +49,6 @@ from pearl.strategies.registry import (
     RunInputs,
     StrategySettings,
     StrategySpec,
-    prepare,
 )
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import CachedTools

@@ -54,7 +54,7 @@ from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.lang.ast import Mode
 from pearl.lang.errors import InputError
 from pearl.lang.values import Value
-from tests.shell import call
+from tests.shell import call, write_rows
 from tests.worlds import world as small_world
 
 SETS = ("explicit", "implicit", "numeric")
@@ -622,7 +622,7 @@ def test_of_many_kinds_that_are_not_explained_the_command_names_ten():
     worlds = [json.loads(line) for line in call(*made).out.splitlines()]
     for question in [each for world in worlds for each in world["qa_pairs"]][4:]:
         question["answer"] = ["nobody"]
-    Path("wrong.jsonl").write_text("\n".join(map(json.dumps, worlds)), encoding="utf-8")
+    write_rows("wrong.jsonl", *worlds)
     command = ("learn", "commaqa", "wrong.jsonl", "--from", "answers", "-o", "m.model")
     told = call(*command).out.splitlines()
     assert len(told) == 12

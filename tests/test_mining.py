@@ -22,7 +22,7 @@ from pearl.prompts.render import render
 from tests.batch_server import Provider
 from tests.batches import killed_once
 from tests.server import Serve, Server, completion, failing
-from tests.shell import Result, asked_of, call, one_line
+from tests.shell import Result, asked_of, call, one_line, write_rows
 
 ACTION = "- FIND_TRUST(CTX, X, Y) : Find how far X trusts Y in CTX"
 
@@ -79,7 +79,7 @@ def test_a_proposal_that_would_fail_when_it_is_called_is_told_and_left_out(line:
 def test_a_line_that_cannot_be_read_is_quoted_as_a_whole(serve: Serve, tmp_path: Path):
     line = "I would also suggest the following"
     serve(lambda _: f"{ACTION}\n{line}\n{line} {'on and ' * 40}on")
-    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "q", "question": "Why?"}))
+    write_rows("q.jsonl", {"id": "q", "question": "Why?"})
     mined = call("mine", tmp_path / "q.jsonl", "-o", tmp_path / "m.actions", "--json").json
     short, long = (note["message"] for note in mined["notes"] if note["kind"] == "unreadable")
     assert short.endswith(f"cannot stand here. The line reads: {line}")
@@ -91,7 +91,7 @@ def test_the_end_of_a_reply_that_was_cut_is_no_action(serve: Serve, tmp_path: Pa
     text = f"{ACTION}\nFIND_MOTIVE(CTX, X) : Find the motive that X has in CTX for what X lea"
     cut = completion(text, finish="length")
     serve(lambda _: cut)
-    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "q", "question": "Why?"}))
+    write_rows("q.jsonl", {"id": "q", "question": "Why?"})
     mined = call("mine", tmp_path / "q.jsonl", "-o", tmp_path / "m.actions")
     assert "replies that were cut: 1" in mined.out + mined.err
     assert "raise PEARL_MAX_TOKENS" in mined.out + mined.err
@@ -187,14 +187,9 @@ def test_a_wrong_file_of_questions(tmp_path: Path, text: str, words: str):
     assert words in str(error.value)
 
 
-def write_lines(file: Path, *rows: dict[str, Any]) -> Path:
-    file.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
-    return file
-
-
 def write_questions(folder: Path, *questions: str) -> Path:
     rows = ({"qid": at, "question": one} for at, one in enumerate(questions))
-    return write_lines(folder / "q.jsonl", *rows)
+    return write_rows(folder / "q.jsonl", *rows)
 
 
 def mine(folder: Path, server: Server, *options: str) -> Result:
@@ -261,10 +256,10 @@ def article(number: int, *questions: str) -> dict[str, Any]:
 
 
 def test_quality_s_own_file_is_mined_without_the_questions_of_another(tmp_path: Path):
-    write_lines(
+    write_rows(
         tmp_path / "q.jsonl", article(1, "Does Ann trust Bo?", "Who rows?"), article(2, "Why?")
     )
-    write_lines(tmp_path / "dev.jsonl", article(7, "who  rows"), {"question": "Where?"})
+    write_rows(tmp_path / "dev.jsonl", article(7, "who  rows"), {"question": "Where?"})
     with Server([ACTION]) as server:
         assert mine(tmp_path, server).code == 0
         [every] = parse_library((tmp_path / "m.actions").read_text()).actions
@@ -282,16 +277,16 @@ def test_quality_s_own_file_is_mined_without_the_questions_of_another(tmp_path: 
 
 def test_quality_s_own_file_is_a_file_of_questions(tmp_path: Path):
     rows = article(1, "Does Ann trust Bo?", "Who rows?"), article(2, "Why?")
-    index = read_index(str(write_lines(tmp_path / "q.jsonl", *rows)), without={"who rows"})
+    index = read_index(str(write_rows(tmp_path / "q.jsonl", *rows)), without={"who rows"})
     found = [(one.id, one.gold, index.document(one).text) for _, one in index.questions(index.ids)]
     assert found == [("1_0", "B", "Article 1. It snows."), ("2_0", "B", "Article 2. It snows.")]
     assert index.notes == ()
     rows[0]["questions"][1]["gold_labl"] = rows[0]["questions"][1].pop("gold_label")
-    [note] = read_index(str(write_lines(tmp_path / "q.jsonl", *rows))).notes
+    [note] = read_index(str(write_rows(tmp_path / "q.jsonl", *rows))).notes
     assert note.endswith("q.jsonl:1, question 2: gold_labl is not read; close: gold_label.")
     rows[0]["questions"][1]["gold_label"] = 0
     with pytest.raises(InputError, match=r":1, question 2: gold_label is to be"):
-        read_index(str(write_lines(tmp_path / "q.jsonl", *rows)))
+        read_index(str(write_rows(tmp_path / "q.jsonl", *rows)))
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):

@@ -5,60 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
 from pearl.commaqa.search import (
     Candidate,
-    LanguageModelScorer,
     SearchBudget,
-    Tmn,
     best_first,
     greedy,
     search,
 )
 from pearl.commaqa.world import WorldQuestion, read_worlds
-from pearl.evaluate.methods.base import HopSearch
-from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan
-from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.models.routing import choose_model
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from tests.server import Server
 from tests.shell import Result, call, read_rows, write_rows
-from tests.worlds import world
+from tests.worlds import AWARDS, AWARDS_HOPS, awards, searching
 
-LIBRARY = load_library("commaqa")
-QUESTION = "What did those born in 1907 win?"
-FIRST = 'a1 = ASK_TEXT("Who was born in 1907?")'
-SECOND = 'a2_1 = ASK_TEXT("What did {each a1} win?")\na2_2 = VALUES(a2_1)\na2 = FLAT(a2_2)'
-SHOWN = to_plan(
-    parse_hops(
-        '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
-    ),
-    "What did those born in 1911 win?",
-)
-
-
-FACTS = "born(Ines, 1907); born(Ada, 1907); won(Ada, Medal); won(Ines, Cup)"
-ASKS = """
-    text | born(?, $1) | Who was born in $1? | year
-    text | won($1, ?) | What did $1 win? | person
-"""
-
-
-def agents() -> Agents:
-    return Agents(world(FACTS, ASKS))
+FIRST, SECOND = AWARDS_HOPS
 
 
 def hops(*candidates: tuple[str, float]) -> str:
@@ -92,30 +64,25 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
         server.__exit__()
 
 
-def run(model: Any, question: str = QUESTION, **options: Any) -> tuple[Any, Agents, Journal]:
-    """A question answered with the model's proposals."""
-    asked, journal = agents(), Journal()
-    journal.decide("run", {"question": question})
+def run(model: Any, **options: Any) -> tuple[Any, Journal]:
+    """`AWARDS` answered with the model's proposals."""
+    journal = Journal()
+    journal.decide("run", {"question": AWARDS})
 
     async def work() -> Any:
         caller = Caller(model.answer, model.identity, journal)
-        searching = HopSearch(**options)
-        proposer = LanguageModelScorer(
-            caller, LIBRARY, (SHOWN,), searching.budget.width, asked.world.language
-        )
         try:
-            strategy = Tmn(asked, partial(searching.by, proposer), journal)
-            frame = Frame(Source("d", "-"), LIBRARY, caller, handlers=handlers(asked))
-            return await run_strategy(strategy, question, frame)
+            strategy, frame = searching(caller, awards(), **options)
+            return await run_strategy(strategy, AWARDS, frame)
         finally:
             await model.close()
 
-    return asyncio.run(work()), asked, journal
+    return asyncio.run(work()), journal
 
 
 def test_a_model_proposes_and_the_search_goes_on_where_agents_answer(model: Any):
     asked, server = model(scripted)
-    finished, _, journal = run(asked)
+    finished, journal = run(asked)
     assert finished.text == "Cup\nMedal"
     assert [step.action for step in finished.plan.steps] == [
         "ASK_TEXT",
@@ -156,7 +123,7 @@ def test_a_candidate_that_cannot_be_used_is_sent_back(model: Any, bad: str, word
     """Where no other can; one among others is passed over."""
     first = iter([hops((bad, 1.0))])
     asked, server = model(lambda body: next(first, None) or scripted(body))
-    finished, _, journal = run(asked)
+    finished, journal = run(asked)
     assert finished.text == "Cup\nMedal"
     assert words in server.asked[1].messages[-1]["content"]
     assert [one.path for one in journal.entries if one.path.endswith("/rejected")]
@@ -215,13 +182,13 @@ class Waited:
     "budget", [SearchBudget(), SearchBudget(width=1), SearchBudget(hops=1), SearchBudget(calls=1)]
 )
 def test_waiting_changes_nothing(way: Any, at_once: Any, budget: SearchBudget):
-    found = at_once("?", agents(), Both(), budget)
-    assert found == asyncio.run(search(way, "?", agents(), Waited(), budget))
+    found = at_once("?", awards(), Both(), budget)
+    assert found == asyncio.run(search(way, "?", awards(), Waited(), budget))
 
 
 def test_who_has_to_be_waited_for_is_refused_at_once():
     with pytest.raises(TypeError, match="has to be waited for"):
-        best_first("?", agents(), Waited())
+        best_first("?", awards(), Waited())
 
 
 # -- as a method of pearl eval --------------------------------------------------------------------

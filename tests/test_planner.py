@@ -29,7 +29,7 @@ from pearl.prompts.render import render
 from pearl.runtime.evidence import evidence
 from pearl.runtime.planner_prompt import likely_actions, narrowed
 from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
-from pearl.strategies.registry import prepare
+from pearl.strategies.preparation import prepare
 from tests.conftest import ROOT, library_of
 from tests.runs import entries
 from tests.scripted_models import Scripted

@@ -47,6 +47,7 @@ from pearl.tools.toolbox import (
 from tests.scripted_models import Box, Mind, run, tool
 from tests.server import flooding, stalling
 from tests.services import Services
+from tests.shell import write_rows
 
 WHOLE = "Where was the director of Jaws born?"
 WHO, WHERE = "Who directed Jaws?", "In which town was that director born?"
@@ -753,7 +754,7 @@ def served(
 def test_right_answers_from_a_search_over_a_corpus_and_a_weather_service(tmp_path: Path):
     corpus = tmp_path / "towns.jsonl"
     rows = [{"id": name, "title": name, "text": text} for name, text in TOWNS.items()]
-    corpus.write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
+    write_rows(corpus, *rows)
     build_index(str(corpus), str(tmp_path / "index"))
     retriever = open_index(str(tmp_path / "index"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from pearl.lang.parser import parse
 from pearl.strategies.pearl import load_demonstrations
 from tests.batches import killed_once
 from tests.server import Server, failing
-from tests.shell import STORY, Result, asked_of, call
+from tests.shell import STORY, Result, asked_of, call, write_rows
 
 FIRST = '1. a = FIND_EVENT(CTX, "Mara leaves") : Find what happens'
 SECOND = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
@@ -39,8 +38,7 @@ def write_questions(folder: Path, *ids: str, **more: Any) -> None:
         }
         for at, id in enumerate(ids or ("q0",))
     ]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "q.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "q.jsonl", *rows)
 
 
 def refine(folder: Path, server: Server, *options: str) -> Result:

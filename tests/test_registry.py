@@ -28,10 +28,11 @@ from pearl.retrieval.terms import sentences
 from pearl.retrieval.text_splitter import spans
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import _QUOTED, evidence, passages_given
-from pearl.strategies.registry import STRATEGIES, prepare
+from pearl.strategies.preparation import prepare
+from pearl.strategies.registry import STRATEGIES
 from tests.conftest import ROOT
 from tests.growth import assert_linear
-from tests.shell import Result, call, one_line
+from tests.shell import Result, call, one_line, write_rows
 
 DOCUMENT = ROOT / "plans" / "examples" / "harbour.txt"
 QUESTION = "What is the place of birth of the director of film The Glass Harbour?"
@@ -146,7 +147,7 @@ def test_tools_are_for_the_strategy_that_calls_some(tmp_path: Path):
     file = tmp_path / "tools.toml"
     corpus = tmp_path / "corpus.jsonl"
     rows = [{"id": "1", "title": "Quistholm", "text": "Quistholm is a town on the river Arle."}]
-    corpus.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    write_rows(corpus, *rows)
     build_index(str(corpus), str(tmp_path / "corpus.index"))
     file.write_text(TOOLS.format(index=tmp_path / "corpus.index"), encoding="utf-8")
     nothing = Source("nothing", "Nothing is said here.")
@@ -181,9 +182,7 @@ def test_demonstrations_have_two_names():
 
 def _questions(**more: Any) -> Path:
     row = {"id": "1", "question": QUESTION, "document": DOCUMENT.read_text(encoding="utf-8")}
-    file = Path("questions.jsonl")
-    file.write_text(f"{json.dumps({**row, **more})}\n", encoding="utf-8")
-    return file
+    return write_rows("questions.jsonl", {**row, **more})
 
 
 def _row(*more: str, **given: Any) -> tuple[Result, dict[str, Any]]:
@@ -204,9 +203,7 @@ PLANS = {
 ])  # fmt: skip
 def test_a_rows_own_plan_runs_whatever_the_strategy(strategy: str, library: str):
     Path("row.plan").write_text(PLANS[library], encoding="utf-8")
-    Path("said.jsonl").write_text(
-        "".join(json.dumps({"path": f"step/{name}", "text": "Quistholm"}) + "\n" for name in "ab")
-    )
+    write_rows("said.jsonl", *({"path": f"step/{name}", "text": "Quistholm"} for name in "ab"))
     chosen = ("--library", library) if library else ()
     model = ("--model", "recorded:said.jsonl")
     alone = call("run", "row.plan", DOCUMENT, *chosen, *model, "--json")

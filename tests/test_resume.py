@@ -12,10 +12,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.decomposition import parse_hops, to_plan
-from pearl.commaqa.search import LanguageModelScorer, Tmn
-from pearl.evaluate.methods.base import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.models.base import Reply, Request
@@ -33,30 +29,20 @@ from pearl.strategies.pearl import (
     direct_plan,
     load_demonstrations,
 )
-from pearl.strategies.registry import STRATEGIES, RunInputs, Started, prepare
+from pearl.strategies.preparation import prepare
+from pearl.strategies.registry import STRATEGIES, RunInputs, Started
 from tests.scripted_models import FILM, FILM_TEXT, Reader
 from tests.shell import STORY
-from tests.worlds import world
+from tests.worlds import AWARDS, AWARDS_HOPS, awards, searching
 
 QUESTION = "Why does Mara leave?"
 LETTERS = (
     'Take the letters at position 2 of the words in "Ann Bob Cy" and concatenate them using a dash.'
 )
 REVERSAL = 'Reverse the sequence "light bulb, key, map, pen, alarm clock".'
-AWARDS = "What did those born in 1907 win?"
-
-AWARDS_HOPS = (
-    'a1 = ASK_TEXT("Who was born in 1907?")',
-    'a2_1 = ASK_TEXT("What did {each a1} win?")\na2_2 = VALUES(a2_1)\na2 = FLAT(a2_2)',
-    "return a2",
-)
 
 Make: TypeAlias = Callable[[Caller], Started]
 NOTHING = Source("d", "-")
-ASKS = """
-text | born(?, $1) | Who was born in $1? | year
-text | won($1, ?) | What did $1 win? | person
-"""
 
 
 class Knowing(Reader):
@@ -66,7 +52,7 @@ class Knowing(Reader):
         if schema != "next_hops":
             return super().filled(schema, given)
         done = sum(f"\n{name} = " in f"\n{given['steps']}" for name in ("a1", "a2"))
-        return {"candidates": [{"hop": AWARDS_HOPS[done], "score": 0.9}]}
+        return {"candidates": [{"hop": (*AWARDS_HOPS, "return a2")[done], "score": 0.9}]}
 
 
 @dataclass
@@ -123,20 +109,6 @@ def plan_shown(caller: Caller) -> Started:
     return PlanShown(library, caller, shown), Frame(NOTHING, library, caller)
 
 
-def searching(caller: Caller) -> Started:
-    agents = Agents(world("born(Ines, 1907); won(Ines, Cup)", ASKS))
-    hops = parse_hops(
-        '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
-    )
-    shown = to_plan(hops, "What did those born in 1911 win?")
-    library = load_library("commaqa")
-    search = partial(
-        HopSearch().by, LanguageModelScorer(caller, library, (shown,), 5, agents.world.language)
-    )
-    strategy = Tmn(agents, search, caller.journal)
-    return strategy, Frame(NOTHING, library, caller, handlers=handlers(agents))
-
-
 def cases() -> dict[str, tuple[Make, str, str]]:
     """What makes the strategy, the question, and the document's text."""
     options = [["ill", "closed"], ["closed", "ill"]]
@@ -147,7 +119,7 @@ def cases() -> dict[str, tuple[Make, str, str]]:
         "mcq": (partial(given, choosing_plan(QUESTION, options)), QUESTION, STORY),
         "letters": (partial(decomposing, "letters"), LETTERS, "-"),
         "reversal": (partial(decomposing, "reversal"), REVERSAL, "-"),
-        "tmn-model": (searching, AWARDS, "-"),
+        "tmn-model": (lambda caller: searching(caller, awards()), AWARDS, "-"),
     }
     for one in STRATEGIES:
         found[one.name] = (partial(named, one.name), FILM, FILM_TEXT)

@@ -14,7 +14,7 @@ from pearl.lang.source import Source
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
-from pearl.strategies.registry import prepare_plan
+from pearl.strategies.preparation import prepare_plan
 from tests.conftest import library_of
 from tests.shell import call
 

@@ -22,6 +22,7 @@ from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.strategies import registry as assembly
+from pearl.strategies.preparation import prepare
 from pearl.strategies.registry import (
     STRATEGIES,
     Limits,
@@ -29,7 +30,6 @@ from pearl.strategies.registry import (
     StrategySettings,
     StrategySpec,
     find_strategy,
-    prepare,
 )
 from tests.scripted_models import Said, Scripted
 from tests.shell import call

@@ -18,7 +18,7 @@ from pearl.jobs.workers import JobProgress, WorkerPool
 from pearl.models.middleware.stack import start_engine
 from pearl.models.routing import choose_model
 from pearl.store.store import open_store
-from pearl.strategies.registry import prepare
+from pearl.strategies.preparation import prepare
 
 
 @asynccontextmanager

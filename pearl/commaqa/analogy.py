@@ -282,7 +282,8 @@ class _KnownQuestions:
                     if _needs(moves) != len(entities):
                         continue
                     left_out = _LEFT_OUT * (len(strategy.moves) - len(moves))
-                    taken_up = (*extra, *self._coverage_of_all(words, moves))
+                    spoken = frozenset().union(*(self.coverage(words, move) for move in moves))
+                    taken_up = (*extra, *spoken)
                     total = cost + distance + left_out
                     analogy = Analogy(moves, entities, total, extra, taken_up, lacking, words)
                     (shorter if left_out else whole).append(analogy)
@@ -301,9 +302,6 @@ class _KnownQuestions:
         """The words that a hop says, or that come with it."""
         core, others = _core_words(move.form), self.associations[move.form, move.arguments]
         return frozenset(word for word in words if word in others or _has(core, word))
-
-    def _coverage_of_all(self, words: Iterable[str], moves: _Moves) -> frozenset[str]:
-        return frozenset().union(*(self.coverage(words, move) for move in moves))
 
     def head_cost(self, head: tuple[str, ...], form: Form) -> float:
         """What it costs that a last hop does not ask for what a question begins with.

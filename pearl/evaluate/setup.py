@@ -58,16 +58,9 @@ from pearl.strategies.pearl import (
     seed_demonstrations,
     shipped_folder,
 )
-from pearl.strategies.registry import (
-    DEFAULT_LIMITS,
-    MOST,
-    NEEDS_MODEL,
-    NONE_SHOWN,
-    OFFLINE,
-    Limits,
-    OwnStrategy,
-    has_subplans,
-)
+from pearl.strategies.preparation import NEEDS_MODEL, OFFLINE, has_subplans
+from pearl.strategies.registry import DEFAULT_LIMITS, NONE_SHOWN, Limits, OwnStrategy
+from pearl.strategies.retrieving import MOST
 
 _T = TypeVar("_T")
 

@@ -25,7 +25,7 @@ from pearl.retrieval.terms import UNSPACED
 from pearl.runtime.binding import call
 from pearl.runtime.calls import SchemaError, fill
 from pearl.session import Session
-from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
+from pearl.strategies.preparation import NEEDS_MODEL, OFFLINE
 
 GRADING = "grade"
 """Where in a trial's journal the grading is."""

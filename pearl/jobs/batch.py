@@ -29,15 +29,13 @@ from pearl.runtime.calls import Journal, calls_made, plan_come_to
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
 from pearl.session import Session, context_for, heading
+from pearl.strategies.preparation import prepare, prepare_plan, refuse_unused
 from pearl.strategies.registry import (
     DEFAULT_LIMITS,
     DEFAULT_SETTINGS,
     OwnStrategy,
     Prepared,
     StrategySettings,
-    prepare,
-    prepare_plan,
-    refuse_unused,
 )
 
 

@@ -193,22 +193,25 @@ def run_until_stopped(
                 signal.signal(number, handler)
 
 
+def in_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Lets Ctrl-C and SIGTERM wait until the end of the block: what it closes is closed whole.
     Outside the main thread, and where a running loop hears of them, nothing is changed."""
-    import asyncio
-
     waiting: list[int] = []
     earlier = {}
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        heeded: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
-    else:
-        heeded = ()
     with suppress(ValueError):
-        for number in heeded:
+        for number in () if in_loop() else (signal.SIGINT, signal.SIGTERM):
             earlier[number] = signal.signal(number, lambda number, _: waiting.append(number))
     try:
         yield

@@ -15,7 +15,7 @@ from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import check_options, twice_given
+from pearl.answer import MOST_OPTIONS, check_options, twice_given
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.rows import read_row, read_rows, row_id
@@ -27,9 +27,6 @@ from pearl.retrieval.converters import SEVERAL, read_documents
 
 INLINE = "inline:"
 """What a document that a row holds is filed under, with the row's number."""
-
-MOST_OPTIONS = 26
-"""Options that have letters."""
 
 ROW = ("id", "question", "document", "documents", "options", "gold", "plan")
 """The keys that are read of a row."""

@@ -157,8 +157,8 @@ def _state(
     return Condensed(tuple(weighed), tuple(mapping), tuple(notes))
 
 
-def with_older(
-    actions: Sequence[Action], mapping: Sequence[Merge], others: Collection[str] = ()
+def _with_older(
+    actions: Sequence[Action], mapping: Sequence[Merge], others: Collection[str]
 ) -> tuple[Action, ...]:
     """Actions with all that each of them replaces, and who proposed it.
 
@@ -222,7 +222,6 @@ def condense(
     target: int,
     *,
     seeds: Mapping[str, Action] | None = None,
-    floor: float = FLOOR,
 ) -> Condensed:
     """Condense an action library without a model.
 
@@ -230,14 +229,13 @@ def condense(
         actions: the library, in any order; two may have the same name.
         target: how many actions are wanted, at most. Builtins do not count.
         seeds: actions that plans can call beside these, by name.
-        floor: the likeness, from 0 to 1, below which two actions are not merged.
 
     Returns:
         The new library and, for every older action, the one that stands for it. More
         than ``target`` are left only where an action's last parameter repeats, as its
         calls cannot be written in another way; a note says so.
     """
-    state = merge_similar(begin(actions, seeds or {}), target, floor)
+    state = merge_similar(begin(actions, seeds or {}), target)
     return finish(generalize(state, target), seeds or {}, target)
 
 
@@ -306,7 +304,7 @@ def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Conden
     Args:
         state: as `begin` or an earlier round left it.
         target: how many actions are wanted, at most.
-        floor: the likeness below which two stay apart.
+        floor: the likeness, from 0 to 1, below which two stay apart.
     """
     actions: list[Action] = []
     mapping: list[Merge] = []
@@ -481,16 +479,20 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
         for note in notes
         if note.kind != "same-name" or len(note.actions) < 2 or note.actions[1] in there
     ]
-    written = with_older(ordered, others, {*seeds, *kept})
-    return Condensed(with_kept(written, mapping), tuple(mapping), tuple(notes))
+    return Condensed(complete(ordered, mapping, seeds), tuple(mapping), tuple(notes))
 
 
-def with_kept(actions: Sequence[Action], mapping: Sequence[Merge]) -> tuple[Action, ...]:
-    """A new library with the older actions that nothing stands for, whose own plans call it."""
-    library = Library((), {action.name: action for action in actions})
+def complete(
+    actions: Sequence[Action], mapping: Sequence[Merge], seeds: Collection[str]
+) -> tuple[Action, ...]:
+    """New actions with what each replaces, and the older ones that nothing stands for, whose own
+    plans call them."""
     kept = {merge.old.name: merge.old for merge in mapping if is_kept(merge.old)}
+    others = [merge for merge in mapping if not is_kept(merge.old)]
+    written = _with_older(actions, others, {*seeds, *kept})
+    library = Library((), {action.name: action for action in written})
     migrated = (replace(one, body=_migrated(one.body, library)) for one in kept.values())
-    return (*actions, *migrated)
+    return (*written, *migrated)
 
 
 def _migrated(body: Body, library: Library) -> Body:

@@ -40,9 +40,9 @@ from pearl.mining.condense import (
 from pearl.models.base import Model
 from pearl.prompts.calls import CondenseActions
 from pearl.runtime.calls import Caller, Watch
-from pearl.runtime.context import Context, learning
+from pearl.runtime.context import Context
 from pearl.session import Began, context_for, open_session
-from pearl.strategies.registry import OFFLINE
+from pearl.strategies.preparation import OFFLINE
 
 ROUNDS = 4
 """How often a model sees what is left where nothing else is said."""
@@ -472,9 +472,7 @@ async def condense_in_run(
     async with open_session(
         model, head, "condense", store, context=context, cache=cache, began=began
     ) as session:
-        engine, journal = session.engine, session.journal
-        asked = learning(engine.ask, context, journal.decide)
-        ask = Caller(asked, engine.model.identity, journal, watch)
+        ask = session.caller(watch)
         return await condense_with(
             actions, target, ask, rounds=rounds, seeds=seeds, context=context
         )

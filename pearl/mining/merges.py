@@ -20,12 +20,11 @@ from pearl.mining.condense import (
     Condensed,
     CondensingNote,
     Merge,
+    complete,
     finish,
     is_kept,
     itself,
     straight,
-    with_kept,
-    with_older,
 )
 
 _DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECASE)
@@ -168,10 +167,8 @@ def read_review(
             text = f"{source.name} has no line with new for {merge.new}: write it again."
             raise InputError(text)
         mapping.append(merge)
-    others = [merge for merge in mapping if not is_kept(merge.old)]
-    written = with_older(list(new.values()), others, frozenset(seeds))
-    whole = Condensed(with_kept(written, mapping), tuple(mapping), ())
-    return without(whole, rejected, frozenset(seeds))
+    whole = Condensed(complete([*new.values()], mapping, seeds), tuple(mapping), ())
+    return without(whole, rejected, seeds)
 
 
 def _merge(

@@ -31,7 +31,7 @@ from pearl.prompts.calls import Call, RefinePlan, WritePlan
 from pearl.runtime.loop import RunError
 from pearl.session import Session, heading
 from pearl.strategies.pearl import GivenPlan, write_plan
-from pearl.strategies.registry import prepare_own
+from pearl.strategies.preparation import prepare_own
 
 ROUNDS = 3
 """How often a plan may be refined."""

@@ -21,7 +21,7 @@ from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Templ
 from pearl.lang.builtins import Given
 from pearl.lang.graph import needed
 from pearl.lang.source import Source
-from pearl.lang.text import one_line
+from pearl.lang.text import free_name, one_line
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
@@ -161,7 +161,7 @@ class Fsm:
         ending: tuple[Step, ...] = ()
         answer = self._summary
         if self._review:
-            answer = self._free("answer")
+            answer = free_name("answer", self._run.values)
             ending = (Step(answer, "ANSWER", (Ref(self._review),)),)
         whole = (*self._run.plan.steps, *ending)
         aside = {step.name for step in whole} - needed((answer,), whole)
@@ -229,7 +229,8 @@ class Fsm:
             case _:
                 name, args = "review", (Ref(DOCUMENT), whole, Ref(self._summary), answers)
         refused = map(Literal, self._refused.get(self._at, ()))
-        return (*before, Step(self._free(name), self._state.action, (*args, *refused)))
+        name = free_name(name, self._run.values)
+        return (*before, Step(name, self._state.action, (*args, *refused)))
 
     def _woven(self) -> tuple[Arg, tuple[Step, ...]]:
         """The sub-question with references to earlier steps' answers, and the steps for those.
@@ -358,14 +359,6 @@ class Fsm:
         """What is to be answered now; where a revision wrote that, with what was asked at first."""
         whole = self._run.question
         return {"question": question} | ({"original_question": whole} if question != whole else {})
-
-    def _free(self, name: str) -> str:
-        """The name, or where a step has it already, the name with a number."""
-        number, free = 1, name
-        while free in self._run.values:
-            number += 1
-            free = f"{name}_{number}"
-        return free
 
     # --- what each state asks the model ---
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
-from itertools import chain, count
 from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
@@ -24,7 +23,7 @@ from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import migrate
 from pearl.lang.source import Source, Span, full_name, plan_folders, read_source, shipped_plans
-from pearl.lang.text import counted, one_line, pattern
+from pearl.lang.text import counted, free_name, one_line, pattern
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
 from pearl.lint.rules import answers_not_kept, no_steps, truncated_line, undefined_variable
@@ -362,8 +361,7 @@ def with_one_answer(plan: Plan) -> Plan:
     used = {step.name for step in plan.steps} | {action.name for action in plan.declares}
     if len(ends) < 2 or ANSWER_FROM in used:
         return plan
-    names = chain(("answer",), (f"answer_{number}" for number in count(2)))
-    name = next(name for name in names if name not in used)
+    name = free_name("answer", used)
     last = Step(name, ANSWER_FROM, tuple(map(Ref, ends)), one_line(plan.question))
     declares = (*plan.declares, load_library("core").actions[ANSWER_FROM])
     returns = (Ref(name),) if plan.returns else ()

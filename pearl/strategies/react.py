@@ -7,7 +7,6 @@ in the next prompt, and not in the plan.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -17,18 +16,18 @@ from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Literal, Plan, Ref, Step
 from pearl.lang.builtins import Given
-from pearl.lang.errors import InputError
 from pearl.lang.source import Source
 from pearl.lang.text import one_line
 from pearl.lang.values import Value, as_text
 from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema
-from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
+from pearl.retrieval.retriever import DocumentRetriever, Retriever
 from pearl.retrieval.terms import sentences
 from pearl.runtime.binding import SolverError
 from pearl.runtime.calls import REVISIONS, Caller, fill
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
+from pearl.strategies.retrieving import look_up
 
 STEPS = 8
 """Steps of a question, at most; the last one can only be Finish."""
@@ -169,14 +168,9 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
 
     async def search(_: str, args: Sequence[Given]) -> Value:
         words = as_text(args[0].value)
-        try:
-            # Reading an index takes its time, and other steps have theirs.
-            passages = await asyncio.to_thread(searched.search, words, 1)
-        except InputError as error:
-            raise SolverError("solver", str(error)) from None
-        if not passages:
-            raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
-        return passage_texts(passages)[0]
+        if texts := await look_up(searched, words, 1):
+            return texts[0]
+        raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
 
     async def lookup(_: str, args: Sequence[Given]) -> Value:
         # The N-th sentence of a paragraph that has some words.

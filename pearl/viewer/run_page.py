@@ -42,7 +42,8 @@ from pearl.store.history import (
     since_last_start,
 )
 from pearl.store.totals import totals
-from pearl.strategies.registry import STRATEGIES, Prepared, prepare, prepare_plan
+from pearl.strategies.preparation import prepare, prepare_plan
+from pearl.strategies.registry import STRATEGIES, Prepared
 from pearl.viewer.documents import QuotedPassage, cut, find_document, find_passages
 from pearl.viewer.job_page import STATES, JobRow, neighbours, tags_and_others, with_text
 from pearl.viewer.journal_tree import (

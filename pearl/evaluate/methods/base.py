@@ -36,6 +36,7 @@ from pearl.retrieval.index import CorpusRetriever, open_index
 from pearl.runtime.context import Context
 from pearl.runtime.loop import Finished, Strategy, run_strategy
 from pearl.session import Session
+from pearl.strategies.preparation import prepare
 from pearl.strategies.registry import (
     DEFAULT_LIMITS,
     MACHINES,
@@ -46,7 +47,6 @@ from pearl.strategies.registry import (
     StrategySettings,
     find_strategy,
     own_strategy,
-    prepare,
 )
 from pearl.tools.declared import NO_TOOLS, InstalledTool, Search, load_tools, read_tools
 from pearl.tools.endpoint import McpServer

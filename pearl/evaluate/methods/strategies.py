@@ -56,9 +56,10 @@ from pearl.session import Session
 from pearl.strategies import baselines
 from pearl.strategies.fsm import Fsm, field_of, sentences
 from pearl.strategies.pearl import GivenPlan, check_fits, shown_plans
+from pearl.strategies.preparation import lacking_solver, prepare_own
 from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
-from pearl.strategies.registry import lacking_solver, prepare_own, with_retriever
+from pearl.strategies.retrieving import with_retriever
 
 # Strategies.
 

@@ -1,0 +1,164 @@
+"""The one preparation of a strategy: from what a person chose to something that runs.
+
+`prepare` checks what was chosen, before anything is sent; every command and the Python interface
+call it, and nobody checks again. `Prepared.start` then puts the strategy together for one question
+about one document.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pearl.lang.ast import RETRIEVE, Decomposed, Parsed, Solver, SubPlan
+from pearl.lang.errors import InputError
+from pearl.lang.library import Library, load_library
+from pearl.lang.text import counted
+from pearl.lint.checker import check_errors, with_taken_fixes
+from pearl.prompts.calls import Demonstration
+from pearl.runtime.calls import Caller
+from pearl.runtime.loop import RunError, Strategy
+from pearl.strategies.pearl import GivenPlan, demonstrations_for, rewritten
+from pearl.strategies.registry import (
+    DEFAULT_LIMITS,
+    DEFAULT_SETTINGS,
+    MACHINES,
+    STRATEGIES,
+    Made,
+    OwnStrategy,
+    Prepared,
+    RunInputs,
+    StrategySettings,
+    StrategySpec,
+    find_strategy,
+)
+
+OFFLINE = "offline"
+"""The name of the reader that is no language model."""
+
+NEEDS_MODEL = (
+    "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or use "
+    "--model local."
+)
+"""What is said, behind a name, where the offline reader would have to be a language model."""
+
+
+def prepare(
+    name: str | OwnStrategy,
+    model: str,
+    library: Library | None = None,
+    demonstrations: Sequence[Demonstration] | str | Path | None = None,
+    settings: StrategySettings = DEFAULT_SETTINGS,
+    tools: object = "",
+) -> Prepared:
+    """Prepare a strategy by its name.
+
+    Args:
+        name: the strategy's, or one of a person's own.
+        model: the name of the model that is to answer.
+        library: the actions that were chosen; None for the strategy's own, or those Pearl ships.
+        demonstrations: plans to show, or the folder they are in; None or an empty name for those
+            Pearl ships for the strategy that the library can run.
+        settings: what else was chosen.
+        tools: what may be called; empty where nobody said.
+
+    Raises:
+        InputError: there is no such strategy, it would pass over what it is given, it needs a
+            language model where there is none, or a library or a folder cannot be used.
+    """
+    spec = find_strategy(name)
+    name = spec.name
+    if library and not spec.takes_library:
+        raise InputError(f"{name} has actions of its own: leave the library out.")
+    if demonstrations and not spec.demonstrations:
+        raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
+    if settings.shown and name != "pearl":
+        raise InputError(f"{name} writes no whole plan: leave --shown out.")
+    if settings.turns and name not in MACHINES:
+        raise InputError(f"{name} has no states: take fsm1 or fsm2, or leave --turns out.")
+    if tools and "tools" not in spec.uses:
+        raise InputError(f"{name} asks no tools: take the strategy rebel.")
+    if spec.needs_model and model == OFFLINE:
+        raise InputError(f"{name} {NEEDS_MODEL}")
+    library = library or load_library(*spec.libraries)
+    decomposes = name == "decomp"
+    if spec.takes_library and (lacking := lacking_solver(library, decomposes=decomposes)):
+        raise InputError(lacking)
+    folder = spec.demonstrations
+    shown = demonstrations_for(library, demonstrations, folder) if folder else ()
+    return Prepared(spec, library, shown, settings)
+
+
+def refuse_unused(prepared: Prepared, examples: int) -> None:
+    """See that a strategy has a use for a depth and for worked examples that were set. One of a
+    person's own may have.
+
+    Args:
+        prepared: the strategy.
+        examples: worked examples of structured output, at most.
+
+    Raises:
+        InputError: it has none.
+    """
+    spec, depth = prepared.spec, prepared.settings.limits.depth
+    if spec not in STRATEGIES:
+        return
+    if examples and "examples" not in spec.options:
+        raise InputError(f"{spec.name} asks for no structured output: leave --examples out.")
+    nested = "depth" in spec.options or has_subplans(prepared.library)
+    if depth != DEFAULT_LIMITS.depth and not nested:
+        raise InputError(f"{spec.name} nests nothing: take decomp or rebel, or leave --depth out.")
+
+
+def has_subplans(*libraries: Library) -> bool:
+    """Whether plans carry out some actions of libraries, which may be within each other."""
+    actions = (action for library in libraries for action in library.actions.values())
+    return any(isinstance(action.body, SubPlan) for action in actions)
+
+
+def lacking_solver(library: Library, *, decomposes: bool = False) -> str:
+    """Which action of a library cannot be carried out where a run is handed a retriever, and a
+    decomposer where it ``decomposes``, as `Decomp` does alone; empty where each can."""
+    for action in library.actions.values():
+        if isinstance(action.body, Decomposed) and not decomposes:
+            return f"{action.name} needs a decomposer: take the strategy decomp."
+        if isinstance(action.body, Solver) and action.body.name != RETRIEVE:
+            return f"{action.name} needs the solver {action.body.name}; there is {RETRIEVE}."
+    return ""
+
+
+def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
+    """Prepare a plan that somebody wrote, as it was read, to be rewritten by passes of these names.
+
+    Raises:
+        RunError: it has errors, or calls what is not there to carry it out.
+    """
+    if errors := check_errors(plan, library):
+        raise RunError(
+            f"The plan has {counted(len(errors), 'error')}: {errors[0].message} "
+            f"{errors[0].help}".rstrip(),
+            diagnostics=tuple(with_taken_fixes(errors, plan.plan.source, library)),
+        )
+    if lacking := lacking_solver(library.called_by(plan.plan)):
+        raise RunError(lacking)
+
+    # What a line silences is no error here, and one where the plan runs.
+    silences = "noqa" in plan.plan.source.text.lower()
+
+    def make(caller: Caller) -> Strategy:
+        ready = rewritten(plan.plan, library, passes, caller.journal)
+        return GivenPlan(ready, checked=ready is plan.plan and not silences)
+
+    return prepare_own(make, library)
+
+
+def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepared:
+    """Prepare a strategy that has no name, is put together given what it asks the model with, and
+    whose actions need a model, or a retriever."""
+
+    def together(prepared: Prepared, inputs: RunInputs) -> Made:
+        return make(inputs.caller), prepared.retrieving(inputs)
+
+    spec = StrategySpec("", "", together, needs_model=False, calls=lambda _: sys.maxsize)
+    return Prepared(spec, library)
