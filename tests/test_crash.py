@@ -58,7 +58,7 @@ def test_ctrl_c_lets_calls_finish_and_names_the_command_to_go_on(tmp_path: Path)
 
 def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
     # Calls that stall would hold it for ten minutes.
-    with Stub(faults=0.15, faults_of=("stall",), stall=600, seed=2) as stub:
+    with Stub(faults=0.15, faults_of=("stall",), stall=600, seed=3) as stub:
         batch = write_batch(tmp_path, 14, stub)
         waiting = batch.to(options=("--grace", "600", "--concurrency", "4"))
         process = waiting.start(PEARL_TIMEOUT="600")

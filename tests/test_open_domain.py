@@ -30,7 +30,8 @@ from pearl.runtime.executor import NONE
 from pearl.runtime.loop import RunError
 from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
-from pearl.strategies.registry import MOST, PASSAGES, Limits, with_retriever
+from pearl.strategies.registry import Limits
+from pearl.strategies.retrieving import MOST, PASSAGES, with_retriever
 from tests.scripted_models import FILM, FILM_HOPS, FILM_TEXT, Reader
 from tests.shell import write_rows
 
