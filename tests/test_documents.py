@@ -13,7 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 import pearl
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, install_command
 from pearl.lang.library import load_library
 from pearl.lang.source import START
 from pearl.prompts.calls import DOCUMENTS, WritePlan
@@ -289,7 +289,7 @@ def test_where_nothing_converts_a_file_the_message_names_the_command(
 ):
     Path("a.docx").write_bytes(WORD)
     monkeypatch.setattr(documents, "find_spec", lambda _: None)
-    told = "a.docx is a Word file: pip install 'pearl[documents]' to read it."
+    told = f"a.docx is a Word file: {install_command('documents')} to read it."
     assert told in one_line(call("ask", "a.docx", "Why?"), 2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pearl
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.report import summarise
 from pearl.lang.entry_points import extension
+from pearl.lang.errors import install_command
 from pearl.strategies.registry import find_strategy
 from tests.scripted_models import Mind
 from tests.server import Serve
@@ -118,6 +120,21 @@ def test_what_is_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytes
     (about / "METADATA").write_text("Name: late\nVersion: 1\n", encoding="utf-8")
     (about / "entry_points.txt").write_text("[pearl.tools]\nlate = math:pi\n", encoding="utf-8")
     assert extension("tools", "late") == math.pi
+
+
+@pytest.mark.parametrize(("url", "package"), [
+    ("file:///home/ada/my%20pearl", "/home/ada/my pearl"),
+    ("https://example.com/pearl.whl", "pearl"),
+])  # fmt: skip
+def test_an_extra_is_installed_from_where_pearl_is_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, package: str
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    about = tmp_path / "pearl-9.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: pearl\nVersion: 9\n", encoding="utf-8")
+    (about / "direct_url.json").write_text(json.dumps({"url": url}), encoding="utf-8")
+    assert install_command("view") == f"pip install '{package}[view]'"
 
 
 @pytest.mark.parametrize("model", ["offline", "m"])

@@ -25,7 +25,7 @@ import pytest
 
 from pearl.lang.ast import Step
 from pearl.lang.diagnostics import Severity
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, install_command
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
@@ -320,7 +320,7 @@ def test_what_cannot_be_used_is_told_in_one_line(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(local, "_free_memory", lambda: 50 << 20)
     assert told_of("local").endswith("take a smaller model.")
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    assert told_of("local") == "The model local needs llama.cpp: pip install 'pearl[local]'."
+    assert told_of("local") == f"The model local needs llama.cpp: {install_command('local')}."
 
 
 def test_memory_is_asked_for_where_weights_are_not_loaded(monkeypatch: pytest.MonkeyPatch):

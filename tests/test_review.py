@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, install_command
 from pearl.lang.library import load_library
 from pearl.review.agreement import agreement, labels_of, review_report
 from pearl.review.pages import check_plan
@@ -684,7 +684,7 @@ class TestCommands:
         )
         Path("a.plan").write_text(GOOD, encoding="utf-8")
         line = one_line(call("review", "a.plan", "--port", "0"), 2)
-        assert line == f"pearl review needs {name}: pip install 'pearl[review]'."
+        assert line == f"pearl review needs {name}: {install_command('review')}."
 
     def test_agreement_without_the_library_that_counts_it(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 import pearl
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, install_command
 from pearl.lang.source import Source
 from pearl.tools import mcp
 from pearl.tools.declared import load_tools
@@ -193,7 +193,7 @@ def refused(path: str, addresses: tuple[str, ...] = ("127.0.0.1",), **values: st
 
 def test_the_sdk_is_an_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pearl.tools.mcp", None)
-    assert refused(declare(PROGRAM, "read")) == "notes: It needs pip install 'pearl[mcp]'."
+    assert refused(declare(PROGRAM, "read")) == f"notes: It needs {install_command('mcp')}."
 
 
 def test_a_server_may_not_be_in_a_private_network():

@@ -81,10 +81,20 @@ def check_whole(least: int = 0, most: float = MOST, **numbers: object) -> None:
 def install_command(extra: str) -> str:
     """The command that installs what a part of Pearl needs that is left out by default.
 
+    It names the folder that Pearl was installed from: in an index its name may be another's.
+
     Args:
         extra: what pyproject.toml calls the part, as ``corpus``.
     """
-    return f"pip install 'pearl[{extra}]'"
+    from importlib.metadata import distribution
+    from json import loads
+    from urllib.parse import unquote, urlsplit
+
+    # Written by every installer, where a package is from no index (PEP 610).
+    origin = distribution("pearl").read_text("direct_url.json")
+    url = urlsplit(loads(origin)["url"]) if origin else None
+    package = unquote(url.path) if url and url.scheme == "file" else "pearl"
+    return f"pip install '{package}[{extra}]'"
 
 
 class LinesError(InputError):
