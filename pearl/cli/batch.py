@@ -261,10 +261,10 @@ def _setup(questions: str, options: Options, model: Model) -> tuple[Setup, Model
 def estimate_command(questions: str, parallel: int, options: Options) -> None:
     """Estimate what QUESTIONS take: calls, tokens, money, time. Nothing is sent.
 
-    Give it the options of pearl batch. Where neither a row nor the store has a plan, it is taken
-    to be of usual length. A document that does not fit the window is counted as --context has it
-    read. Replies that the store has cost nothing. A strategy that asks as it finds is counted with
-    the calls that it may make at most. The model need not be reachable.
+    Give it those options of pearl batch that decide what is asked. Where neither a row nor the
+    store has a plan, it is taken to be of usual length. A document that does not fit the window is
+    counted as --context has it read. Replies that the store has cost nothing. A strategy that asks
+    as it finds is counted with the calls that it may make at most. The model need not be reachable.
     """
     from pearl.jobs.estimate import PARALLEL, estimate
     from pearl.jobs.question_file import read_index

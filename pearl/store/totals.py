@@ -79,9 +79,9 @@ class Totals:
         if cost is not None:
             return dollars(cost)
         every = self.models.values() or (self,)
-        known = all(each.spent.is_reported(each.made) for each in every)
-        why = "no price for this model" if known else "the endpoint reports no tokens"
-        return f"not known: {why}"
+        if not all(each.spent.is_reported(each.made) for each in every):
+            return "not known: the endpoint reports no tokens"
+        return "not known: no price for this model (PEARL_PRICES may name a file that has one)"
 
 
 def usage_of(row: Row[Any]) -> Usage:
