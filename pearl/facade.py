@@ -71,7 +71,7 @@ def _by_name(
     for method in methods.split(",") if isinstance(methods, str) else methods:
         name = method.strip() if isinstance(method, str) else own_strategy(method).name
         names.append(name)
-        if not isinstance(method, str) and own.setdefault(name, method) is not method:
+        if not isinstance(method, str) and own.setdefault(name, method) != method:
             raise InputError(f"Two strategies of yours have one name ({name}): rename.")
     return names, own
 

@@ -381,7 +381,7 @@ def test_evidence_of_several_documents_says_which(
         "lease.pdf, page 2", "more/letter.md, line 3"
     }  # fmt: skip
     over = call("ask", "papers", asked)
-    passed_over = "Passed over, as no document ends so: papers/notes.cfg. To have one read"
+    passed_over = "Passed over, as no document ends so: papers/notes.cfg. To read one"
     assert passed_over in over.err
     assert passed_over in call("index", "papers", "-o", "papers.index").err
     told = over.out

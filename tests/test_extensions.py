@@ -122,19 +122,23 @@ def test_what_is_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytes
     assert extension("tools", "late") == math.pi
 
 
-@pytest.mark.parametrize(("url", "package"), [
-    ("file:///home/ada/my%20pearl", "/home/ada/my pearl"),
-    ("https://example.com/pearl.whl", "pearl"),
+@pytest.mark.parametrize(("origin", "package"), [
+    ({"url": "file:///home/ada/my%20pearl"}, "'/home/ada/my pearl[view]'"),
+    ({"url": "file:///o%27brien"}, "'/o'\"'\"'brien[view]'"),
+    ({"url": "https://a.b/pearl.whl"}, "'pearl[view] @ https://a.b/pearl.whl'"),
+    ({"url": "https://a.b/c", "vcs_info": {"vcs": "git"}, "subdirectory": "d"},
+     "'pearl[view] @ git+https://a.b/c#subdirectory=d'"),
+    ({}, "'pearl[view]'"),
 ])  # fmt: skip
 def test_an_extra_is_installed_from_where_pearl_is_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, package: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any], package: str
 ):
     monkeypatch.syspath_prepend(tmp_path)
     about = tmp_path / "pearl-9.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Name: pearl\nVersion: 9\n", encoding="utf-8")
-    (about / "direct_url.json").write_text(json.dumps({"url": url}), encoding="utf-8")
-    assert install_command("view") == f"pip install '{package}[view]'"
+    (about / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+    assert install_command("view") == f"pip install {package}"
 
 
 @pytest.mark.parametrize("model", ["offline", "m"])

@@ -344,7 +344,8 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|Bo Hill   1790  Kiel|\n|Cy Orr    1811  Ulm|",
         "|Ada Pope 1801 Ulm|\n|Bo Hill 1790 Kiel|\n|Cy Orr 1811 Ulm|",
         "|name: Ada\ntown: Ulm|\n|name: Bo\nborn: 1790\ntown: Kiel|",
-        "|Name: Ada\nTown: Ulm|\n|Name: Bo\nBorn: 1790\nTown: Kiel|\n\n|Age: 4\nTown: Ulm|",
+        "|Name: Ada\nTown: Ulm|\n|Name: Bo\nBorn: 1790\nTown: Kiel|",
+        "|Age: 4\nRole: nurse\nTown: Ulm|\n\n|Scene: a kitchen|\n|Anna: Come in.|",
         "|Mill Lane is closed until the winter|\n|New lamps|\n|Ada Pope is thanked|\n|No fence|",
         "|It was in the spring of the year\nthat Ada came to the mill, and when\n"
         "Bo Hill had seen her cart he asked who\nMr. Orr was, and was told.| |Then\nhe left.|",

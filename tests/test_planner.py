@@ -124,22 +124,6 @@ def test_a_rejected_plan_is_corrected_with_its_own_findings_only():
     assert answer.text == "output of a"
 
 
-def test_a_count_of_all_answers_is_corrected_once_and_then_taken():
-    counted = (
-        '1. all = FIND_ALL(CTX, "letters") : List the letters\n'
-        '2. sent = CHECK_TRUE(CTX, "{each all} was sent") : Check whether this letter was sent\n'
-        "3. number = COUNT(sent) : Count the letters that were sent"
-    )
-    model = Planner(counted)
-    planned = asyncio.run(pearl.write_plan("How many letters were sent?", model=model))
-    assert len(model.plans) == 2
-    complaint = model.plans[-1].messages[3]["content"]
-    assert "[PRL411] step 3: COUNT counts every item of sent, also those" in complaint
-    assert "Write where all in place of each all in step 2: sent is then the list" in complaint
-    assert planned.plan
-    assert [step.action for step in planned.plan.steps][-1] == "COUNT"
-
-
 def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
     wrong = [f"1. a = FIND_REASON(CTX, why_{at})" for at in range(1, 9)]
     model = Planner(*wrong)

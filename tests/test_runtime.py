@@ -429,12 +429,13 @@ def test_a_short_value_says_what_it_is_of_where_no_document_does():
     plan = """
     ada = COUNT(["a", "b"]) : count her letters
     bo = FIND_QUANTITY(CTX, "the letters of Bo") : count his
-    most = ANSWER_FROM(ada, "{bo}") : who wrote more
+    most = ANSWER_FROM(ada, "{bo}", [bo]) : who wrote more
     where = FIND_LOCATION(CTX, most) : where that is
     """
     _, model, _ = run(plan, {"step/bo": "3", "step/most": "Bo", "step/where": "Kiel"})
     texts = {one.path: one.messages[-1]["content"] for one in model.asked}
-    assert "X is [ada].\n<S2>\n3\n</S2>\n[ada], from COUNT" in texts["step/most"]
+    assert "X is [ada].\n<S2>\n3\n</S2>\nS3 is [bo].\n[ada], from COUNT" in texts["step/most"]
+    assert '[bo], from FIND_QUANTITY(CTX, "the letters of Bo"):' in texts["step/most"]
     assert "<found_ada>\n2\n</found_ada>" in texts["step/most"]
     # Who reads the document sees there who Bo is.
     assert "<X>\nBo\n</X>" in texts["step/where"]
@@ -538,6 +539,7 @@ def test_a_plan_that_ends_in_several_outputs_gives_one_answer():
         ({"b": "> lives in Kiel. … lives in Ulm."}, [("lives in Kiel. … lives in Ulm.", "b")]),
         # Whoever speaks in passages is not who was asked.
         ({"b": ['He: "Bo lives in Kiel. Nobody" so.']}, []),
+        ({"b": Pairs((("Bo", ['He: "Bo lives in Kiel. Nobody" so.']),))}, []),
         ({"b": "nothing", "a": "nothing"}, []),
     ],
 )  # fmt: skip

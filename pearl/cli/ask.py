@@ -56,7 +56,7 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
     library = library_for(options.strategy, options.libraries)
     model = choose(options.model, options.planner, options.reader)
     source = read_documents(documents)
-    warn_of_passed_over(documents)
+    warn_of_passed_over(documents, "name the file itself")
     if question == "-":
         question = read_source("-", "question").text
     work = partial(
@@ -164,7 +164,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     warn_of_library(source, options.libraries)
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
     doc = read_documents(documents)
-    warn_of_passed_over(documents)
+    warn_of_passed_over(documents, "name the file itself")
     found = check_for_person(parse(source), library)
     errors = [error for error in found if error.severity is Severity.ERROR]
     if errors:

@@ -302,15 +302,20 @@ def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
         )
 
 
-def warn_of_passed_over(paths: Sequence[str]) -> None:
-    """Say which files of folders are not read, as no document's name ends so."""
+def warn_of_passed_over(paths: Sequence[str], advice: str) -> None:
+    """Say which files of folders are not read, as no document's name ends so.
+
+    Args:
+        paths: the folders among others.
+        advice: how to have one of them read.
+    """
     from pearl.retrieval.converters import passed_over
 
     if left := passed_over(paths):
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
         warn(
-            f"Passed over, as no document ends so: {', '.join(left[:3])}{more}. To have one read "
-            "as text, give it the ending .txt."
+            f"Passed over, as no document ends so: {', '.join(left[:3])}{more}. To read one as "
+            f"text, {advice}."
         )
 
 

@@ -206,7 +206,7 @@ def index_command(path: str, output: str, search: str | None, most: int, options
         started = time.monotonic()
         with _progress(quiet=options.as_json) as progress:
             info = build_index(path, output, progress)
-        warn_of_passed_over([path])
+        warn_of_passed_over([path], "give it the ending .txt")
         seconds = time.monotonic() - started
         more = {"fresh": info.fresh, "seconds": seconds}
         ending = f", {seconds:.1f} s" if info.fresh else ": it is there already."

@@ -6,6 +6,7 @@ Apart from `pearl.lang.source`, whose imports would be half of what `pearl --hel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 MOST = 1e12
@@ -81,20 +82,29 @@ def check_whole(least: int = 0, most: float = MOST, **numbers: object) -> None:
 def install_command(extra: str) -> str:
     """The command that installs what a part of Pearl needs that is left out by default.
 
-    It names the folder that Pearl was installed from: in an index its name may be another's.
+    It names the folder or address that Pearl was installed from: in an index its name may be
+    another's.
 
     Args:
         extra: what pyproject.toml calls the part, as ``corpus``.
     """
-    from importlib.metadata import distribution
+    from importlib.metadata import PackageNotFoundError, distribution
     from json import loads
-    from urllib.parse import unquote, urlsplit
+    from shlex import quote
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
 
-    # Written by every installer, where a package is from no index (PEP 610).
-    origin = distribution("pearl").read_text("direct_url.json")
-    url = urlsplit(loads(origin)["url"]) if origin else None
-    package = unquote(url.path) if url and url.scheme == "file" else "pearl"
-    return f"pip install '{package}[{extra}]'"
+    package = f"pearl[{extra}]"
+    with suppress(PackageNotFoundError):
+        # Written by every installer, where a package is from no index (PEP 610).
+        origin = loads(distribution("pearl").read_text("direct_url.json") or "{}")
+        url, vcs = origin.get("url", ""), origin.get("vcs_info", {}).get("vcs", "")
+        if url.startswith("file:"):
+            package = f"{url2pathname(urlsplit(url).path)}[{extra}]"
+        elif url:
+            below = f"#subdirectory={part}" if (part := origin.get("subdirectory")) else ""
+            package += f" @ {vcs}+{url}{below}" if vcs else f" @ {url}{below}"
+    return f"pip install {quote(package)}"
 
 
 class LinesError(InputError):

@@ -15,7 +15,6 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.errors import install_command
 from pearl.lang.text import one_line, printable, shorten
 from pearl.report.document import LABEL, Chart, Point, Report, describe
 from pearl.report.text import text_chart
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _COLUMNS = 76
 """Characters a line of a chart in text."""
 
-_MISSING = f"Drawn as text, as matplotlib is not installed: {install_command('plots')}."
+_MISSING = "Drawn as text, as matplotlib is not installed: Pearl's extra [plots] brings it."
 
 # Stand-ins while matplotlib draws: it knows no variables.
 _INK, _DIM, _LINE = "#010101", "#020202", "#030303"

@@ -236,14 +236,14 @@ def sentences(text: str) -> list[Span]:
     """
     spans: list[Span] = []
     for block in blocks(text, _PARAGRAPH):
+        lines = text[slice(*block)].strip().splitlines()
+        record = len(lines) > 2 and all(map(_LABEL.match, lines))
         for (start, end), row in _pieces(text, *block):
             if row:
                 _keep(spans, text, start, end)
                 continue
-            heading = _HEADING.match(text, start, end)
             # The first field of a record is no heading of the others.
-            if heading and _LABEL.match(text, start) and _LABEL.match(text, heading.end()):
-                heading = None
+            heading = None if record else _HEADING.match(text, start, end)
             if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
                 _keep(spans, text, start, heading.end())
                 start = heading.end()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pearl.lang.ast import (
@@ -178,7 +178,7 @@ def as_written(
     values: Mapping[str, Value],
     item: Item | None,
     long: dict[str, Value],
-    most: int = SHORT,
+    named: Collection[str] = (),
 ) -> str:
     """An argument as a prompt shows it: short values in place, longer ones by name.
 
@@ -187,12 +187,13 @@ def as_written(
         values: outputs of steps that ran before.
         item: the item that the step runs over.
         long: is given each value that the text names, in brackets, and does not hold.
-        most: words of an output that is put in place, where it is the whole argument.
+        named: outputs that the text names where they are whole arguments, however short.
     """
     match arg:
         case Ref():
             value = value_of(arg, values, item)
-            if item.direct if arg.maps and item and value is item.value else brief(value, most):
+            in_place = (arg.maps or arg.name not in named) and brief(value, SHORT)
+            if item.direct if arg.maps and item and value is item.value else in_place:
                 return as_text(value)
             kind = "evidence of " if arg.mode is Mode.EVIDENCE else "one of " if arg.maps else ""
             name = f"{kind}{arg.name}"
@@ -201,7 +202,7 @@ def as_written(
         case Literal():
             return as_text(arg.value)
         case Items():
-            return "\n".join(as_written(inner, values, item, long) for inner in arg.items)
+            return "\n".join(as_written(inner, values, item, long, named) for inner in arg.items)
         case Template():
             return "".join(
                 part if isinstance(part, str) else as_written(part, values, item, long)

@@ -68,7 +68,6 @@ from pearl.prompts.calls import STEP_TASK, ExecuteStep
 from pearl.retrieval.terms import sentences
 from pearl.retrieval.text_splitter import LabelError, part
 from pearl.runtime.binding import (
-    SHORT,
     SHORT_ITEM,
     BindError,
     Item,
@@ -372,7 +371,7 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     # What is quoted for items that a filter leaves out is beside the point where it keeps any.
     kept = [answer for answer in sound if ref.mode.startswith("where") and answer.value is True]
     quotes = tuple(dict.fromkeys(chain.from_iterable(one.evidence or () for one in kept or sound)))
-    nothing = () if sound and all(answer.evidence == () for answer in sound) else None
+    nothing = () if sound and all(one.evidence == () for one in kept or sound) else None
     value = join_answers(ref.mode, items, [answer.value for answer in sound])
     return Output(value, quotes or nothing)
 
@@ -515,14 +514,11 @@ async def _run_prompt(
         omitted = round(1 - share, 4)
     arguments = tuple((name, argument.value) for name, argument in inputs.arguments)
     long: dict[str, Value] = {}
-    steps = {step.name: step for step in frame.plan.steps}
     # Where outputs are all there is to read, a short one says too little without what it is of.
     alone = not document and not (isinstance(action.body, Prompt) and action.body.examples)
-    written: list[str] = []
-    for _, argument in inputs.arguments:
-        arg = argument.arg
-        output = alone and isinstance(arg, Ref) and not arg.maps and arg.name in steps
-        written.append(as_written(arg, values, item, long, 0 if output else SHORT))
+    made = frozenset(step.name for step in frame.plan.steps) if alone else frozenset()
+    written = tuple(as_written(own.arg, values, item, long, made) for _, own in inputs.arguments)
+    steps = {step.name: step for step in frame.plan.steps} if long else {}
     named = tuple(
         (name, value, _origin(steps[maker]) if (maker := name.split()[-1]) in steps else "")
         for name, value in long.items()
@@ -531,7 +527,7 @@ async def _run_prompt(
     own = () if document else _found(step.args, frame)
     found = tuple(value_of(ref, values, item) for ref in own)
     call, left_out = fit_call(
-        ExecuteStep(document, action, step, arguments, omitted, tuple(written), named, found),
+        ExecuteStep(document, action, step, arguments, omitted, written, named, found),
         frame.context,
     )
     if left_out:

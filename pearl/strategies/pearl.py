@@ -26,7 +26,7 @@ from pearl.lang.source import Source, Span, full_name, plan_folders, read_source
 from pearl.lang.text import counted, free_name, one_line, pattern
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
-from pearl.lint.rules import answers_not_kept, no_steps, truncated_line, undefined_variable
+from pearl.lint.rules import no_steps, truncated_line, undefined_variable
 from pearl.models.base import ModelError, Reply, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
@@ -150,13 +150,7 @@ async def write_plan(
             findings = (*others, truncated_line.RULE(place, _AT_LIMIT, help=shorter))
         if stopped:
             findings = (no_steps.RULE(Span(0, 0), f"There is no step. {stopped}"),)
-        # Items that are counted whatever their answer are told of once: they may be meant.
-        once = "" if rejected else answers_not_kept.RULE.code
-        errors = [
-            replace(finding, severity=Severity.ERROR)
-            for finding in findings
-            if finding.severity is Severity.ERROR or finding.code == once
-        ]
+        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if not errors:
             plan = replace(parsed.plan, question=write.question)
             return Planned(plan, attempt, source, findings, len(write.demonstrations))

@@ -38,11 +38,12 @@ def check(view: PlanView) -> Findings:
             continue
         if checked := view.checked_items(arg.name, index):
             items, number = checked
+            ending = ", which needs no KEYS" if told == "lists" else ""
             yield RULE(
                 arg.span,
                 f"{step.action} {told} every item of {arg.name}, also those with the answer no.",
                 help=f"Write where {items} in place of each {items} in step {number}: {arg.name} "
-                "is then the list of those with the answer yes.",
+                f"is then the list of those with the answer yes{ending}.",
                 data={"name": arg.name, "items": items},
             )
 

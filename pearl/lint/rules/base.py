@@ -185,7 +185,7 @@ class PlanView:
         source = self.defined.get(name, index)
         if not 0 <= source < index or not (action := self.actions[source]):
             return None
-        over = mapped(self.step_refs[source])
+        over = self.mapped_over.get(source)
         if action.returns != "bool" or over is None or over.mode is not Mode.EACH:
             return None
         return over.name, self.number(source)
