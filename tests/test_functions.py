@@ -340,6 +340,10 @@ class Scaled:
         ("made = partial(round, 1)", "made = partial(abs, 1)"),
         ("def made(x, y=1): return y", "def made(x, y=2): return y"),
         ("y = 1\ndef made(x): return y", "y = 2\ndef made(x): return y"),
+        *(
+            (f"y = {one}\ndef made(x): return y", f"y = {other}\ndef made(x): return y")
+            for one, other in (("10**5000", "-(10**5000)"), ("{10**5000: 1}", "{10**5001: 1}"))
+        ),
         ("made = Scaled(1)", "made = Scaled(2)"),
         ("made = Scaled(1).score", "made = Scaled(2).score"),
         ("made = pair()[0]", "made = pair()[1]"),

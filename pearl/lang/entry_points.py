@@ -92,13 +92,13 @@ def _told(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
     within = (*around, id(value))
     match value:
         case None | str() | bytes() | int() | float():
-            return repr(value)
+            return _written(value)
         case list() | tuple():
             return [_told(item, within) for item in value]
         case set() | frozenset():
             return sorted(str(_told(item, within)) for item in value)
         case dict():
-            return [[repr(key), _told(item, within)] for key, item in value.items()]
+            return [[_written(key), _told(item, within)] for key, item in value.items()]
         case ModuleType():
             return value.__name__
         case BuiltinFunctionType():
@@ -130,6 +130,14 @@ def _told(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
         _told(type(value), within) if fields else "",
         _told(fields, within),
     ]
+
+
+def _written(value: object) -> str:
+    """A value as code has it; a number of more digits than Python writes has those of base 16."""
+    try:
+        return repr(value)
+    except ValueError:
+        return hex(value) if isinstance(value, int) else str(_told(value, ()))
 
 
 def _text(code: Any) -> str | None:  # noqa: ANN401 - a function or a class
