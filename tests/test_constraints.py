@@ -6,8 +6,10 @@ import os
 import re
 import sqlite3
 from collections.abc import Awaitable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -216,6 +218,25 @@ def test_two_event_loops_may_ask_one_model_what_it_takes():
         return await forms.form_of("grammar", prove)
 
     assert asyncio.run(_form(meets_another)) == "grammar"
+
+
+def test_what_is_learned_at_once_of_several_endpoints_is_all_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    start = Barrier(16)
+
+    async def says(proof: ProveForm) -> str:
+        start.wait(60)
+        return proof.word
+
+    def learn(endpoint: int) -> str:
+        return asyncio.run(constraints.Forms(str(endpoint)).form_of("schema", says))
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(learn, range(64))) == {"json_schema"}
+    known = json.loads((tmp_path / "pearl" / "constraints.json").read_text(encoding="utf-8"))
+    assert [entry["schema"] for entry in known.values()] == ["json_schema"] * 64
 
 
 def test_what_a_model_takes_is_asked_at_no_questions_cost(serve: Serve):

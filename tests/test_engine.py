@@ -19,7 +19,13 @@ from hypothesis import strategies as st
 from pearl.lang.errors import InputError, LinesError
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
-from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, CacheLayer, PrefixWarmup
+from pearl.models.middleware.cache import (
+    CACHED_FOR,
+    SMALLEST,
+    CacheLayer,
+    PrefixWarmup,
+    read_or_make,
+)
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttle
 from pearl.models.middleware.retry import TRIES, USELESS, Retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
@@ -764,6 +770,15 @@ def test_a_failure_that_nobody_else_waits_for_is_not_complained_of():
 @clocked
 async def test_a_call_that_another_process_makes_is_waited_for():
     endpoint, replies = Endpoint(0), ReplyCache(busy=3)
-    replies.kept["k"] = Reply("theirs", kept=True)
+    replies.kept |= {"k": Reply("theirs", kept=True), "f": Reply("[1]", kept=True)}
     reply = await CacheLayer(endpoint, replies, "", Named())(request())
     assert (endpoint.asked, reply) == (0, Reply("theirs", kept=True))
+    made: list[str] = []
+
+    async def make() -> list[int]:
+        made.append("again")
+        return [2]
+
+    replies.busy = 3
+    assert await read_or_make(replies, "", "f", "function F", make) == [1]
+    assert made == []

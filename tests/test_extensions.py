@@ -73,7 +73,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package, as an installer leaves it."""
     points = "".join(
         f"[pearl.{group}]\nown = readers:{name}\nbroken = broken_reader:it\n"
-        "wrong = readers:NUMBER\n"
+        "wrong = readers:NUMBER\nleaving = leaving_reader:it\n"
         for group, name in GROUPS.items()
     )
     about = tmp_path / "installed" / "pearl_readers-1.dist-info"
@@ -84,9 +84,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (about.parent / "broken_reader.py").write_text(
         'raise OSError("no\\nlicence: beware-of-it")', "utf-8"
     )
+    (about.parent / "leaving_reader.py").write_text("raise SystemExit(3)", "utf-8")
     monkeypatch.setenv("LICENCE_KEY", "beware-of-it")
     monkeypatch.syspath_prepend(about.parent)
-    for name in ("readers", "broken_reader"):
+    for name in ("readers", "broken_reader", "leaving_reader"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
@@ -204,6 +205,7 @@ def test_a_broken_one_is_one_clear_line(
     for name, said in (
         ("broken", "broken of the package pearl-readers cannot be loaded (OSError: no licence: "
          "***)."),
+        ("leaving", "leaving of the package pearl-readers cannot be loaded (SystemExit: 3)."),
         ("wrong", {"actions": "is to offer actions", "metrics": "is to be a function"}.get(
             names, "is a class or a function")),
         ("nobodys", {"actions": "no library is named nobodys", "metrics": "No installed package",
@@ -244,6 +246,13 @@ def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):
 
     failed = reader.batch_sync(questions, strategy=Failing).rows[0]["error"]
     assert failed["message"] == "The strategy Failing failed: KeyError: '***'"
+
+    class Ending(Fixed):
+        async def next(self, run: pearl.Run) -> Any:
+            raise SystemExit(3)
+
+    failed = reader.batch_sync(questions, strategy=Ending).rows[0]["error"]
+    assert failed["message"] == "The strategy Ending failed: SystemExit: 3"
 
     class Odd(Fixed):
         gives: object = None
@@ -289,13 +298,12 @@ def test_refining_and_evaluating_by_a_metric_of_ones_own(
     assert [one.score for one in scores.results] == [1, 1]
 
     def fails(question: str, gold: str, answer: str) -> float:
-        return 2 if gold == "The sea" else float(gold)
+        return 2 if gold == "The sea" else sys.exit(gold)
 
     wrong = reader.evaluate_sync("questions", questions, methods=["zero-shot"], metric=fails)
     assert [one.error for one in wrong.results] == [
         "The answer was not scored: The metric fails gave 2: let it give 0 to 1.",
-        "The answer was not scored: The metric fails failed: ValueError: could not convert string "
-        "to float: 'It burned'",
+        "The answer was not scored: The metric fails failed: SystemExit: It burned",
     ]
     assert (
         "zero-shot: 2 questions could not be answered or scored, 1 of them so: The answer was not "

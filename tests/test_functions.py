@@ -186,9 +186,42 @@ def empty(x: str) -> str:
     return next(word for word in x.split() if word == "nowhere")
 
 
+class OddError(BaseException):
+    """One that does not even say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def ending(error: BaseException) -> Callable[[str], str]:
+    def ends(x: str) -> str:
+        """End."""
+        raise error
+
+    return ends
+
+
+async def cancelled(x: str) -> str:
+    """Wait for what is cancelled."""
+    other = asyncio.create_task(asyncio.sleep(60))
+    asyncio.get_running_loop().call_soon(other.cancel)
+    await other
+    return x
+
+
 @pytest.mark.parametrize(
     ("function", "reason", "said"),
     [
+        *(
+            (ending(error), "solver", f"ENDS failed: {said}")
+            for error, said in (
+                (SystemExit(3), "SystemExit: 3"),
+                (GeneratorExit(), "GeneratorExit$"),
+                (asyncio.CancelledError(), "CancelledError$"),
+                (OddError(), "OddError: <exception str() failed>"),
+            )
+        ),
+        (cancelled, "solver", "CANCELLED failed: CancelledError$"),
         (failing, "solver", "FAILING failed: RuntimeError: no way: x"),
         (empty, "solver", "EMPTY failed: RuntimeError: it raised StopIteration"),
         (none, "value", "NONE: it gave what is no text, .* (NoneType)"),
@@ -210,6 +243,24 @@ def test_what_goes_wrong_fails_its_step_in_one_line(
 def echo(x: str) -> Any:
     """Say it again."""
     return x
+
+
+def test_a_limit_of_time_and_ctrl_c_are_no_failures_of_a_function():
+    @pearl.action
+    async def wait(x: str) -> str:
+        """Wait."""
+        await asyncio.sleep(60)
+        return x
+
+    async def timed() -> None:
+        reader = pearl.Pearl(model="offline", library=["core", wait], store=None)
+        async with asyncio.timeout(0.2):
+            await reader.run('a = WAIT("x")', pearl.Source("s", STORY))
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(timed())
+    with pytest.raises(KeyboardInterrupt):
+        run('a = ENDS("x")', pearl.action(ending(KeyboardInterrupt())), store=None)
 
 
 def test_a_key_that_a_function_tells_is_nowhere(monkeypatch: pytest.MonkeyPatch):
@@ -289,6 +340,10 @@ class Scaled:
         ("made = partial(round, 1)", "made = partial(abs, 1)"),
         ("def made(x, y=1): return y", "def made(x, y=2): return y"),
         ("y = 1\ndef made(x): return y", "y = 2\ndef made(x): return y"),
+        *(
+            (f"y = {one}\ndef made(x): return y", f"y = {other}\ndef made(x): return y")
+            for one, other in (("10**5000", "-(10**5000)"), ("{10**5000: 1}", "{10**5001: 1}"))
+        ),
         ("made = Scaled(1)", "made = Scaled(2)"),
         ("made = Scaled(1).score", "made = Scaled(2).score"),
         ("made = pair()[0]", "made = pair()[1]"),

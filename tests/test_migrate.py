@@ -100,7 +100,7 @@ def test_what_cannot_be_mapped_is_said(small: Library) -> None:
     assert done.problems == (
         "a calls FIND_BEST with 2 arguments, and it took 3: mend the call by hand.",
         "b calls FIND_BEST in a way that cannot be mapped.",
-        "d calls FIND_MOTIVE with 1 arguments, and it took 2: mend the call by hand.",
+        "d calls FIND_MOTIVE with 1 argument, and it took 2: mend the call by hand.",
     )
 
 

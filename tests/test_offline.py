@@ -679,6 +679,25 @@ def test_what_takes_a_model_is_refused_in_a_line(call: Call):
         asyncio.run(Offline().answer(request))
 
 
+def test_a_long_document_is_read_beside_the_loop_which_hears_of_ctrl_c():
+    sentence = "Ada left in {}, because the harbour was shut and the {} was lost."
+    text = " ".join(sentence.format(year, year % 97) for year in range(12_000))
+    find = load_library().actions["FIND_REASON"]
+    step = Step("why", find.name, (Ref(DOCUMENT), Literal("Ada left")), "Find why")
+    call = ExecuteStep(Source("long", text), find, step, (("S", "Ada left in 7"),))
+    request = Request(call, ({"role": "user", "content": "?"},), "x", "k")
+
+    async def stopped() -> str:
+        task = asyncio.create_task(Offline().answer(request))
+        await asyncio.sleep(0.01)
+        assert task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return (await Offline().answer(request)).text
+
+    assert asyncio.run(stopped()) == carry_out(call)
+
+
 # --- options ---
 
 

@@ -29,7 +29,7 @@ from pearl.retrieval.text_splitter import spans
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import _QUOTED, evidence, passages_given
 from pearl.strategies.preparation import prepare
-from pearl.strategies.registry import STRATEGIES
+from pearl.strategies.registry import STRATEGIES, Limits, StrategySettings
 from tests.conftest import ROOT
 from tests.growth import assert_linear
 from tests.shell import Result, call, one_line, write_rows
@@ -229,6 +229,17 @@ def test_the_strategy_and_what_a_rows_plan_may_call_are_part_of_what_is_asked():
     digest = Setup(prepared).digest()
     assert Setup(prepared, plans=load_library("letters")).digest() == digest
     assert Setup(prepared, plans=load_library("core")).digest() != digest
+
+
+def test_a_digest_tells_limits_apart_and_is_the_same_where_they_are_the_usual_ones():
+    chosen = [{}, {"depth": 3}, {"steps": 3}, {"calls": 3}, {"width": 3}]
+    prepared = prepare("decomp", "m")
+    digests = [
+        Setup(replace(prepared, settings=StrategySettings(limits=Limits(**limits)))).digest()
+        for limits in chosen
+    ]
+    assert len(set(digests)) == len(chosen)
+    assert digests[0] == Setup(prepared).digest()
 
 
 def test_a_sentence_that_holds_an_answers_words_is_found():

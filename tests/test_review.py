@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from string import ascii_uppercase
 
 import pytest
 from sqlalchemy import Engine
@@ -47,6 +48,7 @@ from pearl.review.verdicts import (
     demo_name,
     last,
     of_person,
+    options_of,
     read_form,
     read_verdicts,
     read_versions,
@@ -338,6 +340,11 @@ class TestQueue:
         (folder / "plan0.plan").unlink()
         with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
             queued(local, "plans")
+
+    def test_only_as_many_options_are_chosen_from_as_there_are_letters(self):
+        # A row of somebody else's may have more of them than there are characters.
+        about = {"answer": "It closed.", "option": "A", "options": ["It closed"] * 1_200_000}
+        assert "".join(options_of(item(about=about))) == ascii_uppercase
 
     def test_a_row_that_holds_no_plan_hides_no_other(self, local: Engine, tmp_path: Path):
         long = "# " + "x" * LONGEST

@@ -22,7 +22,7 @@ from pearl.models.routing import Models, choose_model, members, planner_of, read
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.terms import UNSPACED
-from pearl.runtime.binding import call
+from pearl.runtime.binding import call, is_interruption
 from pearl.runtime.calls import SchemaError, fill
 from pearl.session import Session
 from pearl.strategies.preparation import NEEDS_MODEL, OFFLINE
@@ -172,7 +172,9 @@ class OwnMetric:
             given = await call(self.function, question, *words)
             # NumPy's truth values are no numbers of Python's.
             score = float(given) if isinstance(given, SupportsFloat) else -1.0
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             message = f"The metric {self.name} failed: {failure_text(error)}"
             raise ModelError("metric", message) from error
         if not 0 <= score <= 1:

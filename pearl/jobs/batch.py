@@ -36,6 +36,7 @@ from pearl.strategies.registry import (
     OwnStrategy,
     Prepared,
     StrategySettings,
+    limits_within,
 )
 
 
@@ -106,8 +107,10 @@ class Setup:
             how.append(f"{settings.shown} shown")
         if settings.turns:
             how.append("turns")
-        if settings.limits != DEFAULT_LIMITS:
-            how.append(f"{settings.limits.depth} deep")
+        if (limits := settings.limits) != DEFAULT_LIMITS:
+            how.append(f"{limits.depth} deep")
+        if limits != limits_within(limits.depth):
+            how.append(f"{limits.steps} steps, {limits.calls} calls, {limits.width} wide")
         return digest([prepared.library.digest, shown, fitting, settings.passes, *how])
 
 

@@ -25,10 +25,14 @@ _SHORTEST, _LONGEST = 8, 300
 """Characters of a variable's value that is no word, and of what is told of an error."""
 
 
-def failure_text(error: Exception) -> str:
+def failure_text(error: BaseException) -> str:
     """What a person's own code says of its failure, in a line: without the values of variables of
     the environment whose names are those of keys."""
-    text = one_line(f"{type(error).__name__}: {error}")
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - whatever a class of a person's own raises
+        said = "<exception str() failed>"
+    text = one_line(": ".join(filter(None, (type(error).__name__, said))))
     secrets = {value.strip() for name, value in os.environ.items() if _SECRET.search(name)}
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
@@ -47,7 +51,7 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
     for entry in _offered(group, versions).select(name=name):
         try:
             return entry.load()
-        except Exception as error:  # noqa: BLE001 - whatever a package's code raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a package's code raises
             package = entry.dist.name if entry.dist else entry.value
             raise InputError(
                 f"{name} of the package {package} cannot be loaded ({failure_text(error)})."
@@ -88,13 +92,13 @@ def _told(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
     within = (*around, id(value))
     match value:
         case None | str() | bytes() | int() | float():
-            return repr(value)
+            return _written(value)
         case list() | tuple():
             return [_told(item, within) for item in value]
         case set() | frozenset():
             return sorted(str(_told(item, within)) for item in value)
         case dict():
-            return [[repr(key), _told(item, within)] for key, item in value.items()]
+            return [[_written(key), _told(item, within)] for key, item in value.items()]
         case ModuleType():
             return value.__name__
         case BuiltinFunctionType():
@@ -126,6 +130,14 @@ def _told(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
         _told(type(value), within) if fields else "",
         _told(fields, within),
     ]
+
+
+def _written(value: object) -> str:
+    """A value as code has it; a number of more digits than Python writes has those of base 16."""
+    try:
+        return repr(value)
+    except ValueError:
+        return hex(value) if isinstance(value, int) else str(_told(value, ()))
 
 
 def _text(code: Any) -> str | None:  # noqa: ANN401 - a function or a class

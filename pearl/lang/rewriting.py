@@ -24,7 +24,7 @@ from pearl.lang.library import Library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg, print_library, print_plan
 from pearl.lang.source import Source, Span
-from pearl.lang.text import pattern
+from pearl.lang.text import counted, pattern
 from pearl.lang.values import Value, as_text
 
 _BREAK = pattern(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
@@ -189,8 +189,8 @@ def migrate(plan: str | Source, library: Library) -> Migration:
         counts += [current.fewest] if current and current.name != step.action else []
         if counts:
             problems.append(
-                f"{step.name} calls {step.action} with {count} arguments, and it took "
-                f"{' or '.join(map(str, counts))}: mend the call by hand."
+                f"{step.name} calls {step.action} with {counted(count, 'argument')}, and it "
+                f"took {' or '.join(map(str, counts))}: mend the call by hand."
             )
     text = source.text
     for start, end, words in sorted(edits, reverse=True):

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pearl.lang.ast import by_number
 from pearl.lang.errors import InputError
-from pearl.lang.output_files import replacing
+from pearl.lang.output_files import lock, replacing
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.text import text_digest
@@ -45,6 +45,9 @@ SCHEMAS = ("json_schema", "json_schema_strict")
 
 KNOWN_FOR = 7 * 86400.0
 """Seconds for which an endpoint is not asked again what it takes: it may be another by then."""
+
+LOCKED_FOR = 2.0
+"""Seconds, at most, for which another process that writes down what it learned is waited for."""
 
 LONGEST_TEXT = 2000
 """Characters of a text in a JSON reply, at most; llama.cpp counts no further."""
@@ -390,12 +393,17 @@ class Forms:
         with suppress(OSError, RuntimeError):
             # RuntimeError: a process may have no home at all. It asks again then.
             path = _file()
-            entry = {**self._remembered(), "asked": time.time()}
-            entry = {key: data for key, data in {**entry, kind: form}.items() if data is not None}
             path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({**_read(), self._endpoint: entry}, indent=1)
-            with replacing(path) as file:
-                file.write(text.encode())
+            with path.with_suffix(".lock").open("ab") as taken:
+                # Two that change the file at once would lose what one of them learned.
+                give_up = time.monotonic() + LOCKED_FOR
+                while lock(taken) is False and time.monotonic() < give_up:
+                    time.sleep(0.005)
+                entry = {**self._remembered(), "asked": time.time(), kind: form}
+                entry = {key: data for key, data in entry.items() if data is not None}
+                text = json.dumps({**_read(), self._endpoint: entry}, indent=1)
+                with replacing(path) as file:
+                    file.write(text.encode())
 
 
 def _file() -> Path:

@@ -13,14 +13,17 @@ From top to bottom: steps carried out; options chosen; actions proposed and cond
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
+from threading import Lock, Thread
 
 from pearl.lang.ast import Action, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, widen
@@ -101,7 +104,9 @@ class Offline:
                 return Reply(write(call))
             case CorrectPlan(write=WritePlan() as call) | RefinePlan(write=call):
                 return Reply(write_shortest(call))
-            case ExecuteStep() as call:
+            case ExecuteStep(document=document) as call:
+                if document and len(document.text) > LONG:
+                    return Reply(await _in_thread(call))
                 return Reply(carry_out(call))
             case MapAnswer() as call:
                 return Reply(choose(call))
@@ -114,6 +119,30 @@ class Offline:
 
     async def close(self) -> None:
         return
+
+
+LONG = 300_000
+"""Characters of a document that takes so long to read that Ctrl-C is to be heard meanwhile."""
+
+_READING = Lock()
+"""One long document is read at a time: who waits for the same one finds it indexed."""
+
+
+async def _in_thread(call: ExecuteStep) -> str:
+    """What `carry_out` gives and raises, from a thread that the process does not wait for at its
+    end, as it would for one of asyncio's."""
+    reply = Future[str]()
+
+    def read() -> None:
+        with _READING:
+            if reply.set_running_or_notify_cancel():
+                try:
+                    reply.set_result(carry_out(call))
+                except Exception as error:  # noqa: BLE001 - raised where the reply is awaited
+                    reply.set_exception(error)
+
+    Thread(target=read, name="pearl-offline", daemon=True).start()
+    return await asyncio.wrap_future(reply)
 
 
 NOTHING = "Nothing that was read bears on this."

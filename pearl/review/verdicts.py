@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import func, insert, select, update
@@ -21,7 +22,6 @@ from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import check
-from pearl.prompts.calls import letter
 from pearl.review.queue import LONGEST, Folders, QueuedPlan, within
 from pearl.store.database import reading
 from pearl.store.store import storable
@@ -193,10 +193,11 @@ class MappedAnswer:
 
 
 def options_of(item: QueuedPlan) -> Mapping[str, str]:
-    """The options of an item by letter; none where its run's answer was mapped to none."""
+    """The options of an item that have letters, by these; none where its run's answer was mapped to
+    none."""
     if not item.about.get("answer") or not _chosen(item):
         return {}
-    return {letter(at): text for at, text in enumerate(item.about.get("options", ()))}
+    return dict(zip(ascii_uppercase, item.about.get("options", ()), strict=False))
 
 
 def _chosen(item: QueuedPlan) -> str:

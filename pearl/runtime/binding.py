@@ -234,7 +234,9 @@ async def carry_out(
     async def run() -> Any:  # noqa: ANN401 - JSON
         try:
             result = await call(function.call, *arguments)
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             raise StepError("solver", f"{action.name} failed: {failure_text(error)}") from error
         try:
             value = as_value(result)
@@ -269,6 +271,15 @@ async def call(function: Callable[..., object], *arguments: object) -> Any:  # n
             raise RuntimeError("it raised StopIteration") from None
 
     return await asyncio.to_thread(called)
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether an exception that a person's own function ended with is no failure of it: Ctrl-C, or
+    the task was cancelled that called it."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _arguments(action: Action, values: list[Value], document: Source | None) -> list[object]:

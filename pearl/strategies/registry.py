@@ -21,6 +21,7 @@ from pearl.models.base import ModelError
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import Retriever
+from pearl.runtime.binding import is_interruption
 from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
@@ -418,5 +419,7 @@ def _failing_as(name: str) -> Iterator[None]:
         yield
     except (InputError, ModelError, RunError, SchemaError):
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         raise RunError(f"The strategy {name} failed: {failure_text(error)}") from error

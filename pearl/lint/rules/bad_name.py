@@ -20,6 +20,7 @@ Fix
 """
 
 import re
+from dataclasses import replace
 
 from pearl.lang.ast import RESERVED
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern, shorten
@@ -76,8 +77,9 @@ def _nameless(broken: Broken) -> Diagnostic | None:
         return None
     line = broken.source.text.rfind("\n", 0, broken.span.start) + 1
     head = broken.source.text[line : broken.span.start]
-    start = broken.span.start - len(head.lstrip())
-    return _bad(Span(start, broken.span.start), broken)
+    span = Span(broken.span.start - len(head.lstrip()), broken.span.start)
+    number = shorten(head.strip("*`()[]:.- "))
+    return replace(_bad(span, broken), message=f"The step has a number, {number}, and no name.")
 
 
 def _bad(span: Span, broken: Broken) -> Diagnostic:

@@ -21,7 +21,7 @@ from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, p
 
 _NUMBER = pattern(r"(?:\s|;|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
 _OWN = pattern(r"\d+[.)]\s*\Z")
-_NEXT = pattern(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
+_NEXT = pattern(r"[;,.\s]*(?:(?:and|then|so)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

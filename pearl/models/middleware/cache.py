@@ -68,6 +68,8 @@ async def read_or_make(
 ) -> Any:  # noqa: ANN401 - any JSON
     """A `Keep`, where replies are kept: what is not a model's reply is kept beside those."""
     reply = await replies.claim(scope, key)
+    if not reply:
+        reply = await _look_again(replies, scope, key, asyncio.sleep)
     if not isinstance(reply, Reply):
         try:
             fresh = Reply(json.dumps(await make()))
@@ -76,6 +78,18 @@ async def read_or_make(
             raise
         reply = replies.put(scope, key, fresh, maker, "")
     return json.loads(reply.text)
+
+
+async def _look_again(
+    replies: ReplyCache, scope: str, key: str, sleep: Callable[[float], Awaitable[None]]
+) -> Reply | bool:
+    """What `ReplyCache.claim` gives once no other process is at the call."""
+    pause = FIRST_LOOK
+    while True:
+        await sleep(pause)
+        if claimed := await replies.claim(scope, key):
+            return claimed
+        pause = min(LATER_LOOK, 1.5 * pause)
 
 
 @dataclass(frozen=True)
@@ -127,10 +141,9 @@ class CacheLayer:
             del self._flights[request.key]
 
     async def _read_or_make(self, request: Request) -> Reply:
-        pause = FIRST_LOOK
-        while not (claimed := await self.replies.claim(self.scope, request.key)):
-            await self.sleep(pause)
-            pause = min(LATER_LOOK, 1.5 * pause)
+        claimed = await self.replies.claim(self.scope, request.key)
+        if not claimed:
+            claimed = await _look_again(self.replies, self.scope, request.key, self.sleep)
         if isinstance(claimed, Reply):
             return claimed
         try:
