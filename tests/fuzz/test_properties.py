@@ -132,6 +132,14 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
     ),
     "words after each return": (checked, each("a@ = F(CTX)\nreturn the end @\n"), 100),
     "words without quotes": (checked, each("a@ = F(CTX, the sale @) : it\n"), 25),
+    "counts of answers": (
+        checked,
+        lambda size: (
+            f'a = F(CTX)\nb = CHECK_TRUE(CTX, "{{each a}}{"{a}" * size}")\n'
+            + each("c@ = COUNT(b)\n")(size)
+        ),
+        200,
+    ),
     "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
     "lists beside a call": (
         checked,
