@@ -173,7 +173,10 @@ def _report_error(error: click.ClickException | InputError) -> int:
     if isinstance(error, click.ClickException):
         message, code = error.format_message(), error.exit_code
     if isinstance(error, click.UsageError) and error.ctx:
-        message = f"{message.strip().rstrip('.')}. Try: {error.ctx.command_path} --help"
+        message = message.strip().rstrip(".")
+        # Where click asks what was meant, that ends the sentence.
+        stop = "" if message.endswith(("?", "?)")) else "."
+        message = f"{message}{stop} Try: {error.ctx.command_path} --help"
     if isinstance(error, Failure):
         more = error.data
     message = one_line(message)
