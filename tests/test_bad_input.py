@@ -58,10 +58,15 @@ def write_files() -> None:
         "utf16.txt": "Mara left.".encode("utf-16"),
         "bare16.txt": "Mara left.".encode("utf-16-le"),
         "deep.jsonl": "[" * 100_000,
+        "digits.jsonl": f'{{"id": {"1" * 5000}}}\n',
+        "large.jsonl": '{"id": "1", "question": "x", "document": "story.txt", "gold": 1e999}\n',
+        "table.csv": "id,question\n1,Why?\n2,Who?\n",
+        "sheet.xlsx": b"PK\x03\x04\x14\x00",
         "bytes.db": b"\xff\xfe\x00" * 500,
         "existing.plan": "as it was",
         "existing.mmd": "flowchart TD",
         "none.actions": "just words\n",
+        "own.py": "import pearl\n\n@pearl.action\ndef find(document: str) -> str: ...\n",
         "comment.actions": "# FIND_HABIT comes here\n",
         "array.jsonl": "[1]\n",
         "text.jsonl": "no json\n",
@@ -116,6 +121,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "no library is named", ["ask", "story.txt", ASK, "--library", "nosuch"]),
     (2, "gone.actions does not exist", ["lint", "good.plan", "--library", "gone.actions"]),
     (2, "none.actions", ["lint", "good.plan", "--library", "none.actions"]),
+    (2, "own.py is Python, and a library is text", ["lint", "good.plan", "--library", "own.py"]),
     (2, "missing.plan does not exist", ["run", "missing.plan", "story.txt"]),
     (2, "standard input", ["run", "-", "-"]),
     (2, "There is no store at", ["trace", "last"]),
@@ -146,7 +152,14 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "rows.jsonl:1 has no document", ["batch", "rows.jsonl", "-o", "a.jsonl"]),
     (2, "array.jsonl:1 is no object", ["batch", "array.jsonl", "-o", "a.jsonl"]),
     (2, "text.jsonl:1 is not JSON", ["estimate", "text.jsonl"]),
-    (2, "deep.jsonl:1 is not JSON", ["estimate", "deep.jsonl"]),
+    (2, "deep.jsonl:1 is nested too deep", ["estimate", "deep.jsonl"]),
+    (2, "digits.jsonl:1 has a number of too many digits", ["estimate", "digits.jsonl"]),
+    (2, "large.jsonl:1: gold is to be the right option's letter", ["estimate", "large.jsonl"]),
+    (2, "table.csv is a table, and no JSON", ["estimate", "table.csv"]),
+    (2, "table.csv is a table, and no JSON", ["mine", "table.csv", "-o", "x.actions"]),
+    (2, "table.csv is a table, and no JSON", ["report", "table.csv"]),
+    (2, "sheet.xlsx is a table, and no JSON", ["batch", "sheet.xlsx", "-o", "a.jsonl"]),
+    (2, "/dev/zero is a device: name a file.", ["index", "/dev/zero", "-o", "new.index"]),
     (2, "empty.txt holds no question", ["batch", "empty.txt", "-o", "a.jsonl"]),
     (2, "nosuch is no folder", ["batch", "rows.jsonl", "-o", "a.jsonl", "--documents", "nosuch"]),
     (2, "neither auto nor", ["batch", "rows.jsonl", "-o", "a.jsonl", "--concurrency", "many"]),
@@ -565,10 +578,12 @@ def test_a_run_without_an_answer_has_ended(serve: Serve, tmp_path: Path):
     assert run.ended is not None
 
 
-def shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def shell(
+    line: str, before: Sequence[str] = (), **settings: str
+) -> subprocess.CompletedProcess[str]:
     """A line for a shell, in which ``pearl`` is this Python's."""
     return subprocess.run(
-        ["bash", "-c", f'pearl() {{ {sys.executable} -m pearl "$@"; }}; {line}'],
+        [*before, "bash", "-c", f'pearl() {{ {sys.executable} -m pearl "$@"; }}; {line}'],
         capture_output=True,
         text=True,
         check=False,
@@ -580,6 +595,8 @@ def shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
 def test_an_early_closed_pipe_is_no_error():
     done = shell("pearl actions | head -1")
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
+    # The reader is gone before Python has started.
+    assert shell("pearl runs --store nowhere.db --json | true").stderr == ""
 
 
 def test_a_reader_that_goes_in_the_middle_of_much_is_no_error():
@@ -591,10 +608,18 @@ def test_a_reader_that_goes_in_the_middle_of_much_is_no_error():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_told():
-    done = shell("pearl actions > /dev/full")
+@pytest.mark.parametrize("words", ["actions", "runs --store nowhere.db --json"])
+def test_a_full_disk_is_told(words: str):
+    done = shell(f"pearl {words} > /dev/full")
     assert done.returncode == 1
     assert done.stderr == "pearl: The output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize("words", ["actions", "plan Why?", "ask story.txt Why? --json"])
+def test_a_folder_that_was_deleted_is_told(words: str):
+    done = shell(f"mkdir gone; cd gone; rmdir ../gone; pearl {words}")
+    assert done.returncode == 2
+    assert done.stderr == "pearl: The current folder was deleted: cd to another.\n"
 
 
 def test_closed_streams():
@@ -606,14 +631,48 @@ def test_closed_streams():
     assert shell("pearl lint good.plan 2>&-").stdout == ""
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is shut to the superuser")
-def test_files_and_folders_that_are_shut():
+SUPERUSER = os.geteuid() == 0
+CAPABILITIES = "-dac_override,-dac_read_search"
+"""By which nothing is shut to the superuser."""
+
+
+@pytest.mark.skipif(SUPERUSER and not shutil.which("setpriv"), reason="needs setpriv")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("lint good.plan", "good.plan cannot be read (Permission denied)"),
+        ("lint shut/in.plan", "shut/in.plan cannot be read (Permission denied)"),
+        ("lint shut", "shut cannot be read (Permission denied): change its permissions, or name"),
+        ("lint above", "above/shut cannot be read (Permission denied)"),
+        ("review above", "above/shut cannot be read (Permission denied)"),
+        ("ask shut Why?", "shut cannot be read (Permission denied)"),
+        ("ask above Why?", "above/shut cannot be read (Permission denied)"),
+        ("ask listed Why?", "listed/a.txt cannot be read (Permission denied)"),
+        ("index above -o new.index", "above/shut cannot be read (Permission denied)"),
+        ("runs --store shut/s.db", "shut/s.db cannot be used (Permission denied): check its path"),
+        ("plan Why? -o folder/x.plan", "cannot be written"),
+        ("plan Why? --store folder/s.db", "cannot be written"),
+        ("plan Why? -o good.plan", "cannot be written"),
+    ],
+)
+def test_files_and_folders_that_are_shut(words: str, said: str):
     Path("good.plan").chmod(0)
-    assert "Permission denied" in one_line(call("lint", "good.plan"), 2)
     Path("folder").chmod(0o500)
-    assert "cannot be written" in one_line(call("plan", ASK, "-o", "folder/x.plan"), 2)
-    assert "cannot be written" in one_line(call("plan", ASK, "--store", "folder/s.db"), 2)
-    assert "cannot be written" in one_line(call("plan", ASK, "-o", "good.plan"), 2)
+    Path("listed/.hidden").mkdir(parents=True, mode=0)
+    for name in ("shut", "above/shut"):
+        Path(name).mkdir(parents=True)
+    for file in ("above/a.txt", "listed/a.txt"):
+        Path(file).write_text(STORY, encoding="utf-8")
+    for name, mode in (("shut", 0), ("above/shut", 0), ("listed", 0o400)):
+        Path(name).chmod(mode)
+    bounds = [f"--{kind}={CAPABILITIES}" for kind in ("bounding-set", "inh-caps")]
+    done = shell(f"pearl {words}", ("setpriv", *bounds) if SUPERUSER else ())
+    for name in ("shut", "above/shut", "listed", "listed/.hidden"):
+        Path(name).chmod(0o700)
+    # A file that is there is told of beside findings.
+    assert done.returncode == (1 if words == "lint good.plan" else 2)
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize("bad", [b"", b'a = CONCAT("caf\xe9")\n'])

@@ -413,6 +413,7 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     stopped = batch("--concurrency", "1")
     assert stopped.code == 1
     assert "What was done is kept. To go on" in stopped.err
+    assert "has no question q9 so far." in one_line(call("runs", "show", "last/q9"), 2)
     # Two steps of a plan wait side by side.
     assert len(server.asked) <= 2
     monkeypatch.setenv("PEARL_TRIES", "2")
@@ -704,7 +705,7 @@ def test_the_journal_of_a_question_is_its_own(serve: Any):
     assert [line for line in lines if line.startswith(("question ", "document "))]
     assert not [line for line in lines if "{" in line]
     for command in (["runs", "show"], ["trace"], ["replay"]):
-        assert "has no question zz" in one_line(call(*command, "last/zz"), 2)
+        assert "has no question zz." in one_line(call(*command, "last/zz"), 2)
 
 
 def test_runs_are_listed_shown_and_compared(serve: Any):
@@ -718,6 +719,8 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
     assert "more" not in call("runs", "--limit", "2").out
     usage = one_line(call("runs", "nope"), 2)
     assert usage.endswith(". Try: pearl runs --help")
+    meant = one_line(call("runs", "last"), 2)
+    assert meant.startswith("There is no command last: pearl runs show last shows the run.")
     shown = call("runs", "show", "last", "--json").json
     assert [row["id"] for row in shown["rows"]] == ["a", "b"]
     last, first = (run["run"] for run in listed)
@@ -1075,7 +1078,13 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
     [
         ({"question": None}, "neither a question nor a plan"),
         ({"id": None}, "has no id"),
+        ({"id": True}, "its id is to be a text or a whole number."),
+        ({"id": 1.0}, "its id is to be a text or a whole number."),
+        ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
+        ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
         ({"document": None}, "has no document"),
+        ({"document": 3}, ": document is to be a path, or the text itself."),
+        ({"document": {"text": 5}}, ": document is to be a path, or the text itself."),
         ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),
         ({"document": ["story.txt"]}, 'the text itself, and several as "documents".'),
         ({"document": "../x.txt"}, "../x.txt is not in"),
@@ -1089,7 +1098,11 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
         ({"question": 3}, "question is to be a text"),
         ({"options": "y"}, "list of texts"),
         ({"options": ["y"]}, "2 to 26"),
-        ({"options": ["y", "n"], "gold": "maybe"}, "gold is no option's letter"),
+        (
+            {"options": ["y", "n"], "gold": "maybe"},
+            "letter and no option's text: maybe. Give the letter",
+        ),
+        ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
         ({"options": ["B", "A"], "gold": "A"}, "is one option's letter and another's text"),
         ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
         ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),

@@ -552,12 +552,15 @@ class TestRules:
         result = call("rule", "PRL201")
         assert result.out.startswith("PRL201 unknown-action (error)\n")
         assert "Example" in result.out
+        assert "under `New actions:` in this plan" in result.out
         assert call("rule", "prl201").out == call("rule", "unknown-action").out == result.out
 
     def test_all(self) -> None:
         lines = call("rule").out.splitlines()
         assert len(lines) == len(call("rule", "--json").json)
         assert lines == sorted(lines)
+        # A docstring marks code with two.
+        assert "``" not in "".join(lines) + call("rule", "PRL201").out
         assert set(call("rule", "PRL201", "--json").json) == RULE | {"documentation"}
         assert all(set(rule) == RULE for rule in call("rule", "--json").json)
 
@@ -750,6 +753,9 @@ class TestScreens:
 
 def test_what_a_newcomer_mistypes_and_what_is_left_behind(tmp_path: Path):
     assert "There is no command ltin. Do you mean pearl lint?" in call("ltin", "x.plan").err
+    for option in ("--modl", "--concurency"):
+        said = call("ask", "x.txt", "Why?", option).err
+        assert re.search(r"No such option.*\?\)? Try: pearl ask --help$", said)
     plan = tmp_path / "a.plan"
     plan.write_text(
         "1. a = FIND_CHARACTER(CTX, bob, b) : x\n2. b = CONCAT(a) : y\n", encoding="utf-8"

@@ -117,7 +117,7 @@ OF_TWO = (
         ("{}\n", "holds no recorded answers"),
         ("not json\n", r"r.jsonl:1 is not JSON"),
         ('{"path": "a", "text": "b"}\n{"pa', r"r.jsonl:2 is not JSON"),
-        ("[" * 100_000, r"r.jsonl:1 is not JSON"),
+        ("[" * 100_000, r"r.jsonl:1 is nested too deep"),
         ("", "is empty"),
     ],
 )

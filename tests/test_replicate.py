@@ -102,7 +102,7 @@ class TestReading:
             (row(" ", "2", "A", "A"), "outcomes.jsonl:2 names no method"),
             (row("direct", "1", "A", "A"), "question of outcomes.jsonl:1"),
             (row("planned", "1", "A", "B"), "another gold option than outcomes.jsonl:1"),
-            ("[" * 100_000, "outcomes.jsonl:2 is not JSON"),
+            ("[" * 100_000, "outcomes.jsonl:2 is nested too deep"),
         ],
     )
     def test_a_bad_row_is_named(self, line: str, said: str):

@@ -636,6 +636,13 @@ class TestCommand:
         assert (result.code, result.out, result.err) == (0, "", "")
         assert Path(name).read_text("utf-8").startswith(begins)
 
+    def test_a_page_whose_charts_cannot_be_drawn_says_so(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        result = call("report", "eval.jsonl", "-o", "r.html")
+        said = "matplotlib is not installed: pip install 'pearl[plots]'."
+        assert result == (0, "", f"pearl: The charts are drawn as text, as {said}\n")
+        assert "<svg" not in Path("r.html").read_text("utf-8")
+
     def test_the_form_that_is_asked_for_comes_first(self):
         assert call("report", "eval.jsonl", "--format", "latex", "-o", "r.md").code == 0
         assert Path("r.md").read_text("utf-8").startswith("% Needs")

@@ -129,12 +129,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
-        code = pearl.main(standalone_mode=False, prog_name="pearl", color=colour)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        code = 2
-    except (click.ClickException, InputError) as error:
-        code = _report_error(error)
+        code = _run(colour)
     except OSError as error:
         if error.errno is None:
             raise  # No system said it.
@@ -142,9 +137,32 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = NoAnswer.exit_code
         if not isinstance(error, BrokenPipeError):
-            where = f" to {error.filename}" if error.filename else ""
-            warn(f"The output cannot be written{where}: {error.strerror}.")
-    sys.exit(code if isinstance(code, int) else 0)
+            warn(f"The output cannot be written: {error.strerror}.")
+    sys.exit(code)
+
+
+def _run(colour: bool | None) -> int:
+    """Run the command, and report what went wrong; an `OSError` where that cannot be written."""
+    try:
+        code = pearl.main(standalone_mode=False, prog_name="pearl", color=colour)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except (click.ClickException, InputError) as error:
+        return _report_error(error)
+    except OSError as error:
+        if error.filename:
+            told = (
+                f"{error.filename} cannot be used ({error.strerror}): check its path, and who may "
+                "use it."
+            )
+        elif isinstance(error, FileNotFoundError):
+            # A stream is there; what has no name and is not there is the working folder.
+            told = "The current folder was deleted: cd to another."
+        else:
+            raise
+        return _report_error(InputError(told))
+    return code if isinstance(code, int) else 0
 
 
 def _report_error(error: click.ClickException | InputError) -> int:
@@ -155,7 +173,10 @@ def _report_error(error: click.ClickException | InputError) -> int:
     if isinstance(error, click.ClickException):
         message, code = error.format_message(), error.exit_code
     if isinstance(error, click.UsageError) and error.ctx:
-        message = f"{message.strip().rstrip('.')}. Try: {error.ctx.command_path} --help"
+        message = message.strip().rstrip(".")
+        # Where click asks what was meant, that ends the sentence.
+        stop = "" if message.endswith(("?", "?)")) else "."
+        message = f"{message}{stop} Try: {error.ctx.command_path} --help"
     if isinstance(error, Failure):
         more = error.data
     message = one_line(message)

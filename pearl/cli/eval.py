@@ -7,12 +7,14 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from pearl.cli import warn
 from pearl.cli.batch import complain, do, fit_of, job_settings, prices_of
 from pearl.cli.inputs import load
 from pearl.cli.options import GROUPS, Options, choose_metric, shared
@@ -25,7 +27,7 @@ from pearl.cli.output import (
     follow_up,
     on_terminal,
 )
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, install_command
 from pearl.lang.output_files import write
 from pearl.lang.text import counted
 
@@ -325,6 +327,7 @@ def show(report: Report, options: Options) -> None:
         InputError: the file's ending says no form.
     """
     from pearl.report import FORMS
+    from pearl.report.document import Chart
     from pearl.report.text import terminal
 
     output = options.output
@@ -339,6 +342,10 @@ def show(report: Report, options: Options) -> None:
         click.echo(terminal(report, width, bold, dim), nl=False)
     else:
         emit(FORMS[chosen](report), output)
+        has_charts = any(isinstance(block, Chart) for block in report.blocks)
+        if chosen == "html" and has_charts and find_spec("matplotlib") is None:
+            missing = f"matplotlib is not installed: {install_command('plots')}"
+            warn(f"The charts are drawn as text, as {missing}.")
 
 
 def _draw(evaluation: Evaluation, count: int, method: str, options: Options) -> None:

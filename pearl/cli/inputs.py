@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from pearl.lang.source import (
     Source,
     TextKind,
     decode,
+    files_below,
     read_lines,
     read_source,
     read_toml,
@@ -76,26 +78,28 @@ def each_input(
 
     files: dict[str, None] = {}
     for path in paths:
-        within = _files(path)
+        within, shut = _files(path)
         files |= dict.fromkeys(within)
-        if not within:
+        for problem in shut:
+            refuse_one(problem)
+        if not (within or shut):
             message = f"{path} holds no .plan and no .actions file: name one."
             refuse_one(UnreadableError(message, path))
     for file in files:
         yield from _read(file, refuse_one)
     if told and not any(
-        file == "-" or Path(file).is_file() or Path(file).is_symlink() for file in files
+        file == "-" or os.path.isfile(file) or os.path.islink(file) for file in files
     ):
         refuse(told)
 
 
-def _files(path: str) -> list[str]:
-    """The plans and libraries in a folder, links that lead nowhere among them, in order; or a file
-    itself."""
-    if path == "-" or not Path(path).is_dir():
-        return [path]
-    files = (file for ending in ("plan", "actions") for file in Path(path).rglob(f"*.{ending}"))
-    return [str(file) for file in sorted(files) if file.is_file() or not file.exists()]
+def _files(path: str) -> tuple[list[str], list[UnreadableError]]:
+    """The plans and libraries in a folder, links that lead nowhere among them, in order, and which
+    folders cannot be read; or a file itself."""
+    if path == "-" or not os.path.isdir(path):
+        return [path], []
+    files, shut = files_below(path)
+    return [str(file) for file in files if file.name.endswith((".plan", ".actions"))], shut
 
 
 def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[Input]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -291,8 +292,8 @@ def rule_command(code: str, options: Options) -> None:
         ordered = sorted(RULES, key=lambda rule: rule.code)
         offs = {True: "", False: "  (off unless selected)"}
         lines = (
-            f"{rule.code}  {rule.name:22} {rule.severity:8} {summary(rule)['summary']}"
-            f"{offs[rule.enabled]}"
+            f"{rule.code}  {rule.name:22} {rule.severity:8} "
+            f"{_marked_once(str(summary(rule)['summary']))}{offs[rule.enabled]}"
             for rule in ordered
         )
         tell([summary(rule) for rule in ordered], options.as_json, lines)
@@ -306,7 +307,12 @@ def rule_command(code: str, options: Options) -> None:
         return
     off = "" if rule.enabled else ", off unless selected"
     click.echo(click.style(f"{rule.code} {rule.name} ({rule.severity}{off})\n", bold=True))
-    click.echo(rule.doc.strip())
+    click.echo(_marked_once(rule.doc.strip()))
+
+
+def _marked_once(doc: str) -> str:
+    """A docstring with a backtick where it marks code with two; a fence has three."""
+    return re.sub(r"(?<!`)``(?!`)", "`", doc)
 
 
 @click.command("actions", epilog="Example:  pearl actions --search conflict")

@@ -30,7 +30,20 @@ if TYPE_CHECKING:
     from pearl.store.totals import Totals
 
 
-@click.group("runs", invoke_without_command=True, epilog="Example:  pearl runs show last")
+class Runs(click.Group):
+    """``pearl runs``, which tells a person who names a run how to see it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and names_run(args[0]):
+            raise click.UsageError(
+                f"There is no command {args[0]}: pearl runs show {args[0]} shows the run.", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group("runs", cls=Runs, invoke_without_command=True, epilog="Example:  pearl runs show last")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Runs to list."
 )

@@ -12,15 +12,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache, partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from pearl.answer import MOST_OPTIONS, check_options, twice_given
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
-from pearl.lang.rows import read_row, read_rows, row_id
+from pearl.lang.rows import read_row, read_rows, refuse_table, row_id
 from pearl.lang.source import LONGEST_PATH, Source, decode
-from pearl.lang.text import composed, one_line
+from pearl.lang.text import composed, one_line, shorten
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of
 from pearl.retrieval.converters import SEVERAL, read_documents
@@ -377,6 +378,8 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
     try:
         with file.open("rb") as opened:
             for number, data in enumerate(opened, 1):
+                if number == 1:
+                    refuse_table(str(file), data)
                 if data.strip():
                     text = decode(f"{file}:{number}", data, "questions", rows=True).text
                     yield number, offset, text
@@ -434,9 +437,11 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         inline = isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH)
     if inline and isinstance(document, str) and not document.strip():
         raise InputError(f"{name}: the document's text is empty: give one with text in it.")
-    if not isinstance(document, str) or not document.strip():
+    if document is None or (isinstance(document, str) and not document.strip()):
+        raise InputError(f"{name} has no document: give a path, or the text itself.")
+    if not isinstance(document, str):
         several = ', and several as "documents"' if isinstance(document, list) else ""
-        raise InputError(f"{name} has no document: give a path, or the text itself{several}.")
+        raise InputError(f"{name}: document is to be a path, or the text itself{several}.")
     gold, *accepted = _right_answers(row.get("gold"), options, name)
     return Question(
         id=row_id(row, name, "question"),
@@ -454,7 +459,9 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
 def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  # noqa: ANN401
     """What a row says is right: an option's letter, or texts of which each is; or an empty one."""
     given = gold if isinstance(gold, list) else [gold]
-    right = [str(each) if type(each) in (int, float) else each for each in given]
+    # A number that is too large to hold is infinite.
+    numbers = [type(each) is int or (type(each) is float and isfinite(each)) for each in given]
+    right = [str(each) if number else each for each, number in zip(given, numbers, strict=True)]
     right = [each for each in right if each not in (None, "")] or [""]
     if not all(isinstance(each, str) for each in right):
         raise InputError(
@@ -474,6 +481,9 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
             "in another order, or write them otherwise."
         )
     if option not in letters and text not in plain:
-        raise InputError(f"{name}: gold is no option's letter and no option's text.")
+        raise InputError(
+            f"{name}: gold is no option's letter and no option's text: {shorten(text)}. Give the "
+            f"letter of the right option, A to {letters[-1]}, or its text."
+        )
     at = letters.index(option) if option in letters else plain.index(text)
     return [letter_of(options, at)]

@@ -395,6 +395,11 @@ def library_actions(source: Source) -> tuple[ast.Action, ...]:
         InputError: it holds none.
     """
     actions = parse_library(source).actions
+    if not actions and source.name.endswith(".py"):
+        raise InputError(
+            f"{source.name} is Python, and a library is text: docs/python.md says how a package "
+            "offers actions in Python to commands; pearl.ask takes them in its library."
+        )
     if not actions:
         raise InputError(
             f"{source.name} holds no action: write lines such as "

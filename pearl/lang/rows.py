@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError, install_command, refuse
-from pearl.lang.source import Source, decode, read_source
+from pearl.lang.source import Source, decode, read_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -38,7 +38,7 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError: the file cannot be read, or, past the last line, one is no object.
     """
     problems: list[InputError] = []
-    for where, line in lines_of(read_source(path, noun, rows=True)):
+    for where, line in lines_of(read_json_lines(path, noun)):
         try:
             row = read_row(line, where)
         except InputError as error:
@@ -46,6 +46,35 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
         else:
             yield where, row
     refuse(problems)
+
+
+def read_json_lines(path: str, noun: str) -> Source:
+    """The text of a file of JSON lines, as `read_rows` takes it.
+
+    Raises:
+        InputError: the file cannot be read, or is a table.
+    """
+    data = read_bytes(path, noun)
+    refuse_table(path, data)
+    return decode(path, data, noun, rows=True)
+
+
+def refuse_table(path: str, start: bytes) -> None:
+    """See that what is read as JSON lines is no table.
+
+    Args:
+        path: the file.
+        start: its first bytes.
+
+    Raises:
+        InputError: it is called as tables are, and does not begin with an object.
+    """
+    begins = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if path.lower().endswith((".csv", ".tsv", ".xlsx")) and not begins.startswith(b"{"):
+        raise InputError(
+            f"{path} is a table, and no JSON: give one JSON object a line, as pandas writes them "
+            'with to_json("rows.jsonl", orient="records", lines=True).'
+        )
 
 
 def lines_of(source: Source) -> Iterator[tuple[str, str]]:
@@ -76,14 +105,29 @@ def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN4
     check_utf_8(line, where)
     try:
         return json.loads(line, parse_constant=_nothing)
-    except (ValueError, RecursionError):
-        raise InputError(f"{where} is not JSON: give one object a line{otherwise}.") from None
+    except (ValueError, RecursionError) as error:
+        raise json_problem(error, where, otherwise) from None
+
+
+def json_problem(error: ValueError | RecursionError, where: str, otherwise: str = "") -> InputError:
+    """Why a line was not read as JSON.
+
+    Args:
+        error: what Python says.
+        where: its file and line, for messages.
+        otherwise: what could be given in place of such lines, as the end of a sentence.
+    """
+    if isinstance(error, RecursionError):
+        return InputError(f"{where} is nested too deep: give one plain object a line{otherwise}.")
+    if isinstance(error, json.JSONDecodeError):
+        return InputError(f"{where} is not JSON: give one object a line{otherwise}.")
+    return InputError(f"{where} has a number of too many digits: write it as a text.")
 
 
 def _nothing(constant: str) -> None:
-    """None for NaN, which pandas writes for what a table lacks; Infinity is a `ValueError`."""
+    """None for NaN, which pandas writes for what a table lacks; Infinity is no JSON."""
     if constant != "NaN":
-        raise ValueError
+        raise json.JSONDecodeError("Infinity is no JSON", constant, 0)
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:
@@ -95,13 +139,19 @@ def row_id(row: dict[str, Any], where: str, noun: str) -> str:
         noun: what a row is.
 
     Raises:
-        InputError: it has none that can be printed.
+        InputError: it has none, or one of another kind, or one that cannot be printed.
     """
     name = row.get("id")
     if isinstance(name, int) and not isinstance(name, bool):
         return str(name)
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+    if name is None or (isinstance(name, str) and not name.strip()):
         raise InputError(f"{where} has no id: give each {noun} one of its own.")
+    if not isinstance(name, str):
+        raise InputError(f"{where}: its id is to be a text or a whole number.")
+    if not name.isprintable():
+        raise InputError(
+            f"{where}: its id holds characters that cannot be printed: write it without them."
+        )
     return name
 
 

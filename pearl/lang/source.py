@@ -23,7 +23,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from pearl.lang.errors import InputError
+from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.text import one_line, pattern, printable, text_digest
 
 LONGEST_PATH = 300
@@ -272,6 +272,30 @@ def _readable(path: str, noun: str) -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read ({reason}): check the path of the {noun}."
         ) from None
+
+
+def files_below(folder: str | Path) -> tuple[list[Path], list[UnreadableError]]:
+    """The files of a folder and of those below it, in order, and which folders cannot be read.
+
+    Links that lead nowhere are among them, and what cannot be looked at; no pipe and no device is.
+
+    Args:
+        folder: where to look; links to other folders are not followed.
+    """
+    found: list[Path] = []
+    shut: list[UnreadableError] = []
+
+    def refused(error: OSError) -> None:
+        message = (
+            f"{error.filename} cannot be read ({error.strerror}): change its permissions, or name "
+            "the files to read."
+        )
+        shut.append(UnreadableError(message, str(error.filename)))
+
+    for home, _, names in os.walk(folder, onerror=refused):
+        found += (Path(home, name) for name in names)
+    files = [file for file in found if os.path.isfile(file) or not os.path.exists(file)]
+    return sorted(files), shut
 
 
 _FORMS = {

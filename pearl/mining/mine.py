@@ -21,9 +21,9 @@ from pearl.lang.diagnostics import Severity
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action, print_library
-from pearl.lang.rows import Tabled, as_frame, read_row
+from pearl.lang.rows import Tabled, as_frame, read_json_lines, read_row, row_id
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import Source, read_source
+from pearl.lang.source import Source
 from pearl.lang.text import free_name, one_line, shorten
 from pearl.lang.values import digest
 from pearl.lint.checker import HARMLESS, check_library
@@ -163,7 +163,7 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
     """
     questions: dict[str, str] = {}
     wrong: list[InputError] = []
-    source = read_source(path, "file of questions", rows=True)
+    source = read_json_lines(path, "file of questions")
     for number, line in enumerate(source.text.split("\n"), 1):
         if not line.strip():
             continue
@@ -173,13 +173,10 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
                 question, id = row.get("question"), row.get("id", row.get("qid", number))
                 if not isinstance(question, str) or not question.strip():
                     raise InputError(f"{name} has no question: give one as text.")
-                if isinstance(id, bool) or not isinstance(id, int | str) or not str(id).strip():
-                    raise InputError(f"{name}: its id is to be a text or a whole number.")
-                if not str(id).isprintable():
-                    raise InputError(f"{name}: its id holds characters that cannot be printed.")
-                if str(id) in questions:
+                id = row_id({"id": id}, name, "question")
+                if id in questions:
                     raise InputError(f"{name} has the id {id} again: give each its own.")
-                questions[str(id)] = one_line(question)
+                questions[id] = one_line(question)
         except InputError as error:
             wrong.append(error)
     refuse(wrong)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pearl.lang.errors import InputError
-from pearl.lang.rows import lines_of
+from pearl.lang.rows import json_problem, lines_of
 from pearl.lang.source import read_source
 from pearl.lang.values import digest
 from pearl.models.base import Kind, ModelError, Reply, Request
@@ -72,8 +72,8 @@ def load_recording(path: str) -> Recorded:
     for where, line in lines_of(read_source(path, "recording")):
         try:
             entry = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{where} is not JSON: give one object a line.") from None
+        except (ValueError, RecursionError) as error:
+            raise json_problem(error, where) from None
         if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
             continue
         for name in ("key", "path"):

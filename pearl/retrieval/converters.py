@@ -17,8 +17,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.errors import InputError, LinesError, install_command
-from pearl.lang.source import START, UTF_16, Source, decode, read_bytes
+from pearl.lang.errors import InputError, LinesError, install_command, refuse
+from pearl.lang.source import START, UTF_16, Source, decode, files_below, read_bytes
 from pearl.lang.text import composed, one_line, printable
 from pearl.retrieval.pdf import pdf
 
@@ -138,6 +138,7 @@ def files_of(path: str) -> list[str]:
 
     Raises:
         InputError: a folder has none, or more than a thousand, or the name is empty.
+        LinesError: a folder, or one below it, cannot be read.
     """
     if not path:
         raise InputError("A document has no name: give the path of a file or folder.")
@@ -162,13 +163,15 @@ def passed_over(paths: Sequence[str]) -> list[str]:
 
 
 def _files(path: str) -> list[Path]:
-    """The files of a folder and those below it, in order, but for links and hidden ones."""
-    return [
-        file
-        for file in sorted(Path(path).rglob("*"))
-        if file.is_file() and not file.is_symlink()
-        if not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
+    """The files of a folder and those below it, in order, but for links and hidden ones; a
+    `LinesError` where a folder cannot be read."""
+
+    def is_hidden(name: str | Path) -> bool:
+        return any(part.startswith(".") for part in Path(name).relative_to(path).parts)
+
+    found, shut = files_below(path)
+    refuse([problem for problem in shut if not is_hidden(problem.name)])
+    return [file for file in found if not os.path.islink(file) and not is_hidden(file)]
 
 
 def docx(data: bytes) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from pearl.lang.errors import InputError
-from pearl.lang.rows import row_id
+from pearl.lang.rows import json_problem, row_id
 from pearl.lang.source import decode
 from pearl.lang.text import printable
 from pearl.retrieval.converters import ENDINGS, files_of, read_document
@@ -49,7 +49,7 @@ class Corpus:
         path: the file.
 
     Raises:
-        InputError: it is no file.
+        InputError: it does not exist, or is a device, which may have no end.
     """
 
     def __init__(self, path: str) -> None:
@@ -59,6 +59,8 @@ class Corpus:
         file = Path(path)
         if not file.exists():
             raise InputError(f"{path} does not exist: check the corpus' path.")
+        if file.is_char_device() or file.is_block_device():
+            raise InputError(f"{path} is a device: name a file.")
         self.size = file.stat().st_size
 
     @property
@@ -173,8 +175,8 @@ def _parsed(data: bytes, name: str, line: int, end: int) -> CorpusParagraph:
         raise InputError(f"{name} is longer than 16 MB: give one paragraph a line.")
     try:
         row = json.loads(decode(name, data, "corpus").text)
-    except (ValueError, RecursionError):
-        raise InputError(f"{name} is not JSON: give one object a line.") from None
+    except (ValueError, RecursionError) as error:
+        raise json_problem(error, name) from None
     if not isinstance(row, dict):
         raise InputError(f'{name} is no object: write {{"id": …, "title": …, "text": …}}.')
     title, text = row.get("title"), row.get("text")

@@ -7,6 +7,7 @@ the viewer's. Nothing is read or written but in the folders that were given.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from pearl.evaluate.results import read_evaluation
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
 from pearl.lang.rows import lines_of, read_row
-from pearl.lang.source import Source, read_source
+from pearl.lang.source import Source, files_below, read_source
 from pearl.lang.text import one_line
 from pearl.lang.values import digest
 from pearl.retrieval.converters import SEVERAL
@@ -213,8 +214,11 @@ def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: st
 
 
 def _folder(folder: Path, folders: Folders, left_out: list[str]) -> Iterator[QueuedPlan]:
-    for file in sorted(folder.rglob("*.plan")):
-        if not file.is_file() or is_version(file):
+    files, shut = files_below(folder)
+    left_out += map(str, shut)
+    for file in files:
+        leads_nowhere = os.path.islink(file) and not os.path.exists(file)
+        if not file.name.endswith(".plan") or leads_nowhere or is_version(file):
             continue
         inside = within(file, folders.plans)
         if inside is None:

@@ -98,7 +98,8 @@ class RunRow:
         """What is said of a question that it has not."""
         method = str(self.head.get("methods", "")).partition(",")[0] if self.kind == "eval" else ""
         named = f": one of an evaluation is METHOD/ID, as {method}/{item}" if method else ""
-        return InputError(f"The run {self.name} has no question {item}{named}.")
+        so_far = " so far" if self.has_rows and self.ended is None else ""
+        return InputError(f"The run {self.name} has no question {item}{so_far}{named}.")
 
     @property
     def status(self) -> str:
