@@ -260,8 +260,6 @@ def test_a_sentence_that_holds_an_answers_words_is_found():
     assert found("vell", [town]) == [("a", "Vell is a town.")]
     assert found("Ann", "", [[town]]) == [("b", "Ann lives there.")]
     assert found("Ann\na hill.\nhill", [town], [hill]) == [("b", hill)]
-    assert found("Because a hill is nowhere near", [hill], [town]) == [("a", hill)]
-    assert found("Ann had told all of Ulm", [town]) == []
     assert found("An", [town]) == found("no", [hill]) == found("Vell", "Vell") == []
     assert found("Ann", "Ann lives there, they say.") == found("", [town]) == []
 

@@ -7,7 +7,7 @@ were given.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from pearl.lang.source import Place, Source, Span
 from pearl.lang.text import one_line
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.retrieval.terms import sentences, terms
+from pearl.retrieval.terms import sentences
 from pearl.runtime.calls import Entry
 
 _LINE = re.compile(r"^[ \t]*>[ \t]?(.+)$", re.MULTILINE)
@@ -220,33 +220,12 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     as what searches it gives them. The last output with such a sentence
     counts: the answer was made from what was seen last. That the sentence is
     why the model gave the answer is not known. Of an answer's several lines each
-    stands by itself; of a yes or a no there are no sentences. Where none holds a whole
-    line, as of an answer that says why, those with half of a line's terms do.
+    stands by itself; of a yes or a no there are no sentences.
     """
     lines = [_spaced(line) for line in answer.splitlines()]
     lines = [line for line in lines if line.strip() and line.strip() not in _SAYS_NOTHING]
     if not lines:
         return []
-    wanted = [line for line in map(frozenset, map(terms, lines)) if len(line) >= FEWEST]
-
-    def whole(sentence: str) -> bool:
-        words = _spaced(sentence)
-        # A heading that is the answer says nothing of it.
-        return any(line in words and words.replace(line[:-1], "").strip() for line in lines)
-
-    def half(sentence: str) -> bool:
-        found = frozenset(terms(sentence))
-        return any(2 * len(line & found) >= len(line) for line in wanted)
-
-    return _given(entries, document, whole) or _given(entries, document, half)
-
-
-FEWEST = 3
-"""Terms of an answer's line that half of them say something of it."""
-
-
-def _given(entries: Sequence[Entry], document: Source, holds: Callable[[str], bool]) -> list[Quote]:
-    """The sentences that hold something, of the last output that has any."""
     spans = [paragraph.span for paragraph in DocumentRetriever(document).paragraphs]
     shortest = min((span.end - span.start for span in spans), default=0)
     for entry in reversed(entries):
@@ -264,7 +243,9 @@ def _given(entries: Sequence[Entry], document: Source, holds: Callable[[str], bo
             for paragraph in [document.at(span)]
             if any(paragraph in text for text in texts)
             for start, end in sentences(paragraph)
-            if holds(paragraph[start:end])
+            for sentence in [_spaced(paragraph[start:end])]
+            # A heading that is the answer says nothing of it.
+            if any(line in sentence and sentence.replace(line[:-1], "").strip() for line in lines)
         ]
         if quotes:
             return quotes
