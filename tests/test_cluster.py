@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ import pytest
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
 from tests.forks import Fork
-from tests.shell import command
+from tests.shell import command, one_line
 
 if not find_spec("distributed"):
     pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
@@ -28,6 +29,8 @@ pytest_plugins = ["tests.postgres"]
 
 QUESTIONS = 12
 LATENCY = 0.03
+IMPATIENT = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+"""Dask's own setting of how long it is waited for."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,7 @@ def running(folder: Path) -> Iterator[Cluster]:
     file = folder / "scheduler.json"
     processes: list[subprocess.Popen[bytes]] = []
     with Stub(latency=LATENCY) as stub:
-        environment = Batch(folder, (), stub.url, "").environment(
-            DASK_DISTRIBUTED__WORKER__DAEMON="False"
-        )
+        environment = Batch(folder, (), stub.url, "").environment()
 
         def start(*words: str) -> None:
             processes.append(
@@ -264,3 +265,11 @@ def test_a_scheduler_that_is_gone_is_told_in_a_line(
         assert len(result.err.splitlines()) == 1
         assert len(batch.rows()) == held(batch).rows
         assert batch.to(options=()).run().code == 0
+
+
+def test_a_port_that_stays_silent_is_no_scheduler(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as silent, Stub() as stub:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        batch = write_batch(tmp_path, 1, stub).to(options=("--scheduler", address))
+        line = one_line(batch.run(**IMPATIENT), 2)
+    assert line.startswith(f"There is no Dask scheduler with workers at {address}: start")

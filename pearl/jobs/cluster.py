@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import dask
+from dask.utils import parse_timedelta
 from distributed import (
     Client,
     Future,
@@ -41,8 +43,12 @@ from pearl.models.tokens import Prices, counter_of
 from pearl.runtime.context import Context, learned_window
 from pearl.store.store import Store, StoreLedger, open_store
 
-PATIENCE = 30.0
-"""Seconds to wait for a scheduler, for its first worker, and for a worker to let go."""
+PATIENCE = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
+"""Seconds to wait for a scheduler, for its first worker, and for a worker to let go: 30, or what
+Dask's own setting says."""
+
+FAREWELL = 0.2
+"""Seconds for the same where there may be nobody to hear it."""
 
 SMALLEST, LARGEST = 4, 64
 """Tasks in a chunk; in between, so that each worker gets several."""
@@ -377,9 +383,12 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         return
     client = Client(address, timeout=PATIENCE, asynchronous=True)
     try:
-        await client
-        await client.wait_for_workers(1, timeout=PATIENCE)
+        # Dask's own limit ends before whoever listens has said that it is a scheduler.
+        await asyncio.wait_for(client, PATIENCE)
+        await asyncio.wait_for(client.wait_for_workers(1), PATIENCE)
     except (OSError, ValueError, TimeoutError):
+        with suppress(TimeoutError):
+            await client.close(FAREWELL)
         raise InputError(
             f"There is no Dask scheduler with workers at {address}: start dask scheduler and "
             "dask worker, or use --scheduler local."
@@ -389,7 +398,7 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         yield client
     except (CommClosedError, ConnectionError):
         # Dask logs as an error, with its traceback, that the client looks no more for a scheduler.
-        log.disabled, farewell = True, 0.2
+        log.disabled, farewell = True, FAREWELL
         raise ModelError("connection", f"The scheduler at {address} is gone.") from None
     finally:
         with suppress(TimeoutError):
