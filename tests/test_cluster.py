@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +41,7 @@ class Cluster:
     address: str
     scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]]
+    add_worker: Callable[[], None]
 
     def batch(self, folder: Path, store: str = "store.db") -> Batch:
         """Questions to be answered on it; the endpoint forgets what was asked before."""
@@ -68,16 +69,19 @@ def running(folder: Path) -> Iterator[Cluster]:
                 )
             )
 
+        def add_worker() -> None:
+            start("distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads", "1",
+                  "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")  # fmt: skip
+
         try:
             start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
                   "--no-dashboard", "--scheduler-file", str(file))  # fmt: skip
             # A worker waits for the file itself.
             for _ in range(2):
-                start("distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads",
-                      "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")  # fmt: skip
+                add_worker()
             assert until(lambda: file.exists() and '"address"' in file.read_text(), processes[0])
             address = json.loads(file.read_text())["address"]
-            yield Cluster(stub, address, processes[0], processes[1:])
+            yield Cluster(stub, address, processes[0], processes[1:], add_worker)
         finally:
             for process in processes:
                 process.kill()
@@ -92,10 +96,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @contextmanager
-def under_way(batch: Batch, stub: Stub, calls: int) -> Iterator[subprocess.Popen[bytes]]:
+def under_way(
+    batch: Batch, stub: Stub, calls: int, **settings: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A batch of which so many calls are answered; the others wait until the block ends."""
     with stub.paused(after=calls):
-        going = batch.start()
+        going = batch.start(**settings)
         assert until(lambda: stub.stats()["completed"] >= calls, going)
         yield going
 
@@ -251,18 +257,24 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     assert stub.stats()["repeats"] <= most
 
 
-def test_a_scheduler_that_is_gone_is_told_in_a_line(
+def test_workers_and_a_scheduler_that_are_gone_are_told_in_a_line(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ):
     with running(tmp_path_factory.mktemp("cluster")) as cluster:
         batch, stub = cluster.batch(tmp_path), cluster.stub
-        with under_way(batch, stub, 15) as going:
+        with under_way(batch, stub, 10, **IMPATIENT) as going:
+            for worker in cluster.workers:
+                worker.kill()
+            line = one_line(ended(going), 1)
+        gone = f"No worker is left at {cluster.address}: start dask worker."
+        assert line.startswith(f"{gone} What was done is kept. To go on: pearl batch")
+        assert len(batch.rows()) == held(batch).rows
+        cluster.add_worker()
+        with under_way(batch, stub, 20) as going:
             cluster.scheduler.kill()
-            result = ended(going)
-        assert result.code == 1
-        gone = f"pearl: The scheduler at {cluster.address} is gone. What was done is kept. To go on"
-        assert result.err.startswith(gone)
-        assert len(result.err.splitlines()) == 1
+            line = one_line(ended(going), 1)
+        gone = f"The scheduler at {cluster.address} is gone."
+        assert line.startswith(f"{gone} What was done is kept. To go on: pearl batch")
         assert len(batch.rows()) == held(batch).rows
         assert batch.to(options=()).run().code == 0
 

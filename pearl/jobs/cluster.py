@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as ConcurrentFuture
@@ -49,6 +50,9 @@ Dask's own setting says."""
 
 FAREWELL = 0.2
 """Seconds for the same where there may be nobody to hear it."""
+
+LOCAL = "local"
+"""In place of an address: a cluster of this command's own."""
 
 SMALLEST, LARGEST = 4, 64
 """Tasks in a chunk; in between, so that each worker gets several."""
@@ -292,26 +296,48 @@ class ClusterRun:
         self, client: Client, ids: tuple[str, ...], count: Callable[[dict[str, Any]], None]
     ) -> None:
         """Have a cluster's workers do the tasks of some ids; ``count`` is told each row."""
-        workers = len(await client.nthreads())
+        workers = len(await client.nthreads()) or 1
         order = _order(self._job, self._settings, self._store, self._progress.run, workers)
         size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
         futures: list[Future] = []
         try:
-            await client.register_plugin(DaskWorker(order), name=self._plugin)
-            self._client = client
-            for chunk in _chunks(self._job.tasks.read(ids), size):
-                futures.append(client.submit(do_chunk, self._plugin, chunk, pure=False))
-                # What it takes to read them all is no time to be deaf in.
-                await asyncio.sleep(0)
-            async for future in as_completed(futures, loop=client.loop):
-                if future.cancelled():
-                    raise ConnectionError
-                self._take(await future, count)
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(self._watch(client))
+                await client.register_plugin(DaskWorker(order), name=self._plugin)
+                self._client = client
+                for chunk in _chunks(self._job.tasks.read(ids), size):
+                    futures.append(client.submit(do_chunk, self._plugin, chunk, pure=False))
+                    # What it takes to read them all is no time to be deaf in.
+                    await asyncio.sleep(0)
+                async for future in as_completed(futures, loop=client.loop):
+                    if future.cancelled():
+                        raise ConnectionError
+                    self._take(await future, count)
+                watch.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         finally:
             # There is nobody to be told by a scheduler that is gone.
             if client.status == "running":
                 with suppress(OSError, TimeoutError, ValueError):
                     await asyncio.wait_for(self._let_go(client, futures), PATIENCE)
+
+    async def _watch(self, client: Client) -> None:
+        """See to it that there are workers.
+
+        Raises:
+            ModelError: for so long there has been none.
+        """
+        seen = time.monotonic()
+        while time.monotonic() - seen < PATIENCE:
+            await asyncio.sleep(PATIENCE / 10)
+            # A scheduler that is gone is told by what it leaves undone.
+            with suppress(OSError):
+                if client.status != "running" or await client.nthreads():
+                    seen = time.monotonic()
+        address = self._settings.scheduler
+        remedy = "" if address == LOCAL else ": start dask worker"
+        raise ModelError("connection", f"No worker is left at {address}{remedy}.")
 
     def _take(self, result: ChunkResult, count: Callable[[dict[str, Any]], None]) -> None:
         self._progress.add_calls(result.progress)
@@ -371,7 +397,7 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         InputError: there is no such cluster.
         ModelError: its scheduler is gone.
     """
-    if address == "local":
+    if address == LOCAL:
         local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
         # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
         deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
