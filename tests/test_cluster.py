@@ -20,8 +20,8 @@ import pytest
 
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
-from tests.forks import Fork
-from tests.shell import command, one_line
+from tests.forks import ROOT, Fork
+from tests.shell import command, one_line, write_rows
 
 if not find_spec("distributed"):
     pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
@@ -285,3 +285,40 @@ def test_a_port_that_stays_silent_is_no_scheduler(tmp_path: Path):
         batch = write_batch(tmp_path, 1, stub).to(options=("--scheduler", address))
         line = one_line(batch.run(**IMPATIENT), 2)
     assert line.startswith(f"There is no Dask scheduler with workers at {address}: start")
+
+
+DEADLY = '''
+import os
+
+import pearl
+
+
+@pearl.action
+def end_it(word: str) -> str:
+    """End the process."""
+    os._exit(3)
+'''
+
+
+@pytest.mark.slow
+def test_a_question_that_kills_its_workers_fails_alone(tmp_path: Path):
+    about = tmp_path / "installed" / "deadly-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Name: deadly\nVersion: 1\n", encoding="utf-8")
+    points = "[pearl.actions]\ndeadly = deadly:end_it\n"
+    (about / "entry_points.txt").write_text(points, encoding="utf-8")
+    (about.parent / "deadly.py").write_text(DEADLY, encoding="utf-8")
+    ids = tuple(f"q{at}" for at in range(6))
+    row = {"question": "Why?", "document": {"text": "Mara left as the Fund had closed it."}}
+    plans = dict.fromkeys(ids, '1. a = FIND_EVENT(CTX, "she left")') | {"q2": '1. a = END_IT("it")'}
+    rows = [{"id": name, "plan": plan, **row} for name, plan in plans.items()]
+    write_rows(tmp_path / "questions.jsonl", *rows)
+    options = ("--library", "core", "--library", "deadly", "--scheduler", "local")
+    with Stub() as stub:
+        batch = Batch(tmp_path, ids, stub.url, "store.db", options=options)
+        result = batch.run(PYTHONPATH=f"{ROOT}:{about.parent}")
+    line = one_line(result, 1)
+    assert line.startswith("1 question failed, and answers.jsonl says why: Every worker that began")
+    assert [row["id"] for row in batch.rows()] == list(ids)
+    assert [row["id"] for row in batch.rows() if row["status"] == "failed"] == ["q2"]
+    assert result.json["failed"] == {"worker": 1}

@@ -23,6 +23,7 @@ from dask.utils import parse_timedelta
 from distributed import (
     Client,
     Future,
+    KilledWorker,
     LocalCluster,
     Reschedule,
     Worker,
@@ -33,7 +34,7 @@ from distributed import (
 from distributed.comm import CommClosedError
 
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_lines
-from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
+from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool, failure_of, put_row
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
 from pearl.models.constraints import Mode
@@ -56,6 +57,12 @@ LOCAL = "local"
 
 SMALLEST, LARGEST = 4, 64
 """Tasks in a chunk; in between, so that each worker gets several."""
+
+KILLED = (
+    "Every worker that began it died: an own function may have ended the process, or it needs more "
+    "memory than a worker has."
+)
+"""Why a task has no answer that no worker has outlived."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +252,8 @@ class ClusterRun:
         self._plugin = f"pearl-{progress.run}"
         self._client: Client | None = None
         """Where there are workers to be told of a stop."""
+        self._futures: dict[Future, list[str]] = {}
+        """What the workers have to do, with the ids of its tasks."""
         self._stopped: ModelError | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -299,20 +308,19 @@ class ClusterRun:
         workers = len(await client.nthreads()) or 1
         order = _order(self._job, self._settings, self._store, self._progress.run, workers)
         size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
-        futures: list[Future] = []
+        read = self._job.tasks.read
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(self._watch(client))
                 await client.register_plugin(DaskWorker(order), name=self._plugin)
                 self._client = client
-                for chunk in _chunks(self._job.tasks.read(ids), size):
-                    futures.append(client.submit(do_chunk, self._plugin, chunk, pure=False))
-                    # What it takes to read them all is no time to be deaf in.
-                    await asyncio.sleep(0)
-                async for future in as_completed(futures, loop=client.loop):
-                    if future.cancelled():
-                        raise ConnectionError
-                    self._take(await future, count)
+                # A worker that dies takes down all that it has: what did it is found by itself.
+                lost = await self._do(client, _chunks(read(ids), size), count)
+                lost = await self._do(client, ((task,) for task in read(lost)), count)
+                for task in read(lost):
+                    # Where others were lost as well, it may have died of them.
+                    if len(lost) == 1 or await self._do(client, iter([(task,)]), count):
+                        await self._fail(task, count)
                 watch.cancel()
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
@@ -320,7 +328,45 @@ class ClusterRun:
             # There is nobody to be told by a scheduler that is gone.
             if client.status == "running":
                 with suppress(OSError, TimeoutError, ValueError):
-                    await asyncio.wait_for(self._let_go(client, futures), PATIENCE)
+                    await asyncio.wait_for(self._let_go(client), PATIENCE)
+
+    async def _do(
+        self,
+        client: Client,
+        chunks: Iterator[tuple[Task[Any], ...]],
+        count: Callable[[dict[str, Any]], None],
+    ) -> list[str]:
+        """Do chunks of tasks, each wherever there is room.
+
+        Returns:
+            The ids of the tasks in chunks whose workers died, again and again.
+        """
+        if self._stopped:
+            return []
+        self._futures = {}
+        for chunk in chunks:
+            future = client.submit(do_chunk, self._plugin, chunk, pure=False)
+            self._futures[future] = [task.id for task in chunk]
+            # What it takes to read them all is no time to be deaf in.
+            await asyncio.sleep(0)
+        lost: list[str] = []
+        async for future in as_completed(self._futures, loop=client.loop):
+            if future.cancelled():
+                raise ConnectionError
+            try:
+                self._take(await future, count)
+            except KilledWorker:
+                lost += self._futures[future]
+        return lost
+
+    async def _fail(self, task: Task[Any], count: Callable[[dict[str, Any]], None]) -> None:
+        """Have a task failed that no worker has outlived."""
+        error = ModelError("worker", KILLED)
+        row = {"id": task.id, "status": "failed", "error": failure_of(error)}
+        put_row(self._store, self._progress.run, task, row)
+        await self._store.flush()
+        count(row)
+        self._progress.tell()
 
     async def _watch(self, client: Client) -> None:
         """See to it that there are workers.
@@ -347,9 +393,9 @@ class ClusterRun:
         if result.stopped:
             self.stop(ModelError(*result.stopped))
 
-    async def _let_go(self, client: Client, futures: list[Future]) -> None:
+    async def _let_go(self, client: Client) -> None:
         """Make the workers as they were."""
-        await client.cancel(futures)
+        await client.cancel(list(self._futures))
         await client.unregister_worker_plugin(self._plugin)
 
 
@@ -399,13 +445,17 @@ async def _connect(address: str) -> AsyncIterator[Client]:
     """
     if address == LOCAL:
         local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+        # What Dask warns of, as of a worker that died, is told of the question that it is about.
+        local["silence_logs"] = logging.CRITICAL
         # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
         deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
-        async with (
-            LocalCluster(processes=True, asynchronous=True, preload=deaf, **local) as cluster,
-            Client(cluster, asynchronous=True) as client,
-        ):
-            yield client
+        # Dask looks whether one that died is back at a moment when it may be down again.
+        with dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}):
+            async with (
+                LocalCluster(processes=True, asynchronous=True, preload=deaf, **local) as cluster,
+                Client(cluster, asynchronous=True) as client,
+            ):
+                yield client
         return
     client = Client(address, timeout=PATIENCE, asynchronous=True)
     try:
