@@ -255,6 +255,9 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
     # What was under way in it is made again; what had come back is not.
     assert stub.stats()["repeats"] <= most
+    shown = batch.pearl("runs", "show", "last")
+    assert result.json["calls"] == shown["calls"]
+    assert result.json["prompt_tokens"] == shown["usage"]["prompt_tokens"]
 
 
 def test_workers_and_a_scheduler_that_are_gone_are_told_in_a_line(

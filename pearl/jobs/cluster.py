@@ -44,6 +44,7 @@ from pearl.models.routing import ModelNames, readers_of
 from pearl.models.tokens import Prices, counter_of
 from pearl.runtime.context import Context, learned_window
 from pearl.store.store import Store, StoreLedger, open_store
+from pearl.store.totals import last_entry, totals
 
 PATIENCE = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
 """Seconds to wait for a scheduler, for its first worker, and for a worker to let go: 30, or what
@@ -284,6 +285,7 @@ class ClusterRun:
         """
         job, store, run = self._job, self._store, self._progress.run
         open_ledger(store, run, self._settings)
+        before = last_entry(store.engine)
         ids, output = await resume(job, store, self._progress)
         self._progress.tell()
 
@@ -300,6 +302,10 @@ class ClusterRun:
                 output.close(stored_lines(store, run))
         if self._stopped:
             raise self._stopped
+        # A worker that died has not told of its calls.
+        made = totals(store.engine, run, after=before)
+        models = made.models or {"": made}
+        self._progress.models = {name or self._progress.model: models[name] for name in models}
 
     async def _use(
         self, client: Client, ids: tuple[str, ...], count: Callable[[dict[str, Any]], None]
