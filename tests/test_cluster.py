@@ -149,20 +149,24 @@ def test_a_signal_keeps_what_is_done(cluster: Cluster, tmp_path: Path, number: s
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
+def in_a_session(batch: Batch) -> subprocess.Popen[bytes]:
+    """A batch as a terminal's command, which Ctrl-C reaches with all processes that it starts."""
+    return subprocess.Popen(
+        command(*batch.command),
+        cwd=batch.folder,
+        env=batch.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.slow
 def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
-    """It goes to all processes that the terminal's command has started."""
     with Stub(latency=LATENCY) as stub:
         batch = write_batch(tmp_path, QUESTIONS, stub).to(options=("--scheduler", "local"))
         with stub.paused(after=5):
-            going = subprocess.Popen(
-                command(*batch.command),
-                cwd=tmp_path,
-                env=batch.environment(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            going = in_a_session(batch)
             assert until(lambda: stub.stats()["completed"] >= 5, going)
             os.killpg(going.pid, signal.SIGINT)
             time.sleep(1)
@@ -170,6 +174,23 @@ def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
         assert result.code == 130, result.err
         assert result.err.startswith("pearl: Stopped. What was done is kept.")
         assert stub.stats()["cut"] == 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_local_workers_start_is_told_in_a_line(tmp_path: Path):
+    import psutil
+
+    def starting(process: psutil.Process) -> bool:
+        return any("spawn_main" in word for child in process.children() for word in child.cmdline())
+
+    with Stub() as stub:
+        batch = write_batch(tmp_path, 1, stub).to(options=("--scheduler", "local"))
+        going = in_a_session(batch)
+        assert until(lambda: starting(psutil.Process(going.pid)), going)
+        # They are begun one after another, and take a second to load what they need.
+        time.sleep(0.3)
+        os.killpg(going.pid, signal.SIGINT)
+        assert one_line(ended(going), 130).startswith("Stopped. What was done is kept. To go on: p")
 
 
 def test_after_the_grace_calls_under_way_are_cut_off(cluster: Cluster, tmp_path: Path):

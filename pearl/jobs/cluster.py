@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as ConcurrentFuture
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -441,6 +443,21 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
         yield tuple(chunk)
 
 
+@contextmanager
+def _holding_interrupt() -> Iterator[None]:
+    """Lets Ctrl-C wait until the end of the block, here and in processes that are begun in it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Who begins it later lets signals through again, and passes that on.
+    resource_tracker.ensure_running()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
 @asynccontextmanager
 async def _connect(address: str) -> AsyncIterator[Client]:
     """A client of the cluster, with at least one worker.
@@ -450,17 +467,16 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         ModelError: its scheduler is gone.
     """
     if address == LOCAL:
-        local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+        local = {"processes": True, "threads_per_worker": 1, "host": "127.0.0.1"}
         # What Dask warns of, as of a worker that died, is told of the question that it is about.
-        local["silence_logs"] = logging.CRITICAL
+        local |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
         # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
         deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
         # Dask looks whether one that died is back at a moment when it may be down again.
         with dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}):
-            async with (
-                LocalCluster(processes=True, asynchronous=True, preload=deaf, **local) as cluster,
-                Client(cluster, asynchronous=True) as client,
-            ):
+            with _holding_interrupt():
+                cluster = await LocalCluster(asynchronous=True, preload=deaf, **local)
+            async with cluster, Client(cluster, asynchronous=True) as client:
                 yield client
         return
     client = Client(address, timeout=PATIENCE, asynchronous=True)
