@@ -243,7 +243,7 @@ def test_keys_do_not_travel(tmp_path: Path):
     import pickle
 
     from pearl.jobs.batch import Setup, answer_row
-    from pearl.jobs.cluster import Order
+    from pearl.jobs.dask_worker import Order
     from pearl.models.middleware.stack import EngineLimits
     from pearl.models.routing import ModelNames, choose_model
     from pearl.models.tokens import NO_PRICES
