@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -183,7 +183,11 @@ def test_ctrl_c_while_local_workers_start_is_told_in_a_line(tmp_path: Path):
     def starting(process: psutil.Process) -> bool:
         return any("spawn_main" in word for child in process.children() for word in child.cmdline())
 
-    with Stub() as stub:
+    with Stub() as stub, socket.socket() as taken:
+        # Another cluster's pages are at this port, as like as not.
+        with suppress(OSError):
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
         batch = write_batch(tmp_path, 1, stub).to(options=("--scheduler", "local"))
         going = in_a_session(batch)
         assert until(lambda: starting(psutil.Process(going.pid)), going)

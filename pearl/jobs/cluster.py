@@ -280,6 +280,8 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         local = {"processes": True, "threads_per_worker": 1, "host": "127.0.0.1"}
         # What Dask warns of, as of a worker that died, is told of the question that it is about.
         local |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+        # Else it takes a certain port, and warns where another has it.
+        local["scheduler_kwargs"] = {"dashboard_address": "127.0.0.1:0"}
         # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
         deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
         # Dask looks whether one that died is back at a moment when it may be down again.
