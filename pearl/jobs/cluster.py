@@ -304,11 +304,12 @@ async def _connect(address: str) -> AsyncIterator[Client]:
             "dask worker, or use --scheduler local."
         ) from None
     log, farewell = logging.getLogger("distributed.client"), PATIENCE
+    # Dask warns of what a dead worker leaves to others, and tells of a lost scheduler at length.
+    log.disabled = True
     try:
         yield client
     except (CommClosedError, ConnectionError):
-        # Dask logs as an error, with its traceback, that the client looks no more for a scheduler.
-        log.disabled, farewell = True, FAREWELL
+        farewell = FAREWELL
         raise ModelError("connection", f"The scheduler at {address} is gone.") from None
     finally:
         with suppress(TimeoutError):
