@@ -36,8 +36,8 @@ LOADED = (
     "uvicorn.protocols.http.h11_impl",
 )  # fmt: skip
 PLAN = 'question: Why?\n\n1. why = FIND_REASON(CTX, "Mara {each who} left", [1]) : Find why\n'
-STARTING = ("PYTHON", "LANG", "LC_")
-"""What an interpreter reads from the environment as it starts, and no fork can be told."""
+STARTING = ("PYTHON", "LANG", "LC_", "DASK_")
+"""What is read from the environment as an interpreter or Dask starts, and no fork can be told."""
 SUBREAPER = 36
 """``PR_SET_CHILD_SUBREAPER``: what has lost its parent becomes this process's child."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -19,8 +20,8 @@ import pytest
 
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
-from tests.forks import Fork
-from tests.shell import command
+from tests.forks import ROOT, Fork
+from tests.shell import command, one_line, write_rows
 
 if not find_spec("distributed"):
     pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
@@ -28,6 +29,8 @@ pytest_plugins = ["tests.postgres"]
 
 QUESTIONS = 12
 LATENCY = 0.03
+IMPATIENT = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+"""Dask's own setting of how long it is waited for."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Cluster:
     address: str
     scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]]
+    add_worker: Callable[[], None]
 
     def batch(self, folder: Path, store: str = "store.db") -> Batch:
         """Questions to be answered on it; the endpoint forgets what was asked before."""
@@ -52,9 +56,7 @@ def running(folder: Path) -> Iterator[Cluster]:
     file = folder / "scheduler.json"
     processes: list[subprocess.Popen[bytes]] = []
     with Stub(latency=LATENCY) as stub:
-        environment = Batch(folder, (), stub.url, "").environment(
-            DASK_DISTRIBUTED__WORKER__DAEMON="False"
-        )
+        environment = Batch(folder, (), stub.url, "").environment()
 
         def start(*words: str) -> None:
             processes.append(
@@ -67,16 +69,19 @@ def running(folder: Path) -> Iterator[Cluster]:
                 )
             )
 
+        def add_worker() -> None:
+            start("distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads", "1",
+                  "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")  # fmt: skip
+
         try:
             start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
                   "--no-dashboard", "--scheduler-file", str(file))  # fmt: skip
             # A worker waits for the file itself.
             for _ in range(2):
-                start("distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads",
-                      "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")  # fmt: skip
+                add_worker()
             assert until(lambda: file.exists() and '"address"' in file.read_text(), processes[0])
             address = json.loads(file.read_text())["address"]
-            yield Cluster(stub, address, processes[0], processes[1:])
+            yield Cluster(stub, address, processes[0], processes[1:], add_worker)
         finally:
             for process in processes:
                 process.kill()
@@ -91,10 +96,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @contextmanager
-def under_way(batch: Batch, stub: Stub, calls: int) -> Iterator[subprocess.Popen[bytes]]:
+def under_way(
+    batch: Batch, stub: Stub, calls: int, **settings: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A batch of which so many calls are answered; the others wait until the block ends."""
     with stub.paused(after=calls):
-        going = batch.start()
+        going = batch.start(**settings)
         assert until(lambda: stub.stats()["completed"] >= calls, going)
         yield going
 
@@ -142,20 +149,24 @@ def test_a_signal_keeps_what_is_done(cluster: Cluster, tmp_path: Path, number: s
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
+def in_a_session(batch: Batch) -> subprocess.Popen[bytes]:
+    """A batch as a terminal's command, which Ctrl-C reaches with all processes that it starts."""
+    return subprocess.Popen(
+        command(*batch.command),
+        cwd=batch.folder,
+        env=batch.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.slow
 def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
-    """It goes to all processes that the terminal's command has started."""
     with Stub(latency=LATENCY) as stub:
         batch = write_batch(tmp_path, QUESTIONS, stub).to(options=("--scheduler", "local"))
         with stub.paused(after=5):
-            going = subprocess.Popen(
-                command(*batch.command),
-                cwd=tmp_path,
-                env=batch.environment(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            going = in_a_session(batch)
             assert until(lambda: stub.stats()["completed"] >= 5, going)
             os.killpg(going.pid, signal.SIGINT)
             time.sleep(1)
@@ -163,6 +174,27 @@ def test_ctrl_c_of_a_terminal_lets_local_workers_finish(tmp_path: Path):
         assert result.code == 130, result.err
         assert result.err.startswith("pearl: Stopped. What was done is kept.")
         assert stub.stats()["cut"] == 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_local_workers_start_is_told_in_a_line(tmp_path: Path):
+    import psutil
+
+    def starting(process: psutil.Process) -> bool:
+        return any("spawn_main" in word for child in process.children() for word in child.cmdline())
+
+    with Stub() as stub, socket.socket() as taken:
+        # Another cluster's pages are at this port, as like as not.
+        with suppress(OSError):
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        batch = write_batch(tmp_path, 1, stub).to(options=("--scheduler", "local"))
+        going = in_a_session(batch)
+        assert until(lambda: starting(psutil.Process(going.pid)), going)
+        # They are begun one after another, and take a second to load what they need.
+        time.sleep(0.3)
+        os.killpg(going.pid, signal.SIGINT)
+        assert one_line(ended(going), 130).startswith("Stopped. What was done is kept. To go on: p")
 
 
 def test_after_the_grace_calls_under_way_are_cut_off(cluster: Cluster, tmp_path: Path):
@@ -215,7 +247,7 @@ def test_keys_do_not_travel(tmp_path: Path):
     import pickle
 
     from pearl.jobs.batch import Setup, answer_row
-    from pearl.jobs.cluster import Order
+    from pearl.jobs.dask_worker import Order
     from pearl.models.middleware.stack import EngineLimits
     from pearl.models.routing import ModelNames, choose_model
     from pearl.models.tokens import NO_PRICES
@@ -248,19 +280,73 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
     # What was under way in it is made again; what had come back is not.
     assert stub.stats()["repeats"] <= most
+    shown = batch.pearl("runs", "show", "last")
+    assert result.json["calls"] == shown["calls"]
+    assert result.json["prompt_tokens"] == shown["usage"]["prompt_tokens"]
 
 
-def test_a_scheduler_that_is_gone_is_told_in_a_line(
+def test_workers_and_a_scheduler_that_are_gone_are_told_in_a_line(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ):
     with running(tmp_path_factory.mktemp("cluster")) as cluster:
         batch, stub = cluster.batch(tmp_path), cluster.stub
-        with under_way(batch, stub, 15) as going:
+        with under_way(batch, stub, 10, **IMPATIENT) as going:
+            for worker in cluster.workers:
+                worker.kill()
+            line = one_line(ended(going), 1)
+        gone = f"No worker is left at {cluster.address}: start dask worker."
+        assert line.startswith(f"{gone} What was done is kept. To go on: pearl batch")
+        assert len(batch.rows()) == held(batch).rows
+        cluster.add_worker()
+        with under_way(batch, stub, 20) as going:
             cluster.scheduler.kill()
-            result = ended(going)
-        assert result.code == 1
-        gone = f"pearl: The scheduler at {cluster.address} is gone. What was done is kept. To go on"
-        assert result.err.startswith(gone)
-        assert len(result.err.splitlines()) == 1
+            line = one_line(ended(going), 1)
+        gone = f"The scheduler at {cluster.address} is gone."
+        assert line.startswith(f"{gone} What was done is kept. To go on: pearl batch")
         assert len(batch.rows()) == held(batch).rows
         assert batch.to(options=()).run().code == 0
+
+
+def test_a_port_that_stays_silent_is_no_scheduler(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as silent, Stub() as stub:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        batch = write_batch(tmp_path, 1, stub).to(options=("--scheduler", address))
+        line = one_line(batch.run(**IMPATIENT), 2)
+    assert line.startswith(f"There is no Dask scheduler with workers at {address}: start")
+
+
+DEADLY = '''
+import os
+
+import pearl
+
+
+@pearl.action
+def end_it(word: str) -> str:
+    """End the process."""
+    os._exit(3)
+'''
+
+
+@pytest.mark.slow
+def test_a_question_that_kills_its_workers_fails_alone(tmp_path: Path):
+    about = tmp_path / "installed" / "deadly-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Name: deadly\nVersion: 1\n", encoding="utf-8")
+    points = "[pearl.actions]\ndeadly = deadly:end_it\n"
+    (about / "entry_points.txt").write_text(points, encoding="utf-8")
+    (about.parent / "deadly.py").write_text(DEADLY, encoding="utf-8")
+    ids = tuple(f"q{at}" for at in range(6))
+    row = {"question": "Why?", "document": {"text": "Mara left as the Fund had closed it."}}
+    plans = dict.fromkeys(ids, '1. a = FIND_EVENT(CTX, "she left")') | {"q2": '1. a = END_IT("it")'}
+    rows = [{"id": name, "plan": plan, **row} for name, plan in plans.items()]
+    write_rows(tmp_path / "questions.jsonl", *rows)
+    options = ("--library", "core", "--library", "deadly", "--scheduler", "local")
+    with Stub() as stub:
+        batch = Batch(tmp_path, ids, stub.url, "store.db", options=options)
+        result = batch.run(PYTHONPATH=f"{ROOT}:{about.parent}")
+    line = one_line(result, 1)
+    assert line.startswith("1 question failed, and answers.jsonl says why: Every worker that began")
+    assert [row["id"] for row in batch.rows()] == list(ids)
+    assert [row["id"] for row in batch.rows() if row["status"] == "failed"] == ["q2"]
+    assert result.json["failed"] == {"worker": 1}

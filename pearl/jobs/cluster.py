@@ -8,212 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
+import signal
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import CancelledError
-from concurrent.futures import Future as ConcurrentFuture
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from distributed import (
-    Client,
-    Future,
-    LocalCluster,
-    Reschedule,
-    Worker,
-    WorkerPlugin,
-    as_completed,
-    get_worker,
-)
+import dask
+from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
 from distributed.comm import CommClosedError
 
-from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_lines
-from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
+from pearl.jobs.dask_worker import PATIENCE, ChunkResult, DaskWorker, Order, do_chunk, stop_worker
+from pearl.jobs.job import Job, JobSettings, open_ledger, resume, stored_lines
+from pearl.jobs.workers import JobProgress, Task, failure_of, put_row
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
-from pearl.models.constraints import Mode
-from pearl.models.middleware.budget import Ceiling
-from pearl.models.middleware.stack import EngineLimits, start_engine
-from pearl.models.routing import ModelNames, readers_of
-from pearl.models.tokens import Prices, counter_of
-from pearl.runtime.context import Context, learned_window
-from pearl.store.store import Store, StoreLedger, open_store
+from pearl.models.routing import ModelNames
+from pearl.store.store import Store
+from pearl.store.totals import last_entry, totals
 
-PATIENCE = 30.0
-"""Seconds to wait for a scheduler, for its first worker, and for a worker to let go."""
+FAREWELL = 0.2
+"""Seconds for leaving a scheduler that may not hear it."""
+
+LOCAL = "local"
+"""In place of an address: a cluster of this command's own."""
 
 SMALLEST, LARGEST = 4, 64
 """Tasks in a chunk; in between, so that each worker gets several."""
 
-
-@dataclass(frozen=True)
-class Order:
-    """What a worker needs to know of a job.
-
-    Args:
-        run: the run's name.
-        store: the store's address, the same for all.
-        scope: which of its replies count.
-        models: who answers.
-        identity: all that decides their answers, as the client sees it.
-        work: what is done with each task.
-        context: how much fits a prompt.
-        limits: one worker's share of them, but for the budget, which is whole.
-        prices: what models' tokens cost.
-        constrain: whether replies are held to grammars and schemas.
-    """
-
-    run: str
-    store: str
-    scope: str
-    models: ModelNames
-    identity: str
-    work: Work
-    context: Context
-    limits: EngineLimits
-    prices: Prices
-    constrain: Mode = "never"
-
-
-@dataclass(frozen=True)
-class ChunkResult:
-    """What came of a chunk.
-
-    Args:
-        rows: of the tasks that came to an end.
-        progress: the calls it took.
-        stopped: reason and message where nothing more can be asked.
-    """
-
-    rows: tuple[dict[str, Any], ...]
-    progress: JobProgress
-    stopped: tuple[str, str] | None
-
-
-class DaskWorker(WorkerPlugin):  # type: ignore[misc]
-    """A Dask worker's side: one event loop, one engine and one store for all its chunks.
-
-    Dask hands it to every worker, those that join later among them.
-    """
-
-    def __init__(self, order: Order) -> None:
-        self._order = order
-        self._pool: WorkerPool | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def setup(self, worker: Worker) -> None:
-        """Called by Dask when the worker joins."""
-        self._lock = threading.Lock()
-        self._chunks: dict[str, ConcurrentFuture[ChunkResult]] = {}
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="pearl", daemon=True).start()
-
-    async def teardown(self, worker: Worker) -> None:
-        """Called by Dask when the job is over, or begun again: what is under way is cut off."""
-        with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is None:
-            return
-        closing = asyncio.run_coroutine_threadsafe(self._close(), loop)
-        # Whoever waits for a chunk waits for as long as its loop does not run.
-        closing.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
-        with suppress(Exception):
-            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(closing)), PATIENCE)
-
-    def transition(self, key: str, start: str, finish: str, **_: object) -> None:
-        """Called by Dask as a task's state changes: a chunk that nobody waits for any more, as the
-        command was killed, is cut off."""
-        if finish == "released" and key in self._chunks:
-            self._chunks[key].cancel()
-
-    def do(self, key: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        """Do a chunk's tasks; ``key`` is what Dask calls it.
-
-        Raises:
-            Reschedule: it was cut off, so another worker is to do it, if it is still wanted.
-        """
-        # What is handed to the loop before it closes is cut off as it closes.
-        with self._lock:
-            if self._loop is None:
-                raise Reschedule
-            chunk = asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop)
-        self._chunks[key] = chunk
-        try:
-            return chunk.result()
-        except CancelledError:
-            raise Reschedule from None
-        finally:
-            del self._chunks[key]
-
-    def stop(self, reason: str, message: str) -> None:
-        """Let calls under way finish, and make no further ones."""
-        if self._loop is not None:
-            error = ModelError(reason, message)
-            self._loop.call_soon_threadsafe(lambda: self._open().engine.stop(error))
-
-    async def _do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        pool = self._open()
-        rows: list[dict[str, Any]] = []
-        progress = JobProgress(pool.run, len(tasks), model=pool.engine.model.name)
-        size = min(len(tasks), pool.size)
-        await replace(pool, size=size, progress=progress).do_all(iter(tasks), rows.append)
-        stopped = pool.engine.stopped
-        return ChunkResult(
-            tuple(rows), progress, (stopped.reason, str(stopped)) if stopped else None
-        )
-
-    def _open(self) -> WorkerPool:
-        """What does the chunks; the engine and the store are opened for the first of them."""
-        if self._pool is not None:
-            return self._pool
-        order = self._order
-        model = order.models.choose()
-        if model.identity != order.identity:
-            raise InputError(
-                f"A worker would ask {model.identity} instead of {order.identity}: set "
-                "OPENAI_BASE_URL and the other settings there as they are here."
-            )
-        store = open_store(order.store)
-        limited = order.limits.ceiling != Ceiling()
-        engine = start_engine(
-            model,
-            store,
-            order.scope,
-            order.limits,
-            order.prices,
-            ledger=StoreLedger(store, order.run, order.limits.ceiling) if limited else None,
-            constrain=order.constrain,
-        )
-        # A count is remembered for the very function that counts.
-        count, learned = counter_of(readers_of(model)[0]), learned_window(order.identity)
-        context = replace(order.context, count=count, learned=learned)
-        size = order.limits.concurrency or CONCURRENT_TASKS
-        nothing = JobProgress(order.run, 0)
-        self._pool = WorkerPool(order.work, context, engine, store, order.run, size, nothing)
-        return self._pool
-
-    async def _close(self) -> None:
-        chunks = asyncio.all_tasks() - {asyncio.current_task()}
-        for chunk in chunks:
-            chunk.cancel()
-        await asyncio.gather(*chunks, return_exceptions=True)
-        if self._pool is not None:
-            await self._pool.engine.model.close()
-            self._pool.store.close()
-
-
-def do_chunk(plugin: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-    """What a worker does with a chunk; called there."""
-    dask_worker = get_worker()
-    worker: DaskWorker = dask_worker.plugins[plugin]
-    return worker.do(dask_worker.get_current_task(), tasks)
-
-
-def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> None:
-    """Tell a worker to stop; called there."""
-    dask_worker.plugins[plugin].stop(reason, message)
+KILLED = (
+    "Every worker that began it died: an own function may have ended the process, or it needs more "
+    "memory than a worker has."
+)
+"""Why a task has no answer that no worker has outlived."""
 
 
 class ClusterRun:
@@ -235,6 +65,8 @@ class ClusterRun:
         self._plugin = f"pearl-{progress.run}"
         self._client: Client | None = None
         """Where there are workers to be told of a stop."""
+        self._futures: dict[Future, list[str]] = {}
+        """What the workers have to do, with the ids of its tasks."""
         self._stopped: ModelError | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -265,6 +97,7 @@ class ClusterRun:
         """
         job, store, run = self._job, self._store, self._progress.run
         open_ledger(store, run, self._settings)
+        before = last_entry(store.engine)
         ids, output = await resume(job, store, self._progress)
         self._progress.tell()
 
@@ -281,31 +114,94 @@ class ClusterRun:
                 output.close(stored_lines(store, run))
         if self._stopped:
             raise self._stopped
+        # A worker that died has not told of its calls.
+        made = totals(store.engine, run, after=before)
+        models = made.models or {"": made}
+        self._progress.models = {name or self._progress.model: models[name] for name in models}
 
     async def _use(
         self, client: Client, ids: tuple[str, ...], count: Callable[[dict[str, Any]], None]
     ) -> None:
         """Have a cluster's workers do the tasks of some ids; ``count`` is told each row."""
-        workers = len(await client.nthreads())
+        workers = len(await client.nthreads()) or 1
         order = _order(self._job, self._settings, self._store, self._progress.run, workers)
         size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
-        futures: list[Future] = []
+        read = self._job.tasks.read
         try:
-            await client.register_plugin(DaskWorker(order), name=self._plugin)
-            self._client = client
-            for chunk in _chunks(self._job.tasks.read(ids), size):
-                futures.append(client.submit(do_chunk, self._plugin, chunk, pure=False))
-                # What it takes to read them all is no time to be deaf in.
-                await asyncio.sleep(0)
-            async for future in as_completed(futures, loop=client.loop):
-                if future.cancelled():
-                    raise ConnectionError
-                self._take(await future, count)
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(self._watch(client))
+                await client.register_plugin(DaskWorker(order), name=self._plugin)
+                self._client = client
+                # A worker that dies takes down all that it has: what did it is found by itself.
+                lost = await self._do(client, _chunks(read(ids), size), count)
+                lost = await self._do(client, ((task,) for task in read(lost)), count)
+                for task in read(lost):
+                    # Where others were lost as well, it may have died of them.
+                    if len(lost) == 1 or await self._do(client, iter([(task,)]), count):
+                        await self._fail(task, count)
+                watch.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         finally:
             # There is nobody to be told by a scheduler that is gone.
             if client.status == "running":
                 with suppress(OSError, TimeoutError, ValueError):
-                    await asyncio.wait_for(self._let_go(client, futures), PATIENCE)
+                    await asyncio.wait_for(self._let_go(client), PATIENCE)
+
+    async def _do(
+        self,
+        client: Client,
+        chunks: Iterator[tuple[Task[Any], ...]],
+        count: Callable[[dict[str, Any]], None],
+    ) -> list[str]:
+        """Do chunks of tasks, each wherever there is room.
+
+        Returns:
+            The ids of the tasks in chunks whose workers died, again and again.
+        """
+        if self._stopped:
+            return []
+        self._futures = {}
+        for chunk in chunks:
+            future = client.submit(do_chunk, self._plugin, chunk, pure=False)
+            self._futures[future] = [task.id for task in chunk]
+            # What it takes to read them all is no time to be deaf in.
+            await asyncio.sleep(0)
+        lost: list[str] = []
+        async for future in as_completed(self._futures, loop=client.loop):
+            if future.cancelled():
+                raise ConnectionError
+            try:
+                self._take(await future, count)
+            except KilledWorker:
+                lost += self._futures[future]
+        return lost
+
+    async def _fail(self, task: Task[Any], count: Callable[[dict[str, Any]], None]) -> None:
+        """Have a task failed that no worker has outlived."""
+        error = ModelError("worker", KILLED)
+        row = {"id": task.id, "status": "failed", "error": failure_of(error)}
+        put_row(self._store, self._progress.run, task, row)
+        await self._store.flush()
+        count(row)
+        self._progress.tell()
+
+    async def _watch(self, client: Client) -> None:
+        """See to it that there are workers.
+
+        Raises:
+            ModelError: for so long there has been none.
+        """
+        seen = time.monotonic()
+        while time.monotonic() - seen < PATIENCE:
+            await asyncio.sleep(PATIENCE / 10)
+            # A scheduler that is gone is told by what it leaves undone.
+            with suppress(OSError):
+                if client.status != "running" or await client.nthreads():
+                    seen = time.monotonic()
+        address = self._settings.scheduler
+        remedy = "" if address == LOCAL else ": start dask worker"
+        raise ModelError("connection", f"No worker is left at {address}{remedy}.")
 
     def _take(self, result: ChunkResult, count: Callable[[dict[str, Any]], None]) -> None:
         self._progress.add_calls(result.progress)
@@ -315,9 +211,9 @@ class ClusterRun:
         if result.stopped:
             self.stop(ModelError(*result.stopped))
 
-    async def _let_go(self, client: Client, futures: list[Future]) -> None:
+    async def _let_go(self, client: Client) -> None:
         """Make the workers as they were."""
-        await client.cancel(futures)
+        await client.cancel(list(self._futures))
         await client.unregister_worker_plugin(self._plugin)
 
 
@@ -357,6 +253,21 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
         yield tuple(chunk)
 
 
+@contextmanager
+def _holding_interrupt() -> Iterator[None]:
+    """Lets Ctrl-C wait until the end of the block, here and in processes that are begun in it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Who begins it later lets signals through again, and passes that on.
+    resource_tracker.ensure_running()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
 @asynccontextmanager
 async def _connect(address: str) -> AsyncIterator[Client]:
     """A client of the cluster, with at least one worker.
@@ -365,31 +276,40 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         InputError: there is no such cluster.
         ModelError: its scheduler is gone.
     """
-    if address == "local":
-        local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    if address == LOCAL:
+        local = {"processes": True, "threads_per_worker": 1, "host": "127.0.0.1"}
+        # What Dask warns of, as of a worker that died, is told of the question that it is about.
+        local |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+        # Else it takes a certain port, and warns where another has it.
+        local["scheduler_kwargs"] = {"dashboard_address": "127.0.0.1:0"}
         # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
         deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
-        async with (
-            LocalCluster(processes=True, asynchronous=True, preload=deaf, **local) as cluster,
-            Client(cluster, asynchronous=True) as client,
-        ):
-            yield client
+        # Dask looks whether one that died is back at a moment when it may be down again.
+        with dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}):
+            with _holding_interrupt():
+                cluster = await LocalCluster(asynchronous=True, preload=deaf, **local)
+            async with cluster, Client(cluster, asynchronous=True) as client:
+                yield client
         return
     client = Client(address, timeout=PATIENCE, asynchronous=True)
     try:
-        await client
-        await client.wait_for_workers(1, timeout=PATIENCE)
+        # Dask's own limit ends before whoever listens has said that it is a scheduler.
+        await asyncio.wait_for(client, PATIENCE)
+        await asyncio.wait_for(client.wait_for_workers(1), PATIENCE)
     except (OSError, ValueError, TimeoutError):
+        with suppress(TimeoutError):
+            await client.close(FAREWELL)
         raise InputError(
             f"There is no Dask scheduler with workers at {address}: start dask scheduler and "
             "dask worker, or use --scheduler local."
         ) from None
     log, farewell = logging.getLogger("distributed.client"), PATIENCE
+    # Dask warns of what a dead worker leaves to others, and tells of a lost scheduler at length.
+    log.disabled = True
     try:
         yield client
     except (CommClosedError, ConnectionError):
-        # Dask logs as an error, with its traceback, that the client looks no more for a scheduler.
-        log.disabled, farewell = True, 0.2
+        farewell = FAREWELL
         raise ModelError("connection", f"The scheduler at {address} is gone.") from None
     finally:
         with suppress(TimeoutError):

@@ -395,6 +395,22 @@ def failure_of(error: Exception) -> dict[str, Any]:
     return {"reason": reason, "message": str(error), "steps": [asdict(step) for step in steps]}
 
 
+def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> None:
+    """Keep a task's row in a run."""
+    store.put_row(
+        {
+            "run": run,
+            "id": task.id,
+            "position": task.position,
+            "row_key": task.key,
+            "status": row["status"],
+            "result": storable(line_of(row).rstrip("\n")),
+            "correct": row.get("correct"),
+            "score": score_of(row),
+        }
+    )
+
+
 @dataclass(frozen=True)
 class WorkerPool:
     """Coroutines that do tasks side by side.
@@ -472,18 +488,7 @@ class WorkerPool:
             if row["status"] == "failed" and engine.stopped:
                 # It did not fail: it was not let finish, and is tried again in the next go.
                 return
-            self.store.put_row(
-                {
-                    "run": self.run,
-                    "id": task.id,
-                    "position": task.position,
-                    "row_key": task.key,
-                    "status": row["status"],
-                    "result": storable(line_of(row).rstrip("\n")),
-                    "correct": row.get("correct"),
-                    "score": score_of(row),
-                }
-            )
+            put_row(self.store, self.run, task, row)
             await self.store.flush()
             try:
                 done(row)

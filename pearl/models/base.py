@@ -179,8 +179,8 @@ class ModelError(PortableError):
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
             ``connection``, ``timeout``, ``server``, ``reply``, ``empty``, ``refusal``,
             ``cut``, ``length``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
-            ``stopped``, ``recording``; ``internal`` where Pearl itself failed, and ``metric``
-            where what scores an answer did.
+            ``stopped``, ``recording``; ``internal`` where Pearl itself failed, ``metric`` where
+            what scores an answer did, and ``worker`` where a cluster's workers died.
         message: one line for a person, without secrets.
         retry_after: seconds that the endpoint asks everybody to wait.
         usage: tokens that were paid for all the same.

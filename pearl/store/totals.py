@@ -89,8 +89,17 @@ def usage_of(row: Row[Any]) -> Usage:
     return Usage(*(getattr(row, name) for name in TOKENS))
 
 
-def totals(engine: Engine, run: str, item: str | None = None, method: str = "") -> Totals:
-    """What a run's calls came to, or those of one of its questions, or of a method."""
+def last_entry(engine: Engine) -> int:
+    """The number of the newest entry of all journals; 0 where there is none."""
+    with reading(engine) as connection:
+        return connection.execute(select(func.max(entries.c.id))).scalar() or 0
+
+
+def totals(
+    engine: Engine, run: str, item: str | None = None, method: str = "", after: int = 0
+) -> Totals:
+    """What a run's calls came to, or those of one of its questions, or of a method; or of those
+    after an entry, by its number."""
     done = entries.c.status == "done"
     made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
     failed = and_(entries.c.status == "failed", ~entries.c.kept)
@@ -107,6 +116,8 @@ def totals(engine: Engine, run: str, item: str | None = None, method: str = "") 
     query = query.where(of_method(engine, entries.c.item, method))
     if item is not None:
         query = query.where(entries.c.item == item)
+    if after:
+        query = query.where(entries.c.id > after)
     by_model: dict[str, Totals] = {}
     with reading(engine) as connection:
         for row in connection.execute(query):
