@@ -21,7 +21,7 @@ import pytest
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
 from tests.forks import ROOT, Fork
-from tests.shell import command, one_line, write_rows
+from tests.shell import call, command, one_line, write_rows
 
 if not find_spec("distributed"):
     pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
@@ -338,6 +338,7 @@ def test_a_question_that_kills_its_workers_fails_alone(tmp_path: Path):
     (about.parent / "deadly.py").write_text(DEADLY, encoding="utf-8")
     ids = tuple(f"q{at}" for at in range(6))
     row = {"question": "Why?", "document": {"text": "Mara left as the Fund had closed it."}}
+    row["gold"] = "It was closed."
     plans = dict.fromkeys(ids, '1. a = FIND_EVENT(CTX, "she left")') | {"q2": '1. a = END_IT("it")'}
     rows = [{"id": name, "plan": plan, **row} for name, plan in plans.items()]
     write_rows(tmp_path / "questions.jsonl", *rows)
@@ -350,3 +351,6 @@ def test_a_question_that_kills_its_workers_fails_alone(tmp_path: Path):
     assert [row["id"] for row in batch.rows()] == list(ids)
     assert [row["id"] for row in batch.rows() if row["status"] == "failed"] == ["q2"]
     assert result.json["failed"] == {"worker": 1}
+    assert result.json["judged"] == len(ids)
+    told = call("report", result.json["run"], "--store", str(tmp_path / "store.db"))
+    assert told.code == 0, told.err

@@ -127,8 +127,8 @@ def test_what_is_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytes
     ({"url": "file:///home/ada/my%20pearl"}, "'/home/ada/my pearl[view]'"),
     ({"url": "file:///o%27brien"}, "'/o'\"'\"'brien[view]'"),
     ({"url": "https://a.b/pearl.whl"}, "'pearl[view] @ https://a.b/pearl.whl'"),
-    ({"url": "https://a.b/c", "vcs_info": {"vcs": "git"}, "subdirectory": "d"},
-     "'pearl[view] @ git+https://a.b/c#subdirectory=d'"),
+    ({"url": "https://a.b/c", "vcs_info": {"vcs": "git", "commit_id": "f0"}, "subdirectory": "d"},
+     "'pearl[view] @ git+https://a.b/c@f0#subdirectory=d'"),
     ({}, "'pearl[view]'"),
 ])  # fmt: skip
 def test_an_extra_is_installed_from_where_pearl_is_from(

@@ -346,6 +346,7 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|name: Ada\ntown: Ulm|\n|name: Bo\nborn: 1790\ntown: Kiel|",
         "|Name: Ada\nTown: Ulm|\n|Name: Bo\nBorn: 1790\nTown: Kiel|",
         "|Age: 4\nRole: nurse\nTown: Ulm|\n\n|Scene: a kitchen|\n|Anna: Come in.|",
+        "|Guests|\n|Name: Ada\nBorn: 1790\nTown: Kiel|",
         "|Mill Lane is closed until the winter|\n|New lamps|\n|Ada Pope is thanked|\n|No fence|",
         "|It was in the spring of the year\nthat Ada came to the mill, and when\n"
         "Bo Hill had seen her cart he asked who\nMr. Orr was, and was told.| |Then\nhe left.|",

@@ -156,13 +156,21 @@ def _run(colour: bool | None) -> int:
                 f"{error.filename} cannot be used ({error.strerror}): check its path, and who may "
                 "use it."
             )
-        elif isinstance(error, FileNotFoundError):
-            # A stream is there; what has no name and is not there is the working folder.
+        elif isinstance(error, FileNotFoundError) and not _has_folder():
             told = "The current folder was deleted: cd to another."
         else:
             raise
         return _report_error(InputError(told))
     return code if isinstance(code, int) else 0
+
+
+def _has_folder() -> bool:
+    """Whether the current folder is still there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _report_error(error: click.ClickException | InputError) -> int:

@@ -28,7 +28,7 @@ from pearl.evaluate.results import (
 )
 from pearl.evaluate.supporting_facts import form, machine_measures
 from pearl.jobs.answer_metrics import GRADING, Score, best_score
-from pearl.jobs.workers import Task, failure_of
+from pearl.jobs.workers import Task, failed_row, failure_of
 from pearl.lang.errors import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
@@ -183,6 +183,25 @@ class Trials:
         )
         correct = score.value == 1.0 if example.gold else None
         return {**row, "correct": correct, "result": asdict(result)}
+
+    def fail(self, task: Task[Trial], error: Exception) -> dict[str, Any]:
+        """The row of a trial that was never brought to an end: every question counts."""
+        name, example = task.payload.method, task.payload.example
+        row = {**failed_row(task, error), "example": example.id}
+        if name == REASON_LABELS:
+            return row
+        result = Result(
+            method=name,
+            id=example.id,
+            split=example.split,
+            score=0.0,
+            gold=" or ".join(example.golds),
+            labels=dict(example.labels),
+            question=example.question,
+            options=example.options,
+            error=row["error"]["message"],
+        )
+        return {**row, "correct": False if example.gold else None, "result": asdict(result)}
 
     async def _answer(self, method: Method, example: Example, session: Session) -> Outcome:
         """What a method came to.

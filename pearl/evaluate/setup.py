@@ -359,7 +359,8 @@ class Preparation:
         }
         name = sample.dataset.name
         tasks = TaskList(tuple(trial_tasks(examples, every, shared, name)))
-        return Job("eval", head, fingerprint, tasks, Trials(name, shared), context), model
+        trials = Trials(name, shared)
+        return Job("eval", head, fingerprint, tasks, trials, context, fail=trials.fail), model
 
 
 def prepare_methods(

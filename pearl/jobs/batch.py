@@ -257,6 +257,7 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
         partial(answer_row, setup),
         setup.context,
         output,
+        lambda task, error: _failed_row(task.payload.question, Journal(), error),
     )
 
 

@@ -23,7 +23,7 @@ from distributed.comm import CommClosedError
 
 from pearl.jobs.dask_worker import PATIENCE, ChunkResult, DaskWorker, Order, do_chunk, stop_worker
 from pearl.jobs.job import Job, JobSettings, open_ledger, resume, stored_lines
-from pearl.jobs.workers import JobProgress, Task, failure_of, put_row
+from pearl.jobs.workers import JobProgress, Task, put_row
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
 from pearl.models.routing import ModelNames
@@ -179,8 +179,7 @@ class ClusterRun:
 
     async def _fail(self, task: Task[Any], count: Callable[[dict[str, Any]], None]) -> None:
         """Have a task failed that no worker has outlived."""
-        error = ModelError("worker", KILLED)
-        row = {"id": task.id, "status": "failed", "error": failure_of(error)}
+        row = self._job.fail(task, ModelError("worker", KILLED))
         put_row(self._store, self._progress.run, task, row)
         await self._store.flush()
         count(row)

@@ -16,7 +16,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pearl.jobs.progress import run_until_stopped, uninterrupted
-from pearl.jobs.workers import JobProgress, RowsFile, Tasks, Work, WorkerPool, refuse_locked
+from pearl.jobs.workers import (
+    Fail,
+    JobProgress,
+    RowsFile,
+    Tasks,
+    Work,
+    WorkerPool,
+    failed_row,
+    refuse_locked,
+)
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.output_files import check_replaceable
 from pearl.lang.rows import Tabled, as_frame
@@ -62,6 +71,7 @@ class Job:
         work: what is done with each.
         context: how much fits a prompt, and what to do with a longer document.
         output: the file that rows go to beside the store; empty for none.
+        fail: what comes of a task that no worker of a cluster lives to end.
     """
 
     kind: str
@@ -71,6 +81,7 @@ class Job:
     work: Work
     context: Context = UNLIMITED
     output: str = ""
+    fail: Fail = failed_row
 
 
 @dataclass(frozen=True)

@@ -374,13 +374,14 @@ def questions_in(path: str) -> frozenset[str]:
 
 def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
     """Line number, offset and text of every line that holds something."""
-    offset = 0
+    offset, begun = 0, False
     try:
         with file.open("rb") as opened:
             for number, data in enumerate(opened, 1):
-                if number == 1:
-                    refuse_table(str(file), data)
                 if data.strip():
+                    if not begun:
+                        refuse_table(str(file), data)
+                    begun = True
                     text = decode(f"{file}:{number}", data, "questions", rows=True).text
                     yield number, offset, text
                 offset += len(data)

@@ -395,6 +395,15 @@ def failure_of(error: Exception) -> dict[str, Any]:
     return {"reason": reason, "message": str(error), "steps": [asdict(step) for step in steps]}
 
 
+Fail: TypeAlias = "Callable[[Task[Any], Exception], dict[str, Any]]"
+"""The row of a piece that was never brought to an end, given why."""
+
+
+def failed_row(task: Task[Any], error: Exception) -> dict[str, Any]:
+    """What every failed row has."""
+    return {"id": task.id, "status": "failed", "error": failure_of(error)}
+
+
 def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> None:
     """Keep a task's row in a run."""
     store.put_row(
@@ -479,8 +488,7 @@ class WorkerPool:
                 session = Session(engine, journal, self.context, planning=planning)
                 row = await self.work(task, session)
             except Exception as error:  # noqa: BLE001 - whatever it is, others go on
-                failure = failure_of(internal_error(error))
-                row = {"id": task.id, "status": "failed", "error": failure}
+                row = failed_row(task, internal_error(error))
             finally:
                 progress.running -= 1
                 tell("question", journal, engine.model, task.id)

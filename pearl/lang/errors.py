@@ -98,12 +98,14 @@ def install_command(extra: str) -> str:
     with suppress(PackageNotFoundError):
         # Written by every installer, where a package is from no index (PEP 610).
         origin = loads(distribution("pearl").read_text("direct_url.json") or "{}")
-        url, vcs = origin.get("url", ""), origin.get("vcs_info", {}).get("vcs", "")
+        url, found = origin.get("url", ""), origin.get("vcs_info", {})
+        at = found.get("requested_revision") or found.get("commit_id")
         if url.startswith("file:"):
             package = f"{url2pathname(urlsplit(url).path)}[{extra}]"
         elif url:
             below = f"#subdirectory={part}" if (part := origin.get("subdirectory")) else ""
-            package += f" @ {vcs}+{url}{below}" if vcs else f" @ {url}{below}"
+            address = f"{found['vcs']}+{url}{f'@{at}' if at else ''}" if found else url
+            package += f" @ {address}{below}"
     return f"pip install {quote(package)}"
 
 

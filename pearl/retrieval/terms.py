@@ -170,6 +170,8 @@ _STOPS, _GOES_ON = (".", "!", "?", "…"), (",", "-", "–", "—")
 _NEAR, _ROOM = 3, 0.9
 """How many lines on either side say what a line is, and the share of their width that is sure to
 have been free: in a proportional font lines of one width differ in characters."""
+_RECORD = 2000
+"""Characters in which a record has its first three fields."""
 _HEADING = re.compile(
     r"[^\S\n]*+(?:#{1,6}[^\S\n][^\n]*+|[^\n\t]{0,59}[^\n\s.!?,;:…\"”’)—-])[^\S\n]*\n"
     r"(?=\s*[\"“‘(]?[^\W_])"
@@ -236,13 +238,14 @@ def sentences(text: str) -> list[Span]:
     """
     spans: list[Span] = []
     for block in blocks(text, _PARAGRAPH):
-        lines = text[slice(*block)].strip().splitlines()
-        record = len(lines) > 2 and all(map(_LABEL.match, lines))
+        record = False
         for (start, end), row in _pieces(text, *block):
             if row:
                 _keep(spans, text, start, end)
                 continue
-            # The first field of a record is no heading of the others.
+            # The first field of a record is no heading of the others; three fields make one.
+            fields = text[start : min(block[1], start + _RECORD)].lstrip().splitlines()[:3]
+            record = (record or len(fields) == 3) and all(map(_LABEL.match, fields))
             heading = None if record else _HEADING.match(text, start, end)
             if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
                 _keep(spans, text, start, heading.end())

@@ -78,7 +78,9 @@ def _nameless(broken: Broken) -> Diagnostic | None:
     line = broken.source.text.rfind("\n", 0, broken.span.start) + 1
     head = broken.source.text[line : broken.span.start]
     span = Span(broken.span.start - len(head.lstrip()), broken.span.start)
-    number = shorten(head.strip("*`()[]:.- "))
+    number = head.strip("*`()[]:.- ")
+    if not number.isdecimal():
+        return None
     return replace(_bad(span, broken), message=f"The step has a number, {number}, and no name.")
 
 
