@@ -36,15 +36,12 @@ def check(view: PlanView) -> Findings:
         told, arg = _TOLD.get(action.body.function), step.args[0]
         if told is None or not isinstance(arg, Ref) or arg.mode is not Mode.PLAIN:
             continue
-        if checked := view.checked_items(arg.name, index):
-            items, number = checked
-            ending = ", which needs no KEYS" if told == "lists" else ""
+        if help := view.filter_instead(arg.name, index):
             yield RULE(
                 arg.span,
                 f"{step.action} {told} every item of {arg.name}, also those with the answer no.",
-                help=f"Write where {items} in place of each {items} in step {number}: {arg.name} "
-                f"is then the list of those with the answer yes{ending}.",
-                data={"name": arg.name, "items": items},
+                help=f"{help} It needs no KEYS." if told == "lists" else help,
+                data={"name": arg.name},
             )
 
 

@@ -179,16 +179,19 @@ class PlanView:
         source = self.defined.get(name, index)
         return self.type_of(source) if source < index else "any"
 
-    def checked_items(self, name: str, index: int) -> tuple[str, int] | None:
-        """Where an earlier step's output pairs items with yes or no: whose items it has, and the
-        step's number; None for any other."""
+    def filter_instead(self, name: str, index: int) -> str:
+        """Where an earlier step's output pairs items with yes or no: how it gives those with the
+        answer yes alone; empty for any other output."""
         source = self.defined.get(name, index)
         if not 0 <= source < index or not (action := self.actions[source]):
-            return None
+            return ""
         over = self.mapped_over.get(source)
         if action.returns != "bool" or over is None or over.mode is not Mode.EACH:
-            return None
-        return over.name, self.number(source)
+            return ""
+        return (
+            f"Write where {over.name} in place of each {over.name} in step {self.number(source)}: "
+            f"{name} is then the list of those with the answer yes."
+        )
 
     def type_of_argument(self, arg: Arg, index: int) -> Type:
         """The type of an argument of a step, as far as it shows; ``any`` where it does not."""

@@ -46,12 +46,8 @@ def check(view: PlanView) -> Findings:
         name, source = ref.name, "with each" if over_values else f"of {view.action_of('list')}"
         if name == DOCUMENT:
             help = f"Write CTX without {ref.mode}; several documents are listed by DOCUMENTS(CTX)."
-        elif kind == "pairs" and (checked := view.checked_items(name, index)):
-            items, number = checked
-            help = (
-                f"Write where {items} in place of each {items} in step {number}: {name} is then "
-                "the list of those with the answer yes."
-            )
+        elif kind == "pairs" and (advice := view.filter_instead(name, index)):
+            help = advice
         elif kind == "pairs":
             help = f"Write {ref.mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
         elif kind == "list":
