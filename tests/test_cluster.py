@@ -21,7 +21,7 @@ import pytest
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
 from tests.forks import ROOT, Fork
-from tests.shell import call, command, one_line, write_rows
+from tests.shell import call, command, one_line, process, read_rows, write_rows
 
 if not find_spec("distributed"):
     pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
@@ -325,17 +325,40 @@ import pearl
 def end_it(word: str) -> str:
     """End the process."""
     os._exit(3)
+
+
+def judge(question: str, gold: str, answer: str) -> float:
+    return end_it("") if question == "Who?" else 1.0
 '''
 
 
-@pytest.mark.slow
-def test_a_question_that_kills_its_workers_fails_alone(tmp_path: Path):
+@pytest.fixture
+def deadly(tmp_path: Path) -> dict[str, str]:
+    """What finds an installed package that has an action and a metric that end the process."""
     about = tmp_path / "installed" / "deadly-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Name: deadly\nVersion: 1\n", encoding="utf-8")
-    points = "[pearl.actions]\ndeadly = deadly:end_it\n"
+    points = "[pearl.actions]\ndeadly = deadly:end_it\n[pearl.metrics]\ndeadly = deadly:judge\n"
     (about / "entry_points.txt").write_text(points, encoding="utf-8")
     (about.parent / "deadly.py").write_text(DEADLY, encoding="utf-8")
+    return {"PYTHONPATH": f"{ROOT}:{about.parent}"}
+
+
+@pytest.mark.slow
+def test_a_trial_that_kills_its_workers_counts_as_wrong(tmp_path: Path, deadly: dict[str, str]):
+    text = {"document": {"text": "Mara left as the Fund had closed it."}, "gold": "x"}
+    rows = ({"id": asked, "question": asked, **text} for asked in ("Who?", "Why did Mara leave?"))
+    data, out = write_rows(tmp_path / "q.jsonl", *rows), tmp_path / "e.jsonl"
+    asked = ("eval", "questions", "--data", data, "--methods", "pearl", "--model", "offline")
+    asked += ("--metric", "deadly", "--scheduler", "local", "--store", str(tmp_path / "s.db"))
+    done = process(*asked, "-o", str(out), **deadly)
+    assert done.code == 1, done.err
+    assert "1 trial failed" in done.err
+    assert [row["score"] for row in read_rows(out)[1:]] == [0.0, 1.0]
+
+
+@pytest.mark.slow
+def test_a_question_that_kills_its_workers_fails_alone(tmp_path: Path, deadly: dict[str, str]):
     ids = tuple(f"q{at}" for at in range(6))
     row = {"question": "Why?", "document": {"text": "Mara left as the Fund had closed it."}}
     row["gold"] = "It was closed."
@@ -345,7 +368,7 @@ def test_a_question_that_kills_its_workers_fails_alone(tmp_path: Path):
     options = ("--library", "core", "--library", "deadly", "--scheduler", "local")
     with Stub() as stub:
         batch = Batch(tmp_path, ids, stub.url, "store.db", options=options)
-        result = batch.run(PYTHONPATH=f"{ROOT}:{about.parent}")
+        result = batch.run(**deadly)
     line = one_line(result, 1)
     assert line.startswith("1 question failed, and answers.jsonl says why: Every worker that began")
     assert [row["id"] for row in batch.rows()] == list(ids)
