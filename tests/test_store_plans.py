@@ -18,7 +18,6 @@ from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.runtime.calls import Entry
 from pearl.store import cache, history, totals
 from pearl.store.store import StoreLedger, open_store
-from pearl.viewer.job_page import read_counts
 
 LARGE = ("entries", "replies", "rows", "runs", "tags", "ledger")
 
@@ -111,8 +110,8 @@ def use(file: Path) -> None:
     history.read_row(engine, run, "a")
     history.read_beside(engine, run, "a")
     history.read_identities(engine, found, ["a"])
-    read_counts(engine, run)
-    read_counts(engine, run, ["a"])
+    totals.totals_of_items(engine, run)
+    totals.totals_of_items(engine, run, ["a"])
     for name in ("", run):
         list(cache.export(engine, name))
     cache.stats(engine)

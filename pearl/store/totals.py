@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,32 +100,75 @@ def totals(
 ) -> Totals:
     """What a run's calls came to, or those of one of its questions, or of a method; or of those
     after an entry, by its number."""
-    done = entries.c.status == "done"
-    made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
-    failed = and_(entries.c.status == "failed", ~entries.c.kept)
-    tokens = [entries.c[name] for name in TOKENS]
-    summed: list[tuple[Any, Any]] = [(1, made), (1, saved), (1, failed)]
-    summed += [(column, or_(made, failed)) for column in tokens]
-    summed += [(column, saved) for column in tokens]
-    summed.append((entries.c.seconds, made))
-    columns = [
-        func.coalesce(func.sum(case((where, column), else_=0)), 0) for column, where in summed
-    ]
-    query = select(*columns, entries.c.model).group_by(entries.c.model).order_by(entries.c.model)
+    query = select(*_sums(), entries.c.model)
+    query = query.group_by(entries.c.model).order_by(entries.c.model)
     query = query.where(entries.c.run == run, entries.c.kind == "call")
     query = query.where(of_method(engine, entries.c.item, method))
     if item is not None:
         query = query.where(entries.c.item == item)
     if after:
         query = query.where(entries.c.id > after)
-    by_model: dict[str, Totals] = {}
     with reading(engine) as connection:
-        for row in connection.execute(query):
-            answered, kept, lost, *used = (int(number) for number in row[:9])
-            usages = Usage(*used[:3]), Usage(*used[3:])
-            by_model[row[10]] = Totals(answered, kept, lost, *usages, float(row[9]))
+        by_model = {model: _totals(sums) for *sums, model in connection.execute(query)}
     every = sum(by_model.values(), Totals())
     return replace(every, models=by_model) if any(by_model) else every
+
+
+def totals_of_items(
+    engine: Engine, run: str, items: Sequence[str] | None = None
+) -> dict[str, tuple[Totals, float | None]]:
+    """What the calls of each item of a job came to, or of some by their ids.
+
+    Beside each stand the seconds from its last start to its last entry; None where it has none.
+    """
+    columns = entries.c
+    query = (
+        select(
+            *_sums(),
+            columns.item,
+            columns.model,
+            func.max(case((columns.path == "run", columns.started))),
+            func.max(columns.started + columns.seconds),
+        )
+        .where(columns.run == run, true() if items is None else columns.item.in_(items))
+        .group_by(columns.item, columns.model)
+    )
+    models: dict[str, dict[str, Totals]] = {}
+    times: dict[str, tuple[list[float], list[float]]] = {}
+    with reading(engine) as connection:
+        for *sums, item, model, begun, ended in connection.execute(query):
+            own, calls = models.setdefault(item, {}), _totals(sums)
+            # Decisions, the first among them, are of no model.
+            if calls.made + calls.kept + calls.failed:
+                own[model] = calls
+            for stamps, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
+                stamps += [] if time is None else [time]
+    counts = {}
+    for item, own in models.items():
+        begun, ended = (max(stamps, default=None) for stamps in times[item])
+        seconds = None if begun is None or ended is None else max(0.0, ended - begun)
+        counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds)
+    return counts
+
+
+def _sums() -> list[ColumnElement[Any]]:
+    """The columns of a query over entries that `_totals` reads."""
+    call, kept = entries.c.kind == "call", entries.c.kept
+    made = and_(call, entries.c.status == "done", ~kept)
+    saved = and_(call, entries.c.status == "done", kept)
+    failed = and_(call, entries.c.status == "failed", ~kept)
+    tokens = [entries.c[name] for name in TOKENS]
+    summed: list[tuple[Any, Any]] = [(1, made), (1, saved), (1, failed)]
+    summed += [(column, or_(made, failed)) for column in tokens]
+    summed += [(column, saved) for column in tokens]
+    summed.append((entries.c.seconds, made))
+    return [func.coalesce(func.sum(case((where, column), else_=0)), 0) for column, where in summed]
+
+
+def _totals(sums: Sequence[float]) -> Totals:
+    """What the columns of `_sums` come to."""
+    made, kept, failed, *used = map(int, sums[:-1])
+    return Totals(made, kept, failed, Usage(*used[:3]), Usage(*used[3:]), float(sums[-1]))
 
 
 def mean_seconds(engine: Engine, model: str, *, alone: bool = False) -> float | None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-from sqlalchemy import and_, case, func, select, true
 
 from pearl.evaluate.statistics import compare as compare_scores
 from pearl.jobs.workers import names_no_option
 from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices
-from pearl.store.database import reading
 from pearl.store.history import (
     RowCounts,
     RunFilter,
@@ -29,12 +26,11 @@ from pearl.store.history import (
     read_tags,
     score_of,
 )
-from pearl.store.tables import entries as entries_table
-from pearl.store.totals import Totals, totals
+from pearl.store.totals import Totals, totals, totals_of_items
 from pearl.viewer.render import View, render
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine, Select
+    from sqlalchemy import Engine
 
 MOST = 5000
 """Rows in a file, at most: a browser shows no more of them with ease."""
@@ -246,7 +242,7 @@ def _rows_shown(
     many, those that failed or are wrong stand first.
     """
     if view is None:
-        counts = read_counts(engine, run.name)
+        counts = totals_of_items(engine, run.name)
         items = [JobRow(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
         if len(items) > MOST:
             items.sort(key=lambda item: item.answered and item.verdict != "wrong")
@@ -258,7 +254,7 @@ def _rows_shown(
         keys = read_row_keys(engine, run.name)
         names = sorted(keys, key=lambda name: keys[name].position)
     shown, links = view.some(names)
-    counts = read_counts(engine, run.name, shown)
+    counts = totals_of_items(engine, run.name, shown)
     shown_rows = read_rows(engine, run.name, shown)
     return [JobRow(row, *counts.get(name, ())) for name, row in shown_rows], len(names), links
 
@@ -294,49 +290,6 @@ def tags_and_others(engine: Engine, run: RunRow, view: View | None) -> dict[str,
         others.sort(key=lambda other: other.head.get("questions") != run.head.get("questions"))
     tags = ", ".join(read_tags(engine, [run.name])[run.name])
     return {"called": tags, "others": others[:CHOICE]}
-
-
-def read_counts(
-    engine: Engine, run: str, only: Sequence[str] | None = None
-) -> dict[str, tuple[Totals, float | None]]:
-    """Of each item of a job, or of some by their ids, what a `JobRow` has beside its row."""
-    columns = entries_table.c
-    call, done = columns.kind == "call", columns.status == "done"
-    sorts = (
-        and_(call, done, ~columns.kept),
-        and_(call, done, columns.kept),
-        and_(call, columns.status == "failed"),
-    )
-    tokens = (columns.prompt_tokens, columns.completion_tokens, columns.cached_tokens)
-    query: Select[Any] = (
-        select(
-            columns.item,
-            columns.model,
-            func.max(case((columns.path == "run", columns.started))),
-            func.max(columns.started + columns.seconds),
-            *(func.sum(case((where, 1), else_=0)) for where in sorts),
-            *(func.sum(case((and_(call, ~columns.kept), sent), else_=0)) for sent in tokens),
-        )
-        .where(columns.run == run, true() if only is None else columns.item.in_(only))
-        .group_by(columns.item, columns.model)
-    )
-    models: dict[str, dict[str, Totals]] = {}
-    times: dict[str, tuple[list[float], list[float]]] = {}
-    with reading(engine) as connection:
-        for item, model, begun, ended, *numbers in connection.execute(query):
-            made, kept, failed, *spent = map(int, numbers)
-            own = models.setdefault(item, {})
-            # Decisions, the first among them, are of no model.
-            if made + kept + failed:
-                own[model] = Totals(made, kept, failed, Usage(*spent))
-            for stamps, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
-                stamps += [] if time is None else [time]
-    counts = {}
-    for item, own in models.items():
-        begun, ended = (max(stamps, default=None) for stamps in times[item])
-        seconds = None if begun is None or ended is None else max(0.0, ended - begun)
-        counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds)
-    return counts
 
 
 # --- two jobs ---
