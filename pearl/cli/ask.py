@@ -91,6 +91,7 @@ def plan_command(question: str, options: Options) -> None:
     from pearl.api import write_plan
     from pearl.lang.diagnostics import SourceFindings
     from pearl.lint.render import terminal
+    from pearl.models.base import OFFLINE
     from pearl.models.routing import planner_of
     from pearl.strategies.registry import NONE_SHOWN
 
@@ -120,7 +121,7 @@ def plan_command(question: str, options: Options) -> None:
             )
         attempts = counted(planned.attempts, "attempt")
         advice = planned.limited or "Ask in other words, or use another model."
-        if planner_of(model).name == "offline":
+        if planner_of(model).name == OFFLINE:
             from pearl.models.offline import NO_ACTION
 
             advice = NO_ACTION
@@ -190,6 +191,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         emit_json(as_object(answer))
         return
 
+    from pearl.models.base import OFFLINE
     from pearl.runtime.evidence import NEAREST, SHARING, only_quotes
 
     if answer.notice:
@@ -204,7 +206,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
     if only_quotes(answer.text, answer.evidence):
         verdict = "are the answer"
         # What a person's own function or a builtin copies, the offline reader did not choose.
-        if answer.lacks or (answer.model == "offline" and answer.calls):
+        if answer.lacks or (answer.model == OFFLINE and answer.calls):
             # Without a question nothing is known of what the passages lack.
             verdict = SHARING if answer.question and not answer.lacks else NEAREST
         if answer.evidence and not answer.grounded:

@@ -47,7 +47,7 @@ from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.mining import refine
 from pearl.mining.condense import condense
-from pearl.models.base import Model
+from pearl.models.base import OFFLINE, Model
 from pearl.models.embeddings import choose_embedding
 from pearl.models.routing import planner_of, readers_of, with_library
 from pearl.retrieval.index import open_index
@@ -58,7 +58,7 @@ from pearl.strategies.pearl import (
     seed_demonstrations,
     shipped_folder,
 )
-from pearl.strategies.preparation import NEEDS_MODEL, OFFLINE, has_subplans
+from pearl.strategies.preparation import NEEDS_MODEL, has_subplans
 from pearl.strategies.registry import DEFAULT_LIMITS, NONE_SHOWN, Limits, OwnStrategy
 from pearl.strategies.retrieving import MOST
 

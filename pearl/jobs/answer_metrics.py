@@ -17,7 +17,7 @@ from pearl.lang.numbers import in_digits
 from pearl.lang.source import read_source
 from pearl.lang.text import composed
 from pearl.lang.values import digest
-from pearl.models.base import Model, ModelError
+from pearl.models.base import OFFLINE, Model, ModelError
 from pearl.models.routing import Models, choose_model, members, planner_of, readers_of
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
@@ -25,7 +25,7 @@ from pearl.retrieval.terms import UNSPACED
 from pearl.runtime.binding import call, is_interruption
 from pearl.runtime.calls import SchemaError, fill
 from pearl.session import Session
-from pearl.strategies.preparation import NEEDS_MODEL, OFFLINE
+from pearl.strategies.preparation import NEEDS_MODEL
 
 GRADING = "grade"
 """Where in a trial's journal the grading is."""

@@ -37,12 +37,11 @@ from pearl.mining.condense import (
     merge_similar,
     renamed,
 )
-from pearl.models.base import Model
+from pearl.models.base import OFFLINE, Model
 from pearl.prompts.calls import CondenseActions
 from pearl.runtime.calls import Caller, Watch
 from pearl.runtime.context import Context
 from pearl.session import Began, context_for, open_session
-from pearl.strategies.preparation import OFFLINE
 
 ROUNDS = 4
 """How often a model sees what is left where nothing else is said."""

@@ -16,6 +16,9 @@ from pearl.prompts.calls import Call, Message
 if TYPE_CHECKING:
     from pearl.lang.context_free import Grammar
 
+OFFLINE = "offline"
+"""The name of the reader that is no language model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from pearl.lang.errors import InputError
-from pearl.models.base import FINAL, ModelError, Reply, Request
+from pearl.models.base import FINAL, OFFLINE, ModelError, Reply, Request
 from pearl.models.batch_client import BatchClient, RequestOutcome, read_outcomes, reread
 from pearl.models.batch_files import BatchFolder, BatchStatus, Lifecycle, request_line
 from pearl.models.endpoint_replies import check_read
@@ -105,7 +105,7 @@ def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -
         InputError: a setting is missing or wrong, or the model is none of an endpoint.
     """
     name = name.strip()
-    if not name or name == "offline" or name.startswith("recorded:"):
+    if not name or name == OFFLINE or name.startswith("recorded:"):
         raise InputError(
             "The Batch API needs a model of an endpoint: add --model NAME, or ask live."
         )

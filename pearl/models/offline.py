@@ -32,7 +32,7 @@ from pearl.lang.similarity import clearest, group
 from pearl.lang.source import Source
 from pearl.lang.text import text_digest
 from pearl.lang.values import Pairs, Type, Value, as_text
-from pearl.models.base import ModelError, Reply, Request
+from pearl.models.base import OFFLINE, ModelError, Reply, Request
 from pearl.models.offline_planning import (
     UNQUOTABLE,
     ParsedQuestion,
@@ -90,7 +90,7 @@ class Offline:
         chosen: whether a person asked for it by name; then it needs no notice.
     """
 
-    name = "offline"
+    name = OFFLINE
 
     def __init__(self, *, chosen: bool = False) -> None:
         self.notice = "" if chosen else NOTICE

@@ -14,7 +14,7 @@ from pearl.lang.ast import Prompt
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.values import canonical_json
-from pearl.models.base import Model, Reply, Request
+from pearl.models.base import OFFLINE, Model, Reply, Request
 from pearl.prompts import calls
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def choose_model(name: str = "") -> Model:
     """
     name = (name or os.environ.get("PEARL_MODEL", "")).strip()
     key, url = (os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
-    if name == "offline" or not (name or key or url):
+    if name == OFFLINE or not (name or key or url):
         from pearl.models.offline import Offline
 
         return Offline(chosen=bool(name))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError
 from pearl.lang.source import read_toml
-from pearl.models.base import Model, TokenCounter, Usage, env_number
+from pearl.models.base import OFFLINE, Model, TokenCounter, Usage, env_number
 from pearl.prompts.calls import Message
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Prices:
 
         A name with a date or a provider in front is looked up without them.
         """
-        if model in ("offline", "local", "recorded") or model.startswith("recorded:"):
+        if model in (OFFLINE, "local", "recorded") or model.startswith("recorded:"):
             return FREE
         model = plain_name(model)
         for name in (model, model.rpartition("/")[2]):

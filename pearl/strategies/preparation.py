@@ -16,6 +16,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.text import counted
 from pearl.lint.checker import check_errors, with_taken_fixes
+from pearl.models.base import OFFLINE
 from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Caller
 from pearl.runtime.loop import RunError, Strategy
@@ -33,9 +34,6 @@ from pearl.strategies.registry import (
     StrategySpec,
     find_strategy,
 )
-
-OFFLINE = "offline"
-"""The name of the reader that is no language model."""
 
 NEEDS_MODEL = (
     "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or use "
