@@ -214,7 +214,8 @@ def test_a_full_file_goes_at_once(tmp_path: Path):
     with Provider() as provider:
         found = ask(model(provider, tmp_path, most=3), words(7))
         assert texts(found) == said(words(7))
-        assert [len(batch) for batch in provider.sent] == [3, 3, 1]
+        # The three are sent side by side, and may arrive in any order.
+        assert sorted(len(batch) for batch in provider.sent) == [1, 3, 3]
 
 
 def test_a_file_has_so_many_bytes_at_most(tmp_path: Path):
