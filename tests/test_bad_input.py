@@ -580,6 +580,15 @@ def test_a_run_without_an_answer_has_ended(serve: Serve, tmp_path: Path):
     assert run.ended is not None
 
 
+def test_a_strategy_without_an_answer_names_its_run(serve: Serve, tmp_path: Path):
+    serve(["no such form"])
+    done = call("ask", "story.txt", ASK, "--model", "m", "--strategy", "fsm1")
+    (run,) = runs(tmp_path / ".pearl" / "store.db")
+    assert done.code == 1
+    assert done.err.startswith("pearl: fsm1 has no answer: ")
+    assert done.err.endswith(f" What was done until then: pearl runs show {run.name}\n")
+
+
 def shell(
     line: str, before: Sequence[str] = (), **settings: str
 ) -> subprocess.CompletedProcess[str]:

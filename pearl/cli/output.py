@@ -251,7 +251,7 @@ def settle(
         raise NoAnswer(str(error), data) from None
     except RunError as error:
         # Of what does not fit, and of labels that name nothing, nothing is asked.
-        asked = bool(error.failures) and error.failures[0].reason not in ("context", "value")
+        asked = not any(failure.reason in ("context", "value") for failure in error.failures[:1])
         raise NoAnswer(f"{error}{done() if asked else ''}", data) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise Stopped(f"Stopped.{done()}", data) from None
