@@ -163,6 +163,11 @@ def test_commands_take_what_a_package_offers(installed: None, serve: Serve, ques
     done = call("eval", "questions", "--data", questions, "--methods", "own,zero-shot", "--metric",
                 "own", "--json")  # fmt: skip
     assert done.code == 0, done.err
+    tables = {one.get("table"): one for one in done.json["report"]["blocks"]}
+    [planned] = tables["What methods plan with"]["rows"]
+    assert (planned["method"], planned["demonstrations"], planned["handlers"]) == (
+        "own", "0", "model",
+    )  # fmt: skip
     scores = pearl.Pearl(model="some-model", store=".pearl/store.db").evaluate_sync(
         "questions", questions, methods=["own", "zero-shot"], metric="own"
     )
@@ -172,6 +177,9 @@ def test_commands_take_what_a_package_offers(installed: None, serve: Serve, ques
         for gold in ("The sea", "It burned")
     }
     assert dict(scores.about)["metric"].startswith("own (sha256 ")
+    reader = pearl.Pearl(model="some-model", library=["core", "own"])
+    scores = reader.evaluate_sync("questions", questions, methods=["own"])
+    assert scores.planned_with["own"] == ("core, own", "8", "0", "model and function")
     # The run of the command was the one that the object found again.
     assert dict(scores.about)["run"].startswith(done.json["run"])
 

@@ -124,7 +124,8 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
         lacks = partial(strategies.lacks_solver, LIBRARY)
         # What it does with what it is handed, nobody knows.
         uses = ("calls", "depth", "passages", "examples", "index")
-        return _PROSE(name, partial(strategies.by_name, name, LIBRARY), uses=uses, lacks=lacks)
+        by_name = partial(strategies.by_name, name, LIBRARY)
+        return _PROSE(name, by_name, shown=False, uses=uses, lacks=lacks)
     names = [*(method.name for method in METHODS), "pearl@N"]
     close = close_name(name, [*names, *own])
     raise InputError(f"There is no method {name}{close}: use one of {', '.join(names)}.")

@@ -22,7 +22,7 @@ from pearl.commaqa.model import LearnedModel, write_model
 from pearl.commaqa.search import HopScorer, SearchBudget, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.jobs.answer_metrics import Graded, Scorer
-from pearl.lang.ast import Prompt
+from pearl.lang.ast import Builtin, Function, Prompt
 from pearl.lang.builtins import conclusion
 from pearl.lang.entry_points import extension
 from pearl.lang.library import Library, builtins, load_library
@@ -182,14 +182,16 @@ class PlanningSetup:
         """As a table of a report says it.
 
         The library, how many actions it has beside the builtins, how many demonstrations are
-        shown, and who carries out its actions: ``builtin``, ``by example``, both, or the model.
+        shown, and what carries out its actions: ``model``, ``by example``, ``builtin`` and
+        ``function``, those that there are.
         """
-        common, actions = builtins(), self.library.actions.values()
+        common = builtins()
+        bodies = [own.body for own in self.library.actions.values() if own.name not in common]
         kinds = {
-            "builtin": any(action.is_builtin and action.name not in common for action in actions),
-            "by example": any(
-                isinstance(action.body, Prompt) and action.body.examples for action in actions
-            ),
+            "model": any(isinstance(body, Prompt) and not body.examples for body in bodies),
+            "by example": any(isinstance(body, Prompt) and body.examples for body in bodies),
+            "builtin": any(isinstance(body, Builtin) for body in bodies),
+            "function": any(isinstance(body, Function) for body in bodies),
         }
         handled_by = " and ".join(kind for kind, there in kinds.items() if there) or "model"
         own, shown = own_actions(self.library), len(self.demonstrations)
@@ -288,6 +290,7 @@ class Method:
         prose: whether it answers in sentences; a data set of short answers has
             them brought to short ones.
         plans: whether the steps that it runs are a plan that it wrote, and not one of Pearl's.
+        shown: whether it is shown the setup's demonstrations.
         needs_model: whether it asks for what the offline reader does not write.
         uses: names of options of ``pearl eval`` that no more than some methods have a use for, and
             this one has.
@@ -302,6 +305,7 @@ class Method:
     setup: str = LIBRARY
     prose: bool = False
     plans: bool = True
+    shown: bool = True
     needs_model: bool = False
     uses: tuple[str, ...] = ()
     lacks: Callable[[EvaluationContext, Example], str] = lambda *_: ""
@@ -333,7 +337,11 @@ def planned_with(
     methods: Sequence[Method], shared: EvaluationContext
 ) -> dict[str, tuple[str, str, str, str]]:
     """What each method that is shown a library works with (`PlanningSetup.about`), by method."""
-    return {method.name: shared.setup(method.setup).about for method in methods if method.setup}
+    texts = {}
+    for method in (method for method in methods if method.setup):
+        libraries, actions, shown, handled_by = shared.setup(method.setup).about
+        texts[method.name] = (libraries, actions, shown if method.shown else "0", handled_by)
+    return texts
 
 
 def describe(
