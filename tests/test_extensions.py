@@ -177,11 +177,11 @@ def test_commands_take_what_a_package_offers(installed: None, serve: Serve, ques
         for gold in ("The sea", "It burned")
     }
     assert dict(scores.about)["metric"].startswith("own (sha256 ")
+    # The run of the command was the one that the object found again.
+    assert dict(scores.about)["run"].startswith(done.json["run"])
     reader = pearl.Pearl(model="some-model", library=["core", "own"])
     scores = reader.evaluate_sync("questions", questions, methods=["own"])
     assert scores.planned_with["own"] == ("core, own", "8", "0", "model and function")
-    # The run of the command was the one that the object found again.
-    assert dict(scores.about)["run"].startswith(done.json["run"])
 
 
 def test_a_tool_of_a_package(installed: None):
@@ -222,6 +222,9 @@ def test_a_broken_one_is_one_clear_line(
         done = call(*words, name)
         assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
         assert said in done.err
+    mistyped = call(*words, "brokn").err
+    assert "brokn (close: broken): use one of " in mistyped
+    assert "broken, leaving, own, wrong" in mistyped
 
 
 def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, SupportsFloat, TypeAlias
 
-from pearl.lang.entry_points import extension, failure_text, source_digest
+from pearl.lang.entry_points import extension, failure_text, offered, source_digest
 from pearl.lang.errors import InputError
 from pearl.lang.numbers import in_digits
 from pearl.lang.source import read_source
-from pearl.lang.text import composed
+from pearl.lang.text import close_name, composed
 from pearl.lang.values import digest
 from pearl.models.base import OFFLINE, Model, ModelError
 from pearl.models.routing import Models, choose_model, members, planner_of, readers_of
@@ -252,7 +252,10 @@ def find_metric(metric: Metric) -> Scorer | None:
         return metric
     function = extension("metrics", metric) if isinstance(metric, str) else metric
     if function is None:
-        raise InputError(f"No installed package offers the metric {metric} (pearl.metrics).")
+        names = offered("metrics")
+        close = close_name(str(metric), names)
+        there = f": use one of {', '.join(names)}." if names else " (pearl.metrics)."
+        raise InputError(f"No installed package offers the metric {metric}{close}{there}")
     if not callable(function):
         raise InputError(f"The metric {metric} is to be a function of question, gold and answer.")
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")

@@ -46,9 +46,7 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
     Raises:
         InputError: it cannot be loaded.
     """
-    folders = filter(os.path.isdir, sys.path)
-    versions = tuple((folder, os.stat(folder).st_mtime_ns) for folder in folders)
-    for entry in _offered(group, versions).select(name=name):
+    for entry in _entries(group).select(name=name):
         try:
             return entry.load()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a package's code raises
@@ -59,8 +57,18 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
     return None
 
 
+def offered(group: Group) -> list[str]:
+    """The names under which installed packages offer something, in alphabetical order."""
+    return sorted(_entries(group).names)
+
+
+def _entries(group: Group) -> EntryPoints:
+    folders = filter(os.path.isdir, sys.path)
+    return _read_entries(group, tuple((folder, os.stat(folder).st_mtime_ns) for folder in folders))
+
+
 @lru_cache(maxsize=8)
-def _offered(group: Group, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
+def _read_entries(group: Group, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
     """A group's entry points, read anew where something was installed: reading takes its time."""
     from importlib.metadata import entry_points
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from pearl.lang import ast
 from pearl.lang.builtins import FUNCTIONS
-from pearl.lang.entry_points import extension
+from pearl.lang.entry_points import extension, offered
 from pearl.lang.errors import InputError
 from pearl.lang.grammar import ParseFailure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
@@ -377,13 +377,13 @@ def library_source(name: str) -> Source:
     shipped = shipped_actions()
     if name in shipped:
         return Source(f"{name}.actions", shipped[name].read_text(encoding="utf-8"))
-    if offered := offered_actions(name):
-        return Source(name, print_library(offered))
+    if actions := offered_actions(name):
+        return Source(name, print_library(actions))
     if not Path(name).suffix and name != "-" and not Path(name).exists():
-        names = ", ".join(shipped)
-        close = close_name(name, shipped)
+        names = [*shipped, *offered("actions")]
+        close = close_name(name, names)
         raise InputError(
-            f"no library is named {name}{close}: use one of {names}, or a file's path."
+            f"no library is named {name}{close}: use one of {', '.join(names)}, or a file's path."
         )
     return read_source(name, "action library")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pearl.lang.entry_points import extension, failure_text, source_digest
+from pearl.lang.entry_points import extension, failure_text, offered, source_digest
 from pearl.lang.errors import InputError, check_whole
 from pearl.lang.library import Library
 from pearl.lang.source import Source
@@ -358,7 +358,7 @@ def find_strategy(name: str | OwnStrategy) -> StrategySpec:
             return spec
     if own := extension("strategies", name):
         return own_strategy(own, name)
-    names = [spec.name for spec in STRATEGIES]
+    names = [*(spec.name for spec in STRATEGIES), *offered("strategies")]
     close = close_name(name, names)
     raise InputError(f"There is no strategy {name}{close}: use one of {', '.join(names)}.")
 

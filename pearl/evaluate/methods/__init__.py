@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from pearl.evaluate.methods import strategies
 from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method, always
-from pearl.lang.entry_points import extension
+from pearl.lang.entry_points import extension, offered
 from pearl.lang.errors import InputError
 from pearl.lang.text import close_name
 from pearl.strategies import baselines
@@ -126,6 +126,6 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
         uses = ("calls", "depth", "passages", "examples", "index")
         by_name = partial(strategies.by_name, name, LIBRARY)
         return _PROSE(name, by_name, shown=False, uses=uses, lacks=lacks)
-    names = [*(method.name for method in METHODS), "pearl@N"]
+    names = [*(method.name for method in METHODS), "pearl@N", *offered("strategies")]
     close = close_name(name, [*names, *own])
     raise InputError(f"There is no method {name}{close}: use one of {', '.join(names)}.")
