@@ -316,7 +316,7 @@ class _KnownQuestions:
         return (word for word in _core_words(form) if self._frequency[word])
 
     def unusual(self, form: Form, context: tuple[str, ...]) -> float:
-        """How informative the words of a form are that known questions have, but not the context."""
+        """How informative a form's words are that known questions have and the context lacks."""
         return self.information(word for word in self._usual(form) if not _has(context, word))
 
     def _share(self, head: tuple[str, ...], form: Form) -> float:

@@ -206,7 +206,7 @@ class Graded:
 
     @property
     def name(self) -> str:
-        """As a report says it."""
+        """Its name in reports."""
         return f"graded by {self.model or 'the reader'} with a rubric"
 
     @property
@@ -217,7 +217,7 @@ class Graded:
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> Score:
-        """As `Scorer` has it."""
+        """As `Scorer.score`."""
         gold, answer = (option_words(text, options) for text in (gold, answer))
         inputs = (("question", question), ("rubric", str(self.rubric).strip()),
                   ("right_answer", gold), ("answer", answer))  # fmt: skip

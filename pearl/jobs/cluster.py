@@ -294,7 +294,7 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         return
     client = Client(address, timeout=PATIENCE, asynchronous=True)
     try:
-        # Dask's own timeout does not cover a server that accepts the connection but is no scheduler.
+        # Dask's own timeout does not cover a server that accepts connections but is no scheduler.
         await asyncio.wait_for(client, PATIENCE)
         await asyncio.wait_for(client.wait_for_workers(1), PATIENCE)
     except (OSError, ValueError, TimeoutError):
