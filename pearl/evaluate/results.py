@@ -319,8 +319,12 @@ def read_head(data: Any, where: str) -> Evaluation:  # noqa: ANN401 - any JSON
     for key in _HEAD:
         if key not in data and key not in ("called", "groups", "planned_with"):
             raise InputError(f"{where}: {key} is missing in the evaluation: give it.")
-    if len(set(arguments["methods"])) < len(arguments["methods"]):
-        raise InputError(f"{where}: methods names one twice: give each once.")
+    methods = set(arguments["methods"])
+    if not methods or len(methods) < len(arguments["methods"]):
+        wrong = "names one twice: give each once" if methods else "is empty: name at least one"
+        raise InputError(f"{where}: methods {wrong}.")
+    if not all(group and methods.issuperset(group) for group in arguments.get("groups", ())):
+        raise InputError(f"{where}: groups is to be lists of methods, none of them empty.")
     return Evaluation(results=(), **arguments)
 
 
