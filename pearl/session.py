@@ -78,7 +78,8 @@ def context_for(
         prices: the price table; by default the one that `load_prices` finds.
 
     Raises:
-        InputError: a setting is wrong, or the window is larger than the model's own.
+        InputError: a setting is wrong, or the window is larger than the model's own, or too small
+            for a reply.
     """
     if isinstance(model, Models):
         contexts = [context_for(reader, policy, window, prices) for reader in readers_of(model)]
@@ -96,8 +97,8 @@ def context_for(
 def planning_context(model: Model, context: Context) -> Context:
     """How much fits the planner's prompt.
 
-    A planner that runs in this process is given a quarter of its window: it would take a minute to
-    read the actions and examples of a whole library.
+    A planner that runs in this process is given a quarter of its window, or 2,048 tokens if that is
+    more: it would take a minute to read the actions and examples of a whole library.
 
     Args:
         model: the model that answers, or several `Models`.

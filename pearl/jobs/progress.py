@@ -218,8 +218,8 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
-        for number in waiting[:1]:
-            signal.raise_signal(number)
+        for first in waiting[:1]:
+            signal.raise_signal(first)
 
 
 def _ignore(number: signal.Signals) -> None:
