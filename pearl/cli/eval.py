@@ -130,9 +130,9 @@ def eval_command(
     from pearl.evaluate.setup import prepare_methods, read_sample, with_options
     from pearl.report.document import as_object
 
-    given = click.get_current_context().get_parameter_source("seed")
-    if given is ParameterSource.COMMANDLINE and not sample:
-        raise InputError("--seed is of the draw of --sample N: give both, or neither.")
+    seed_source = click.get_current_context().get_parameter_source("seed")
+    if seed_source is ParameterSource.COMMANDLINE and not sample:
+        raise InputError("--seed is the seed of --sample N: give both, or neither.")
     questions = read_sample(
         dataset, data, ",".join(split), limit or 0, documents, sample or 0, seed
     )

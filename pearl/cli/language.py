@@ -149,8 +149,8 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
 
     check_output(options.output, "plan")
     unreadable: list[InputError] = []
-    given = each_input(paths, unreadable.append)
-    plans = [item for item in given if item.kind is TextKind.PLAN]
+    inputs = each_input(paths, unreadable.append)
+    plans = [item for item in inputs if item.kind is TextKind.PLAN]
     files = list(dict.fromkeys(plan.file for plan in plans))
     if not files and not unreadable:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")

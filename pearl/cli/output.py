@@ -183,9 +183,9 @@ def check_output(path: str, noun: str, *more: str) -> None:
     context = click.get_current_context()
     source, default = context.get_parameter_source, click.core.ParameterSource.DEFAULT
     names = [name for name in context.params if name != "question" and source(name) is not default]
-    given = (context.params[name] for name in names)
-    every = (value if isinstance(value, tuple) else (value,) for value in given)
-    texts = [text for values in every for text in values if isinstance(text, str)]
+    values = (context.params[name] for name in names)
+    lists = (value if isinstance(value, tuple) else (value,) for value in values)
+    texts = [text for items in lists for text in items if isinstance(text, str)]
     if own := next((text for text in texts if text in (path, f"{path}/")), ""):
         # Its own option has this value too; a folder's name may end in a slash there.
         texts.remove(own)

@@ -289,8 +289,8 @@ class _KnownQuestions:
                     analogy = Analogy(moves, entities, total, extra, taken_up, lacking, words)
                     (shorter if left_out else whole).append(analogy)
         spliced = self._splice(words, entities)
-        changed = (sorted(those, key=lambda analogy: analogy.cost) for those in (shorter, spliced))
-        return whole + [analogy for those in changed for analogy in those[:_CHANGED_WAYS]]
+        groups = (sorted(group, key=lambda analogy: analogy.cost) for group in (shorter, spliced))
+        return whole + [analogy for group in groups for analogy in group[:_CHANGED_WAYS]]
 
     def information(self, words: Iterable[str]) -> float:
         """How informative words are together; a word of most kinds of question says little."""

@@ -273,7 +273,7 @@ def general(moves: Moves, case: Case) -> Moves:
     Asking once works only where an answer has one item, and in another world it may have several.
     """
     for at, move in enumerate(moves):
-        of_answer = [isinstance(one, int) and one < 0 for one in move.arguments] == [True]
+        of_answer = [isinstance(arg, int) and arg < 0 for arg in move.arguments] == [True]
         if move.mode is Mode.PLAIN and of_answer:
             each = replace(move, mode=Mode.EACH, then=("values", "flat", "unique"))
             by_item = (*moves[:at], each)

@@ -226,7 +226,7 @@ def _settled(
         tried.update(untried)
         unknown = [case for case, those in ways.items() if not those]
         found = [
-            *_foretold(forms, chosen, ways),
+            *_predicted(forms, chosen, ways),
             *_transferred(untried, ways),
             *_joined(often, unknown),
         ]
@@ -241,7 +241,7 @@ def _settled(
     return chosen
 
 
-def _foretold(
+def _predicted(
     forms: Mapping[Form, Mapping[str, int]], chosen: Mapping[Case, Moves], cases: Iterable[Case]
 ) -> Iterator[tuple[Case, Moves]]:
     """Programs that give the answer, found by a search with a model of other questions' programs.
@@ -286,20 +286,20 @@ def _transferred(known: Iterable[Moves], cases: Iterable[Case]) -> Iterator[tupl
         tree.setdefault(way[-1], {})[None] = {}
     for case in cases:
         words = {*words_of(case.pattern)}
-        said = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
+        shared = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
         tree = trees.get(frozenset(range(1, len(case.entities) + 1)), {})
-        for moves in _answering(tree, case, said):
+        for moves in _answering(tree, case, shared):
             yield case, moves
 
 
 _Tree: TypeAlias = "dict[Move | None, _Tree]"
-"""Programs by their first hops; None where one ends."""
+"""Programs as a tree of hops, in which the key None marks the end of a program."""
 
 
 def _answering(
     tree: _Tree,
     case: Case,
-    said: Mapping[Form, int],
+    shared: Mapping[Form, int],
     before: Moves = (),
     answers: tuple[Value, ...] = (),
 ) -> Iterator[Moves]:
@@ -309,30 +309,30 @@ def _answering(
             if equal(answers[-1], case.answer):
                 yield before
             continue
-        own, blanks = said.get(move.form, 0), move.form.blanks
-        more = (form for form in said if said[form] > own and form.blanks == blanks)
+        own, blanks = shared.get(move.form, 0), move.form.blanks
+        more = (form for form in shared if shared[form] > own and form.blanks == blanks)
         for form in (move.form, *more):
             hop = replace(move, form=form)
             if (answer := run_move(hop, answers, case)) is not None:
-                yield from _answering(longer, case, said, (*before, hop), (*answers, answer))
+                yield from _answering(longer, case, shared, (*before, hop), (*answers, answer))
 
 
 def _joined(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
     """Known programs about one entity, run for two entities, and a last hop about both answers."""
     single = [way for way in known if _entities(way) == {1}]
     for case in cases:
-        given: dict[tuple[int, str], tuple[Value, list[Moves]]] = {}
+        programs: dict[tuple[int, str], tuple[Value, list[Moves]]] = {}
         for way, at in itertools.product(single, range(1, len(case.entities) + 1)):
             about = tuple(
-                replace(move, arguments=tuple(at if one == 1 else one for one in move.arguments))
+                replace(move, arguments=tuple(at if arg == 1 else arg for arg in move.arguments))
                 for move in way
             )
             if (value := run_moves(about, case)) is not None:
-                given.setdefault((at, str(value)), (value, []))[1].append(about)
+                programs.setdefault((at, str(value)), (value, []))[1].append(about)
         hops = [
             Move(Mode.PLAIN, (), form, (-2, -1)) for form in case.agents.forms if form.blanks == 2
         ]
-        for (key, first), (other, second) in itertools.permutations(given.items(), 2):
+        for (key, first), (other, second) in itertools.permutations(programs.items(), 2):
             for hop in hops if key[0] != other[0] else ():
                 answer = run_move(hop, (first[0], second[0]), case)
                 if answer is not None and equal(answer, case.answer):
@@ -344,7 +344,7 @@ def _joined(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Cas
 def _entities(moves: Moves) -> set[int]:
     """The entities of a question that a program asks about, by their numbers."""
     asked = itertools.chain.from_iterable(move.arguments for move in moves)
-    return {one for one in asked if isinstance(one, int) and one > 0}
+    return {arg for arg in asked if isinstance(arg, int) and arg > 0}
 
 
 def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
@@ -364,13 +364,13 @@ def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
 
 def _explanations(case: Case, refusals: Refusals) -> list[Moves]:
     """Chains of hops that give the answer of one question, those with the fewest hops first."""
-    found: list[Moves] = []
+    explanations: list[Moves] = []
     levels = levels_of(Bank((case,), refusals, 1), new_only=False)
     for hops, level in enumerate(itertools.islice(levels, CHAIN + 1), 1):
-        if hops > CHAIN and found:
+        if hops > CHAIN and explanations:
             break
         for term in level:
             [value] = term.values
             if value is not None and equal(value, case.answer):
-                found.append(moves_of(term))
-    return found
+                explanations.append(moves_of(term))
+    return explanations

@@ -104,7 +104,7 @@ class Term:
         """The program's hops in order, shared ones once; those that rest on entities come first."""
         if self.form is None:
             return ()
-        arguments = sorted(self.arguments, key=lambda one: not one.rests)
+        arguments = sorted(self.arguments, key=lambda argument: not argument.rests)
         before = dict.fromkeys(step for argument in arguments for step in argument.steps)
         return (*before, self)
 
@@ -296,7 +296,7 @@ def _has_nothing(value: Value | None) -> bool:
 
 
 def _transformations(mode: Mode, values: Values) -> tuple[tuple[str, ...], ...]:
-    value = next((one for one in values if one is not None), None)
+    value = next((known for known in values if known is not None), None)
     if mode is Mode.PLAIN or not isinstance(value, Pairs):
         return ((),)
     if not all(isinstance(item, list) for _, item in value):

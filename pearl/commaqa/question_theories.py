@@ -225,10 +225,10 @@ def divide(
             raise InputError(f"{place}: no question puts {pair[1]} to the answer of {pair[0]}.")
     trained, needed = (
         dict.fromkeys(
-            [f"ask {call.ask}" for theory in those for call in theory.calls]
-            + [f"piece {node.piece.name}" for theory in those for node in theory.root.nodes]
+            [f"ask {call.ask}" for theory in theories for call in theory.calls]
+            + [f"piece {node.piece.name}" for theory in theories for node in theory.root.nodes]
         )
-        for those in (train, test)
+        for theories in (train, test)
     )
     for part in needed:
         if part not in trained:

@@ -111,7 +111,7 @@ class QuestionPart:
 
     Args:
         name: its name.
-        gives: the holes it can fill, by name; `QUESTION` for a whole question.
+        gives: the name by which holes ask for it; `QUESTION` for a whole question.
         holes: the holes in it, ``{1}`` first.
         words: the ways to word it, with ``{1}`` …
         ways: the alternative lists of steps that may answer it; a world in which it is asked has

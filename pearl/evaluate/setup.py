@@ -455,7 +455,7 @@ def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None
     search, limits = shared.search or HopSearch(), shared.limits
     usual = HopSearch()
     nested = has_subplans(*(setup.library for setup in shared.setups.values()))
-    given = {
+    is_set = {
         "turns": shared.turns,
         "tools": shared.tools is not None,
         "learned": bool(search.learned),
@@ -470,7 +470,7 @@ def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None
         "examples": bool(shared.examples) and not isinstance(shared.metric, Graded),
     }
     used = {name for method in methods for name in method.uses}
-    for name in (name for name, is_set in given.items() if is_set and name not in used):
+    for name in (name for name in is_set if is_set[name] and name not in used):
         users = ", ".join(method.name for method in METHODS if name in method.uses)
         raise InputError(f"None of the methods uses --{name}: leave it out, or add one of {users}.")
 

@@ -208,8 +208,8 @@ def names_no_option(row: Mapping[str, Any]) -> bool:
     """Whether a row of a batch or an evaluation had options, and its answer names none of them."""
     option, result = row.get("option"), row.get("result")
     if isinstance(result, dict):
-        given = row.get("status") == "answered" and result.get("options")
-        return bool(given) and result.get("answer") is None
+        had_options = row.get("status") == "answered" and result.get("options")
+        return bool(had_options) and result.get("answer") is None
     return isinstance(option, dict) and option.get("letter") == ""
 
 

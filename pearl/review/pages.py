@@ -155,10 +155,10 @@ def go_out(visit: Visit) -> Response:
 def _form(visit: Visit, person: people.Person | None, token: str, trouble: str = "") -> Response:
     # Even before the login the browser has a key, so that forms of other sites can be refused.
     key = visit.key or secrets.token_urlsafe(32)
-    some = [visit.people[number] for number in visit.session.people] if person is None else []
+    choices = [visit.people[number] for number in visit.session.people] if person is None else []
     values = {
         "entering": person,
-        "people": some,
+        "people": choices,
         "token": token,
         "form_token": people.form_token(key),
         "longest": people.LONGEST_NAME,
@@ -287,8 +287,8 @@ def agreement_page(visit: Visit) -> Response:
     ours = {item.id for item in visit.session.items if item.id in visit.own}
     engine = visit.session.engine
     mapped = [mapping for mapping in verdicts.read_mappings(engine) if mapping.plan in ours]
-    given = [verdict for verdict in verdicts.read_verdicts(engine) if verdict.plan in ours]
-    report = review_report(given, visit.people, mapped=mapped)
+    recorded = [verdict for verdict in verdicts.read_verdicts(engine) if verdict.plan in ours]
+    report = review_report(recorded, visit.people, mapped=mapped)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 

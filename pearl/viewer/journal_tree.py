@@ -278,8 +278,8 @@ class FrameNode:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to show of it."""
-        some = (self.decisions.get("failed"), self.written, self.drafts, self.steps, self.others)
-        return self.answer is None and not any(some)
+        parts = (self.decisions.get("failed"), self.written, self.drafts, self.steps, self.others)
+        return self.answer is None and not any(parts)
 
 
 def read_journal(engine: Engine, run: RunRow, item: str = "") -> list[Entry]:
@@ -405,9 +405,9 @@ def read_stages(frames: Iterable[FrameNode]) -> list[Stage]:
     stages: list[Stage] = []
     before: tuple[str, ...] = ()
     for frame in frames:
-        some = list(_stages(frame, before))
-        stages += some
-        before = tuple(stage.key for stage in some) or before
+        own = list(_stages(frame, before))
+        stages += own
+        before = tuple(stage.key for stage in own) or before
     return stages
 
 

@@ -254,7 +254,7 @@ class EvaluationContext(StrategySettings):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a method came to.
+    """The outcome of a method on one question.
 
     Args:
         answer: the chosen option's letter, or the answer; None where there is none.

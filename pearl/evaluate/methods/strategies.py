@@ -335,8 +335,8 @@ async def retrieve_and_read(
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(GivenPlan(plan), example, retrieving(shared), session, handlers)
     outcome = await conclude_text(finished, example, session)
-    said = (line for line in finished.text.splitlines() if len(line.split()) > _HEADING)
-    if any(map(example.document.find, said)):
+    lines = (line for line in finished.text.splitlines() if len(line.split()) > _HEADING)
+    if any(map(example.document.find, lines)):
         # A sentence of the document counts as a quote, as the model saw only passages.
         outcome = replace(outcome, measures={**outcome.measures, "grounded": 1.0})
     if example.options:
