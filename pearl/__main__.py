@@ -1,4 +1,4 @@
-"""The process that ``pearl`` and ``python -m pearl`` are, from its start to its end."""
+"""The entry point of ``pearl`` and ``python -m pearl``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 import threading
 
 OBJECTS = 50_000
-"""Objects made before Python looks for cycles among them: what is imported has none."""
+"""Objects created before Python collects cyclic garbage, of which imported modules leave none."""
 
 
 def main() -> None:
-    """Run the command line, then end the process without taking apart all that it loaded.
+    """Run the command line, then end the process without the interpreter's usual teardown.
 
-    That, and looking for cycles, would be a seventh of the time that `pearl lint` takes for a plan.
+    Teardown and garbage collection would be a seventh of the time `pearl lint` takes for a plan.
     """
     gc.set_threshold(OBJECTS)
     from pearl.cli import main as run_command
@@ -23,7 +23,7 @@ def main() -> None:
     try:
         run_command()
     except SystemExit as end:
-        # A thread that still works, a profiler and a debugger are waited for; Python says a text.
+        # Python prints an exit code that is a text, and waits for threads, profiler and debugger.
         if (
             isinstance(end.code, str)
             or threading.active_count() > 1

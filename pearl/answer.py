@@ -1,4 +1,4 @@
-"""A question answered: a prepared strategy, run on a document, gives an answer with its evidence.
+"""How a question is answered: a prepared strategy, run on a document, gives an answer and evidence.
 
 Where options are given, the open answer is mapped to one of them (PEARL, section 3).
 """
@@ -56,9 +56,9 @@ class Option:
     """The option an answer was mapped to.
 
     Args:
-        letter: A for the first; empty where none of them is any nearer than the others.
+        letter: A for the first; empty where no option is nearer than the others.
         text: the option's words.
-        fits: False where the model said that none does, and was asked for the best.
+        fits: False where the model said that no option fits, and was asked for the best one.
     """
 
     letter: str
@@ -67,7 +67,7 @@ class Option:
 
     @property
     def named(self) -> str | None:
-        """The letter; None where none of them is any nearer than the others."""
+        """The letter; None where no option is nearer than the others."""
         return self.letter or None
 
     def __str__(self) -> str:
@@ -80,14 +80,14 @@ _NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(none\b|no option\b)
 async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     """Ask which option answers a question, given an open answer.
 
-    Where the model says that none fits, of which the journal is told ``option/none``, or its reply
-    names none, the best is asked for. That may be none too.
+    If the model says that no option fits, or names none, it is asked again, for the best one; its
+    second reply may be none as well. The journal's ``option/none`` records that none fits.
 
-    What was found is cut to what bears on the question where it does not fit the window, of which
-    the journal is told, and again where the endpoint says that less fits it.
+    An open answer that does not fit the window is cut to what bears on the question, and cut again
+    if the endpoint says that its window is smaller; the journal records each cut.
 
     Raises:
-        ContextError: the options leave no room for it; nothing was sent.
+        ContextError: the options leave no room for the answer; nothing was sent.
         ModelError: the model gave no usable answer.
         RunError: neither reply names an option.
     """
@@ -126,10 +126,10 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
 
 
 def read_option(reply: str, options: Sequence[str]) -> int | None:
-    """The option a reply names, by its letter or by its text, or None.
+    """The index of the option that a reply names, by its letter or by its text, or None.
 
-    A reply that names several, or a letter that only starts a sentence
-    ("A person …"), names none. Of two options with the same text it is the first.
+    A reply that names several options, or has a letter only as the first word of a sentence
+    ("A person …"), names none. Of two options with the same text, the first counts.
     """
     letters = f"[A-{letter(len(options) - 1)}]"
     text = reply.strip()
@@ -138,11 +138,11 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     noted = re.findall(rf"\b(?:answer|option)(?: is)?\W+({letters})\b(?!['’])", text, re.IGNORECASE)
     named = {alone[1]} if alone else {bold or plain for bold, plain in marked} | set(noted)
     indices = {ord(mark.upper()) - ord("A") for mark in named}
-    # The words that say that none fits are no option's, unless it says so itself.
-    said = _NONE.match(text)
+    # Words such as "no option" deny that any fits; they name an option only if it is worded so.
+    denial = _NONE.match(text)
     if not indices:
         lowered = text.lower()
-        denied = said.end() if said else 0
+        denied = denial.end() if denial else 0
         texts = [re.escape(option.strip().lower()) for option in options]
         indices = {
             at
@@ -150,9 +150,10 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
             if text
             and any(match.end() > denied for match in re.finditer(rf"(?<!\w){text}(?!\w)", lowered))
         }
-    if not indices and said:
-        worded = list(map(_NONE.match, options))
-        indices = {at for at, own in enumerate(worded) if own and own[1].lower() == said[1].lower()}
+    if not indices and denial:
+        words = denial[1].lower()
+        matches = list(map(_NONE.match, options))
+        indices = {at for at, own in enumerate(matches) if own and own[1].lower() == words}
     places = {first_alike(options, at) for at in indices}
     return places.pop() if len(places) == 1 else None
 
@@ -163,26 +164,26 @@ class Answer:
 
     Args:
         question: what was asked.
-        text: the answer as the steps gave it, quotes and all.
-        evidence: passages of the document, in its order; one the document
-            does not have carries no span and stands last. Where no step
-            quotes any, the sentences that hold the answer's words, of the
-            paragraphs that were looked up for it (`passages_given`).
+        text: the answer as the steps gave it, including quotes.
+        evidence: passages of the document, in its order; a passage that the
+            document does not have carries no span and stands last. Where no
+            step quotes any, these are the sentences that hold the answer's
+            words, from the paragraphs that steps looked up (`passages_given`).
         plan: the steps that ran, in canonical form.
-        option: the option the answer means, where options were given.
+        option: the option that the answer was mapped to, where options were given.
         fallback: whether no plan was accepted, so that the question was asked
             directly.
         guessed: whether the offline reader picked the value, or the option, by words alone.
-        run: the run's name, for ``pearl trace``; empty where nothing was kept.
-        model: who answered.
-        notice: what a person should know about the model and what it was shown.
-        calls: how many calls the answer took.
-        kept: how many of them needed no sending, as their replies were kept.
-        usage: the tokens they took when they were made, as far as the
-            endpoint says.
-        lacks: words of the question that no passage has, where passages that the offline reader
-            chose are all there is of an answer; that its document has not, where it found none, or
-            counted what it found.
+        run: the run's name, for ``pearl trace``; empty without a store.
+        model: the name of the model that answered.
+        notice: what the user should know about the model and what it was shown.
+        calls: how many calls of the model the answer took.
+        kept: how many of those calls were answered from the cache.
+        usage: the tokens that the calls took when they were sent, as far as
+            the endpoint reports them.
+        lacks: for the offline reader, words of the question that are missing: from the passages,
+            where the answer is only passages; else, where it found nothing or counted what it
+            found, from the whole document.
     """
 
     question: str
@@ -201,7 +202,7 @@ class Answer:
     lacks: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        """In a notebook: the answer and what it rests on, and its plan below."""
+        """For a notebook: the answer, its evidence, and the plan below."""
         chosen = str(self.option or "")
         quotes = (
             f"<li>{escape(quote.text)} <small>{escape(quote.step)}, "
@@ -223,7 +224,7 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """The answer in its own words: the text without the lines that quote."""
+        """The answer in the model's own words: the text without quoted lines."""
         return without_quotes(self.text)
 
 
@@ -236,17 +237,17 @@ def start(
     *,
     options: bool = False,
 ) -> Started:
-    """Put a strategy together for one question of a session, of what `RunInputs` names."""
+    """Set up a strategy and its frame for one question of a session."""
     engine = session.engine
     args = (session.context, tools, engine.replies, options, engine.keep)
     return prepared.start(RunInputs(session.caller(watch), document, *args))
 
 
 def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
-    """What an answer was put together from: what each part is, and its text.
+    """The parts that an answer was joined from: for each, a description and its text.
 
-    The outputs of several steps are parts, and so are the inputs of a ``CONCAT``; one output by
-    itself has none. A ``CONCAT`` of one output counts as that output.
+    The outputs of several steps are parts, and so are the inputs of a ``CONCAT``; a single output
+    has no parts. A ``CONCAT`` of one output counts as that output.
     """
     steps = {step.name: step for step in finished.plan.steps}
     parts: list[tuple[str, str]] = []
@@ -271,22 +272,22 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
 
 
 def is_guess(model: Model, values: Iterable[object], option: Option | None) -> bool:
-    """Whether a model that understands nothing picked one of the answer's values, or its option.
+    """Whether the offline reader, which understands nothing, made up a number or chose the option.
 
     Args:
-        model: who was asked.
-        values: those that rest on its replies and that the answer was made of.
-        option: what the answer was mapped to, if anything.
+        model: the model that was asked.
+        values: the values that the answer was made of, as far as they rest on the model's replies.
+        option: the option that the answer was mapped to, if any.
     """
     if not reads_by_words(model):
         return False
-    counted = any(map(_has_number, values))
-    return counted or (option is not None and option.named is not None and not option.fits)
+    numeric = any(map(_has_number, values))
+    return numeric or (option is not None and option.named is not None and not option.fits)
 
 
 def _has_number(value: object) -> bool:
-    """Whether a value is a number or a truth value, or holds one; the keys of pairs say which part
-    or item each was made from."""
+    """Whether a value is, or contains, a number or a truth value. The keys of pairs do not count,
+    as they only say which part or item a value was made from."""
     if isinstance(value, Pairs):
         return any(_has_number(item) for _, item in value)
     if isinstance(value, list):
@@ -295,8 +296,11 @@ def _has_number(value: object) -> bool:
 
 
 def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value]:
-    """The values that a run's answer was made of and that rest on a step for which the model was
-    called, back to those that say the document's words; all that the steps of an action gave."""
+    """The values behind a run's answer that rest on calls of the model.
+
+    The search goes back from the outputs to the steps that quote the document, and takes in the
+    values of steps inside an action.
+    """
     within = [
         (entry, path[1].partition("[")[0], path[2:])
         for entry in entries
@@ -326,13 +330,13 @@ def _values_read(finished: Finished, entries: Iterable[Entry]) -> Iterator[Value
 
 
 def reads_by_words(model: Model) -> bool:
-    """Whether who is shown documents understands nothing, and picks by words alone; also where what
-    it picked was recorded, whose identity is its own."""
+    """Whether documents are read by the offline reader, which picks passages by their words alone;
+    a recording of its replies has the same identity."""
     return any(reader.identity.startswith("offline ") for reader in readers_of(model))
 
 
 def quotes_behind(finished: Finished, entries: Sequence[Entry], document: Source) -> list[Quote]:
-    """The passages behind a run's answer: what its steps quote, or else what it was made from."""
+    """The passages behind a run's answer: those its steps quote, or else those it was made from."""
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     return quotes or passages_given(entries, finished.text, document)
 
@@ -340,19 +344,19 @@ def quotes_behind(finished: Finished, entries: Sequence[Entry], document: Source
 def find_lacks(
     question: str, text: str, quotes: Sequence[Quote], model: Model, document: Source
 ) -> tuple[str, ...]:
-    """What `Answer.lacks` is for an answer's text and what it quotes."""
+    """The words for `Answer.lacks`, given an answer's text and quotes."""
     if not reads_by_words(model):
         return ()
     from pearl.retrieval.terms import lacking
 
-    # A count, say, or nothing at all is of what the document has no word of.
+    # Any other answer, such as a count, rests on the whole document.
     quoted = quotes and only_quotes(text, quotes) and not says_nothing(text, model)
     return lacking(question, [quote.text for quote in quotes] if quoted else [document.text])
 
 
 def says_nothing(text: str, model: Model) -> bool:
-    """Whether an answer is none, but the offline reader's words for that nothing bears on the
-    question: a gold answer may have such words, too."""
+    """Whether an answer is only the offline reader's sentence that nothing bears on the question.
+    Of another model such words count as an answer: a gold answer may have them, too."""
     if not reads_by_words(model):
         return False
     from pearl.models.offline import NOTHING
@@ -361,8 +365,7 @@ def says_nothing(text: str, model: Model) -> bool:
 
 
 MARKS = ("grounded", "fallback", "guessed")
-"""What is written down of an answer beside its text: whether a passage stands behind it, whether no
-plan was accepted, and whether it was picked by words."""
+"""Properties of an `Answer` that the journal records beside its text."""
 
 
 async def answer(
@@ -374,7 +377,7 @@ async def answer(
     watch: Watch | None = None,
     tools: Tools | None = None,
 ) -> Answer:
-    """Run a strategy and put its answer together: one of the options, where there are some.
+    """Run a strategy on a question, and map its answer to an option where there are options.
 
     Raises:
         InputError: the strategy's settings cannot be used.
@@ -395,7 +398,7 @@ async def answer(
         raise
     entries, text = journal.entries, finished.text
     if not text.strip() and reads_by_words(model):
-        # A list of nothing, say, is no words.
+        # An empty list, for example, is an empty text.
         from pearl.models.offline import NOTHING
 
         text = NOTHING
@@ -403,11 +406,11 @@ async def answer(
     guessed = is_guess(model, _values_read(finished, entries), option)
     quotes = quotes_behind(finished, entries, document)
     lacks = find_lacks(question, text, quotes, model, document)
-    own = (model.notice, learned_window(model.identity).notice, prepared.notice)
-    told = _told(entries, lacks if quotes else (), guessed=guessed)
-    if notice := " ".join(filter(None, (*own, *told))):
+    general = (model.notice, learned_window(model.identity).notice, prepared.notice)
+    notices = _notices(entries, lacks if quotes else (), guessed=guessed)
+    if notice := " ".join(filter(None, (*general, *notices))):
         journal.decide("notice", notice)
-    given = Answer(
+    result = Answer(
         question=question,
         text=text,
         evidence=tuple(quotes),
@@ -423,13 +426,13 @@ async def answer(
         usage=sum((entry.usage for entry in calls), Usage()),
         lacks=lacks,
     )
-    journal.decide("marks", {mark: getattr(given, mark) for mark in MARKS})
-    return given
+    journal.decide("marks", {mark: getattr(result, mark) for mark in MARKS})
+    return result
 
 
-def _told(entries: Sequence[Entry], lacks: Sequence[str], *, guessed: bool) -> Iterator[str]:
-    """What a person should know of an answer, beside what holds of every run: why no plan was asked
-    for, what was picked or cut, and which words its passages lack."""
+def _notices(entries: Sequence[Entry], lacks: Sequence[str], *, guessed: bool) -> Iterator[str]:
+    """What the user should know about this answer: why no further plan was asked for, what was
+    picked by words or cut, and which words of the question its passages lack."""
     yield from (str(entry.value) for entry in entries if entry.path == LIMITED)
     yield from (f"No plan: {entry.value}" for entry in entries if entry.path.endswith("/stopped"))
     if guessed:
@@ -460,8 +463,12 @@ def _told(entries: Sequence[Entry], lacks: Sequence[str], *, guessed: bool) -> I
 
 @asynccontextmanager
 async def open_tools(tools: str | tuple[Action, ...]) -> AsyncIterator[Toolbox | None]:
-    """The tools of a file, as `load_tools` takes it and raises `InputError`, or functions as tools,
-    or none where none are named; what they hold is let go at the end."""
+    """Open a toolbox of the tools in a file, or of functions, and close it at the end; None where
+    no tools are named.
+
+    Raises:
+        InputError: `load_tools` refuses the file.
+    """
     if not tools:
         yield None
         return
@@ -472,7 +479,7 @@ async def open_tools(tools: str | tuple[Action, ...]) -> AsyncIterator[Toolbox |
     if not isinstance(tools, str):
         yield function_tools(tools)
         return
-    # A server of tools takes its time to start.
+    # A tool server takes time to start, and would block the event loop.
     toolbox = await asyncio.to_thread(load_tools, tools)
     try:
         yield toolbox
@@ -481,8 +488,8 @@ async def open_tools(tools: str | tuple[Action, ...]) -> AsyncIterator[Toolbox |
 
 
 def cached_tools(tools: Tools, session: Session, question: str) -> Tools:
-    """Tools whose replies a store keeps under a run's question, so that a run that goes on asks
-    them nothing again."""
+    """Tools whose replies the store keeps for a run and its question, so that a resumed run does
+    not call them again."""
     from pearl.tools.toolbox import CachedTools
 
     replies, run = session.engine.replies, session.journal.name
@@ -490,19 +497,19 @@ def cached_tools(tools: Tools, session: Session, question: str) -> Tools:
 
 
 MOST_OPTIONS = 26
-"""Options that have letters."""
+"""The most options that can have a letter, A to Z."""
 
 
 def check_options(options: object, where: str = "") -> Sequence[str]:
-    """Options that can be chosen from.
+    """Check that options are texts that can be chosen from, and return them.
 
     Args:
-        options: a person's, or what a row has for them.
-        where: the row, for the message. A data set's rows may have one text twice, a person who
-            writes it twice has slipped.
+        options: as the user gave them, or as a row of a file has them.
+        where: the row, for the message; empty where the user gave them, who then may not give a
+            text twice, as rows of data sets do.
 
     Raises:
-        InputError: they cannot.
+        InputError: they are no list of 2 to `MOST_OPTIONS` texts, none of them empty.
     """
     place = f"{where}: " if where else ""
     if not isinstance(options, list | tuple) or not all(isinstance(each, str) for each in options):
@@ -516,7 +523,7 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
 
 
 def twice_given(options: Sequence[str]) -> str:
-    """An option with the text of one before it; empty where there is none."""
+    """The first option that repeats the text of an earlier one; empty where none does."""
     places = range(len(options))
     return next((options[at] for at in places if first_alike(options, at) < at), "")
 

@@ -52,23 +52,23 @@ _T = TypeVar("_T")
 Document: TypeAlias = str | Path | Source | Sequence[str | Path]
 Named: TypeAlias = "str | Path | Action | OwnAction"
 Actions: TypeAlias = "Library | Named | Sequence[Named] | None"
-"""A library, what `load_library` takes, one or several, functions that `action` made actions of
-among them, or None for those Pearl ships."""
+"""A `Library`; one or several of what `load_library` takes, such as functions made into actions by
+`action`; or None for the libraries Pearl ships."""
 
 
 def check(
     plan: str | Plan | Parsed, library: Actions = None, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
-    """Check a plan's text. A finding has a fix where `fix` takes it.
+    """Check a plan. A finding carries a fix only where `fix` could apply it.
 
     Args:
-        plan: a plan, its text, or what `parse` made of it.
-        library: the actions it may call; by default those that ship and that its head names, or
-            else those Pearl ships.
-        selection: which rules speak.
+        plan: a plan, its text, or the result of `parse`.
+        library: the actions it may call; by default the shipped libraries that the plan's head
+            names, or else those Pearl ships.
+        selection: the rules that report findings.
 
     Raises:
-        InputError: one is none of these.
+        InputError: an argument has another type, or the library cannot be loaded.
     """
     if not isinstance(selection, Selection):
         raise InputError('selection is to be a Selection: pearl.Selection(select=("PRL4",)).')
@@ -77,19 +77,22 @@ def check(
 
 
 def fix(plan: str | Plan, library: Actions = None, *, unsafe: bool = False) -> str:
-    """A plan's text with what can be fixed automatically fixed.
+    """A plan's text after all automatic fixes.
 
     Args:
-        plan: its text, or a plan.
+        plan: a plan, or its text.
         library: as for `check`.
-        unsafe: also take fixes that guess at the meaning.
+        unsafe: also apply fixes that guess at the meaning.
+
+    Raises:
+        InputError: as for `check`.
     """
     source = Source("<plan>", _plan_text(plan))
     return _fix(source, _library_of(source, library), unsafe=unsafe).text
 
 
 def format(plan: str | Plan) -> str:
-    """A plan, or its text, in canonical form; what is not part of it becomes comments.
+    """A plan, or its text, in canonical form; text that is not part of the plan becomes comments.
 
     Raises:
         InputError: a line cannot be read.
@@ -98,8 +101,7 @@ def format(plan: str | Plan) -> str:
 
 
 def _library_of(plan: Source, library: Actions) -> Library:
-    """The library that was given; else those that ship and that a plan's head names; else the
-    usual ones."""
+    """The given library; else the shipped ones that the plan's head names; else the default."""
     return as_library(library) or plan_library(plan, _load_library())
 
 
@@ -132,27 +134,28 @@ async def write_plan(
         library: the actions it may call; by default those Pearl ships.
         demonstrations: example plans, or the folder they are in; by default those
             Pearl ships that the library can run.
-        model: who writes it, or what `choose_model` takes; by default what the environment
-            says. Of `Models` the planner.
-        store: where the run and its replies are kept, a file's path or a
+        model: the model that writes it (of `Models`, the planner), or a name that `choose_model`
+            takes; by default the model that the environment names.
+        store: where the run and its replies are kept: a file's path or a
             database's address; None keeps nothing.
-        cache: whether replies of earlier runs in the store count.
-        watch: told the path of each call when it starts and when it ends.
-        began: told the run's name.
-        constrain: ``auto`` holds the model's plans to the grammar of those that pass the
-            checker, where it takes one; ``always`` ends with an error where it takes none;
-            ``never`` leaves them free. By default what ``PEARL_CONSTRAIN`` says, or ``auto``.
-        shown: actions that the model is shown beside the builtins, at most: those likeliest to
+        cache: whether to reuse the replies of earlier runs in the store.
+        watch: called with a call's path and False when it starts, and True when it ends.
+        began: called with the run's name once it has one.
+        constrain: ``auto`` holds plans to a grammar of valid plans where the model's endpoint
+            takes a grammar; ``always`` ends with an error where it takes none; ``never`` leaves
+            plans free. By default the value of ``PEARL_CONSTRAIN``, or ``auto``.
+        shown: the most actions that the model is shown beside the builtins: those likeliest to
             serve the question. 0 for all.
 
     Raises:
-        InputError: an empty question, or a wrong setting.
+        InputError: the question is empty, or a setting is wrong.
         ModelError: the model gave no usable answer.
     """
     question = _question(question)
     check_whole(shown=shown)
     model = as_model(model)
-    # Nothing is prepared to run: a plan may call what nothing here carries out.
+    # `prepare` would refuse actions that cannot be run here; a plan that is only written may
+    # call them.
     actions = as_library(library) or _load_library()
     plans = demonstrations_for(actions, demonstrations)
     write = narrowed(WritePlan(question, actions, plans), shown)
@@ -165,8 +168,8 @@ async def write_plan(
         planned = await _write_plan(write, caller)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
-        found = with_taken_fixes(planned.diagnostics, planned.source, actions)
-        return replace(planned, diagnostics=tuple(found))
+        diagnostics = with_taken_fixes(planned.diagnostics, planned.source, actions)
+        return replace(planned, diagnostics=tuple(diagnostics))
 
 
 async def ask(
@@ -195,30 +198,30 @@ async def ask(
     Args:
         document: a `Source`, or the path of a file or folder, or several.
         question: what is asked.
-        options: answers to choose from, at least two; the answer is mapped to one.
+        options: 2 to 26 answers to choose from; the answer is mapped to one of them.
         library: as `write_plan` takes it; by default those Pearl ships for the strategy.
         demonstrations: as `write_plan` takes them; by default those Pearl ships for the strategy
             that the library can run.
-        model: who plans and reads, or what `choose_model` takes; by default what the
-            environment says. `Models` for several.
-        context: how much fits a prompt, and what to do with a longer document, or the name of
-            the latter (a `Context`'s policy); by default `context_for` the model.
+        model: the model that plans and reads, or a name that `choose_model` takes; by default the
+            model that the environment names. `Models` for several.
+        context: how much fits a prompt, and what to do with a longer document; or only the
+            latter, as a policy's name. By default `context_for` the model.
         store, cache, watch, began, constrain: as `write_plan` takes them; single steps and JSON
             replies are constrained as plans are.
-        strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``, one that
-            an installed package offers, or what makes one of your own for a question.
-        tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
-            document, or ``none``, or functions; empty for a search of the document.
-        examples: worked examples that each prompt for structured output shows, at most.
+        strategy: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``; the name of
+            one that an installed package offers; or a function that makes your own for a question.
+        tools: for ``rebel``, the path of a ``tools.toml`` with the tools that may be called,
+            ``none``, or functions; empty for a search of the document.
+        examples: the most worked examples that each prompt for structured output shows.
         shown: as `write_plan` takes it; for ``pearl``.
         turns: for ``fsm1`` and ``fsm2``, whether states are turns of one conversation.
-        depth: decompositions (``decomp``) or sub-questions (``rebel``, 0 for none) within each
-            other, at most; by default the strategy's own.
+        depth: how deep decompositions (``decomp``) or sub-questions (``rebel``, where 0 splits
+            nothing) may nest; by default the strategy's own limit.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
         ModelError: the model gave no usable answer.
-        RunError: a step has no output.
+        RunError: a step has no output, or the strategy came to no answer.
     """
     model = as_model(model)
     settings = StrategySettings(limits=limits_within(depth), shown=shown, turns=turns)
@@ -259,9 +262,9 @@ async def run(
     """Run a plan on a document.
 
     Args:
-        plan: a plan, its text, or what `write_plan` gave.
+        plan: a plan, its text, or the result of `write_plan`.
         document: a `Source`, or the path of a file or folder, or several.
-        options: answers to choose from; the plan then needs a question.
+        options: as `ask` takes them; the plan then needs a question.
         library: as for `check`.
         model, context: as `ask` takes them.
         store, cache, watch, began: as `write_plan` takes them.
@@ -269,6 +272,7 @@ async def run(
     Raises:
         InputError: an unreadable document, a wrong setting, options without a
             question.
+        ModelError: the model gave no usable answer.
         RunError: there is no plan, it has errors, or a step has no output.
     """
     if isinstance(plan, Planned):
@@ -300,10 +304,11 @@ async def run(
 
 
 def as_library(library: Actions) -> Library | None:
-    """A library that is given itself, or by what `load_library` takes.
+    """A library that is given as such, or as what `load_library` takes; None for None.
 
     Raises:
-        InputError: it cannot be loaded, or loses actions or has some that would fail; each is told.
+        InputError: it cannot be loaded, some of its actions cannot be read, or would fail when
+            called; the message names each.
     """
     if library is None or isinstance(library, Library):
         return library
@@ -321,15 +326,15 @@ def as_library(library: Actions) -> Library | None:
 
 
 def load_library(*names: str | Path | Action | OwnAction) -> Library:
-    """Load action libraries, later ones over earlier ones; the builtins are always there.
+    """Load action libraries; later ones override earlier ones, and the builtins are always there.
 
     Args:
         names: names of libraries that ship with Pearl or that a package offers, paths of files, or
             actions themselves; none means core and quality.
 
     Raises:
-        InputError: no such library, a file that cannot be read, one that holds no action, or
-            loses one, or has some that would fail; each is told.
+        InputError: a library is unknown, cannot be read or holds no action; or some of its actions
+            cannot be read, or would fail when called. The message names each.
     """
     return as_library(names) or _load_library()
 
@@ -338,7 +343,7 @@ def as_tools(tools: str | Sequence[OwnAction]) -> str | tuple[Action, ...]:
     """Tools as `open_tools` takes them.
 
     Raises:
-        InputError: one is nothing that `action` made an action.
+        InputError: one of them was not made by `action`.
     """
     if isinstance(tools, str):
         return tools
@@ -352,10 +357,10 @@ def as_tools(tools: str | Sequence[OwnAction]) -> str | tuple[Action, ...]:
 
 
 def as_context(context: Context | Policy | None, model: Model) -> Context:
-    """How much fits a prompt, as it is given, or of a policy's name, or as it is known of a model.
+    """How much fits a prompt: as given, or as `context_for` the model, with the policy if named.
 
     Raises:
-        InputError: there is no such policy.
+        InputError: there is no such policy, or it is no context.
     """
     if isinstance(context, str):
         return context_for(model, context)
@@ -368,10 +373,10 @@ def as_context(context: Context | Policy | None, model: Model) -> Context:
 
 
 def as_model(model: Model | str | None) -> Model:
-    """A model that is given itself, or by the name that `choose_model` takes.
+    """A model that is given as such, or by a name that `choose_model` takes.
 
     Raises:
-        InputError: there is none of that name, or it is no model.
+        InputError: there is no model of that name, or the object is no model.
     """
     if model is None or isinstance(model, str):
         return choose_model(model or "")
@@ -379,9 +384,9 @@ def as_model(model: Model | str | None) -> Model:
     return model
 
 
-def _listed(given: object) -> list[Any]:
-    """What a person gives, one or several."""
-    return [*given] if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+def _listed(value: object) -> list[Any]:
+    """An argument that may be a single value or several, as a list."""
+    return [*value] if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
 def _question(text: object) -> str:
@@ -416,10 +421,10 @@ def _document(document: Document) -> Source:
 
 
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
-    """A coroutine's function as one that waits for its end.
+    """A coroutine function as an ordinary function, which blocks until the coroutine is done.
 
-    It does so where an event loop runs already, too, as in a notebook; what interrupts it there
-    stops the work.
+    It also works where an event loop is running, as in a notebook; an interruption cancels the
+    coroutine there.
     """
 
     @wraps(work)
@@ -438,8 +443,8 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
             try:
                 return done.result()
             except BaseException:
-                for each in stop:
-                    each()
+                for cancel in stop:
+                    cancel()
                 raise
 
     return wait

@@ -1,4 +1,4 @@
-"""The whole tool as one object: what its commands do, with settings that are said once."""
+"""Pearl as one object: its commands as methods that share settings."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ if TYPE_CHECKING:
 def _by_name(
     methods: str | Sequence[str | OwnStrategy],
 ) -> tuple[list[str], dict[str, OwnStrategy]]:
-    """The names of methods, and by theirs those that are a person's own strategies.
+    """The names of methods, and the user's own strategies by name.
 
     Raises:
-        InputError: two of those have one name, or one is no strategy.
+        InputError: two own strategies have the same name, or one is no strategy.
     """
     names: list[str] = []
     own: dict[str, OwnStrategy] = {}
@@ -78,11 +78,11 @@ def _by_name(
 
 @dataclass(frozen=True)
 class Refined(JobResult):
-    """What came of refining.
+    """The result of `Pearl.refine`.
 
     Args:
         plans: the files of the plans whose answers were right.
-        left: files that hold other plans for such questions, and stay as they were.
+        left: files that hold other plans for these questions, and were left unchanged.
     """
 
     plans: tuple[Path, ...] = ()
@@ -91,25 +91,26 @@ class Refined(JobResult):
 
 @dataclass(frozen=True)
 class Pearl:
-    """Pearl with its settings: what the commands do, as coroutines.
+    """Pearl with its settings: the commands as coroutines.
 
-    Each has a twin, named ``…_sync``, that waits for its end, also in a notebook.
+    Each has a twin, named ``…_sync``, that blocks until it is done and also works in a notebook.
 
     Args:
-        model: who plans and reads: a `Model`, or what `choose_model` takes; `Models` for several.
+        model: the model that plans and reads, or a name that `choose_model` takes; `Models` for
+            several.
         library: the actions of plans; by default those Pearl ships.
-        store: where runs and replies are kept, so that the same work goes on where it stopped: a
-            file's path, or a database's address; None keeps nothing.
+        store: where runs and replies are kept, so that stopped work can be resumed: a file's
+            path, or a database's address; None keeps nothing.
         demonstrations: example plans, or the folder they are in; by default those Pearl ships.
-        context: how much fits a prompt, and what to do with a longer document; by default what is
-            known of the model.
-        cache: whether replies of earlier runs in the store count.
-        constrain: ``auto``, ``always`` or ``never``; by default what ``PEARL_CONSTRAIN`` says.
-        concurrency: calls of a batch under way at a time, at most; 0 leaves it to adapt.
+        context: how much fits a prompt, and what to do with a longer document; by default
+            `context_for` the model.
+        cache: whether to reuse the replies of earlier runs in the store.
+        constrain: as `write_plan` takes it.
+        concurrency: the most calls of a batch at the same time; 0 adapts it to the endpoint.
         max_cost: dollars that a batch may spend.
         max_tokens: tokens that a batch may spend.
-        restart: whether a batch begins anew where the store has one to go on with.
-        quiet: whether no bar is shown.
+        restart: whether a batch starts again even where the store has one to resume.
+        quiet: whether to show no progress bar.
 
     Raises:
         InputError: a number is below 0.
@@ -153,8 +154,8 @@ class Pearl:
         watch: Watch | None = None,
         began: Began | None = None,
     ) -> Answer:
-        """Answer a question about a document: `pearl.ask`. A strategy with actions of its own has
-        no others, whatever the object's library."""
+        """Answer a question about a document: `pearl.ask`. A strategy that brings its own actions
+        does not use this object's library."""
         return await ask(
             document,
             question,
@@ -237,16 +238,16 @@ class Pearl:
         """Answer a file of questions, as ``pearl batch`` does.
 
         Args:
-            questions: the file, an object a line: id, question, document, and optionally options,
-                gold and plan.
-            documents: the folder with their documents; by default the file's own.
-            output: a file for the rows of answers, too.
+            questions: a file with one JSON object per line: id, question, document, and optionally
+                options, gold and plan.
+            documents: the folder with their documents; by default the one that holds the file.
+            output: a file to write the answers to as well.
             strategy, tools, examples, shown, turns, depth: as `ask` takes them.
 
         Raises:
-            InputError: something given cannot be used; nothing was sent.
-            ModelError: it was stopped, by a budget or an endpoint that refuses everything. What
-                was done until then is in the store.
+            InputError: an argument cannot be used; nothing was sent.
+            ModelError: a budget ran out, or the endpoint refuses every call. The answers so far
+                are in the store.
         """
         if not isinstance(questions, str | Path):
             raise InputError(
@@ -282,10 +283,10 @@ class Pearl:
         """Ask, for each question of a file, which new actions it needs, as ``pearl mine`` does.
 
         Args:
-            questions: the file, an object a line: question, and id.
-            output: a file for the library, too.
-            seeds: libraries that are there already.
-            exclude: a file of questions that are left out.
+            questions: a file with one JSON object per line: question, and id.
+            output: a file to write the library to as well.
+            seeds: libraries whose actions the model knows, and need not propose again.
+            exclude: a file of questions to leave out.
 
         Raises:
             InputError, ModelError: as `batch`.
@@ -314,18 +315,18 @@ class Pearl:
         rounds: int | None = None,
         seeds: str | Sequence[str] = "core",
     ) -> Condensed:
-        """Put like actions together until so many are left, as ``pearl condense`` does.
+        """Merge similar actions until at most ``target`` are left, as ``pearl condense`` does.
 
         Args:
-            library: a file of actions, a library that ships, or what `mine` gave.
-            output: a file for the small library, too.
-            target: how many are wanted, at most.
-            rounds: how often the model sees what is left, at most; 0 asks none. By default 4, and
-                0 offline.
-            seeds: libraries that plans will have beside it.
+            library: a file of actions, a library that ships, or the result of `mine`.
+            output: a file to write the condensed library to as well.
+            target: the most actions to keep.
+            rounds: the most rounds in which the model is shown the remaining actions; 0 asks no
+                model. By default 4, and 0 offline.
+            seeds: libraries that plans will use beside the condensed one.
 
         Raises:
-            InputError: something given cannot be used.
+            InputError: an argument cannot be used.
             ModelError: the model gave no usable answer.
         """
         from pearl.mining.condense import condense
@@ -335,7 +336,7 @@ class Pearl:
         if isinstance(library, Mined):
             source = Source("mined", library.text)
         else:
-            load_library(library)  # It is refused where it loses an action.
+            load_library(library)  # Raises where an action cannot be read.
             source = library_source(str(library))
         if output:
             check_writable(str(output), (source.name,))
@@ -372,9 +373,9 @@ class Pearl:
             output: the folder for the plans.
             documents: as `batch` takes it.
             rounds: how often a plan whose answer is wrong may be refined.
-            exclude: a file of questions that are left out.
-            metric: a function of question, right answer and answer, whose 1 makes an answer
-                right, the name under which a package offers one, or a rubric (`Graded`).
+            exclude: a file of questions to leave out.
+            metric: a function of question, gold answer and answer, which returns 1 for a right
+                answer; the name under which a package offers one; or a rubric (`Graded`).
 
         Raises:
             InputError, ModelError: as `batch`.
@@ -426,23 +427,24 @@ class Pearl:
         """Run methods on the questions of a data set, and score them, as ``pearl eval`` does.
 
         Args:
-            dataset: its name, or ``questions`` for a file as `batch` takes it.
-            data: its file.
-            methods: names, or strategies of your own; the first is what the others are compared
-                with. By default those that the data set is for.
-            split: a part of it, or several with commas.
+            dataset: the data set's name, or ``questions`` for a file as `batch` takes it.
+            data: the data set's file.
+            methods: names, or strategies of your own; the others are compared with the first. By
+                default the methods that suit the data set.
+            split: a split of the data set, or several with commas between them.
             documents: for your own questions, as `batch` takes it.
-            limit: only the first so many questions; 0 for all.
-            sample: only so many, drawn at random; 0 for all.
-            seed: of that draw.
-            sizes: also PEARL with the library condensed to so many actions.
+            limit: take only this many questions, the first ones; 0 for all.
+            sample: take only this many questions, drawn at random; 0 for all.
+            seed: the seed of that random draw.
+            sizes: also run PEARL with the library condensed to each of these numbers of actions.
             reasoning: whether the model labels each question's kind of reasoning.
-            metric: a function of question, right answer and answer that gives 0 to 1, the name
-                under which a package offers one, or a rubric (`Graded`); by default the data
-                set's own.
-            tools, shown, examples, turns: as `ask` takes them.
-            index: a folder of ``pearl index`` in which passages are looked up.
-            passages: how many a look-up gives; 0 for what its step says.
+            metric: a function of question, gold answer and answer that returns 0 to 1; the name
+                under which a package offers one; or a rubric (`Graded`). By default the data
+                set's own metric.
+            tools: as `ask` takes it, but no functions.
+            shown, examples, turns: as `ask` takes them.
+            index: a folder that ``pearl index`` made, in which passages are looked up.
+            passages: passages per look-up; 0 for the number that the step gives.
 
         Raises:
             InputError, ModelError: as `batch`.
@@ -475,8 +477,8 @@ class Pearl:
         job, model = ready.job(as_model(self.model), self._fit, reasoning=reasoning, shown=folder)
         with self._settings(model) as settings:
             done = await self._do(job, settings)
-            found = load_run(done.run, settings.store, settings.prices)
-        return replace(found, notes=(*found.notes, *failures(found)))
+            evaluation = load_run(done.run, settings.store, settings.prices)
+        return replace(evaluation, notes=(*evaluation.notes, *failures(evaluation)))
 
     ask_sync = blocking(ask)
     plan_sync = blocking(plan)
@@ -492,7 +494,7 @@ class Pearl:
 
     @contextmanager
     def _settings(self, model: Model) -> Iterator[JobSettings]:
-        """What a job is done with; without a store of one's own, one that is gone at the end."""
+        """The settings of a job; without a store, a temporary one that is deleted at the end."""
         with TemporaryDirectory() as folder:
             yield JobSettings(
                 model,

@@ -1,4 +1,4 @@
-"""A session: the model in its layers, a journal in a store, and what fits a prompt."""
+"""A session: the model in its layers, a journal in a store, and how much fits a prompt."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from pearl.runtime.loop import RunError
 from pearl.runtime.telemetry import tell
 
 Began = Callable[[str], None]
-"""Told the run's name once it has one."""
+"""Called with the run's name once it has one."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """The model in its layers, the journal of one run or question, and what fits a prompt.
+    """The model in its layers, the journal of one run or question, and how much fits a prompt.
 
     Args:
         engine: the model in its layers.
-        journal: where the run is written down.
+        journal: where the run is recorded.
         context: how much fits a prompt.
-        examples: worked examples that a prompt for structured output shows, at most.
-        planning: how much fits the prompt of who plans.
+        examples: the most worked examples that a prompt for structured output shows.
+        planning: how much fits the planner's prompt.
     """
 
     engine: Engine
@@ -47,7 +47,7 @@ class Session:
     planning: Context = UNLIMITED
 
     def caller(self, watch: Watch | None = None) -> Caller:
-        """Asks the model, and keeps the journal; ``watch`` is told of each call."""
+        """A caller that asks the model and writes the journal, and tells ``watch`` of each call."""
         engine, journal = self.engine, self.journal
         planner = engine.model.planner if isinstance(engine.model, Models) else None
         return Caller(
@@ -70,14 +70,16 @@ def context_for(
     """How much fits a model's prompt.
 
     Args:
-        model: who answers; of several, the one with the smallest window that is shown documents.
+        model: the model that answers; of several, those that are shown documents, of which the
+            smallest window counts.
         policy: what to do with a document that does not fit.
-        window: tokens; by default the model's own where it knows it,
-            ``PEARL_CONTEXT``, or what the table of prices says of the model.
-        prices: that table; by default the one in use here.
+        window: tokens; by default the window that the model itself reports, ``PEARL_CONTEXT``, or
+            the one in the price table.
+        prices: the price table; by default the one that `load_prices` finds.
 
     Raises:
-        InputError: a setting is wrong, or the window is smaller than a reply.
+        InputError: a setting is wrong, or the window is larger than the model's own, or too small
+            for a reply.
     """
     if isinstance(model, Models):
         contexts = [context_for(reader, policy, window, prices) for reader in readers_of(model)]
@@ -93,14 +95,14 @@ def context_for(
 
 
 def planning_context(model: Model, context: Context) -> Context:
-    """How much fits the prompt of who plans.
+    """How much fits the planner's prompt.
 
-    It is a quarter of the window where the planner reads in this process, in which the actions and
-    examples of a whole library would take a minute.
+    A planner that runs in this process is given a quarter of its window, or 2,048 tokens if that is
+    more: it would take a minute to read the actions and examples of a whole library.
 
     Args:
-        model: who answers, or the several who do.
-        context: how much fits the model; of several, those that are shown documents.
+        model: the model that answers, or several `Models`.
+        context: how much fits a prompt of the models that are shown documents.
     """
     planner = planner_of(model)
     own = context if planner is model else context_for(planner, context.policy)
@@ -121,18 +123,18 @@ async def open_session(
     began: Began | None = None,
     constrain: Mode | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a session for one run; model and store are let go at the end.
+    """Open a session for one run; it closes the model and the store at the end.
 
     Args:
-        model: who answers.
+        model: the model that answers.
         head: what is run on what, as JSON data.
         kind: ``ask``, ``run`` or ``plan``.
         store: where runs and replies are kept: a file's path or a database's
             address; None keeps nothing.
         context: how much fits a prompt, and what to do with a longer document.
-        cache: whether replies of earlier runs count.
-        began: told the run's name.
-        constrain: whether replies are held to grammars and schemas; by default as `choose_mode`.
+        cache: whether to reuse the replies of earlier runs.
+        began: called with the run's name.
+        constrain: whether replies are held to grammars and schemas; None as for `choose_mode`.
 
     Raises:
         InputError: the store cannot be used, or a setting is wrong.
@@ -160,7 +162,7 @@ async def open_session(
             opened.end(run)
             await opened.flush()
     except (ModelError, RunError):
-        # It came to its end, though to no answer; what was interrupted did not.
+        # A run without an answer has ended all the same; an interrupted one can be resumed.
         if opened:
             opened.end(run)
         raise
@@ -179,8 +181,8 @@ def heading(
     shown: int | None = None,
     options: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What a journal says first: enough to know later what was run on what. ``shown`` is the number
-    of demonstrations, or None where none are meant to be."""
+    """The first entry of a journal: what was run on what. ``shown`` is the number of
+    demonstrations; it is None for a strategy that takes none."""
     head: dict[str, Any] = {"question": question}
     if options:
         head["options"] = list(options)
@@ -196,10 +198,10 @@ def heading(
 
 
 def model_head(model: Model, constrain: Mode | None = None) -> dict[str, str]:
-    """Who answers in a run, and how replies are sampled and constrained where a model says."""
+    """The model of a run, and where it samples, how replies are sampled and constrained."""
     sampling = sampling_of(model)
-    how = {"sampling": sampling, "constrain": constrain or ""} if sampling else {}
-    return {"model": model.name, **{key: value for key, value in how.items() if value}}
+    settings = {"sampling": sampling, "constrain": constrain or ""} if sampling else {}
+    return {"model": model.name, **{key: value for key, value in settings.items() if value}}
 
 
 _version = cache(version)  # The package's metadata is read from the disk each time.

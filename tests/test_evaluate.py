@@ -473,7 +473,7 @@ def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tm
         ("--examples 2", "uses --examples: "),
         ("--shown 3", "uses --shown: "),
         ("--index corpus.index", "uses --index: "),
-        ("--seed 4", "--seed is of the draw of --sample N: give both, or neither."),
+        ("--seed 4", "--seed is the seed of --sample N: give both, or neither."),
     ],
 )
 def test_an_option_that_no_method_uses_is_refused(options: str, said: str, tmp_path: Path):

@@ -114,6 +114,9 @@ some = st.builds(
 )  # fmt: skip
 
 
+HEAD = '{"evaluation": {"title": "x", "about": [], "asked": {}, "notes": [], "methods": %s}}'
+
+
 class TestFile:
     @given(some)
     def test_a_result_comes_back_from_its_row(self, one: Result):
@@ -139,6 +142,9 @@ class TestFile:
             (1, '{"evaluation": {"title": "x"}}', "eval.jsonl:1: about is missing"),
             (1, '{"evaluation": {"title": 3}}', "eval.jsonl:1: title is to be a text"),
             (1, '{"evaluation": {"about": [["x"]]}}', "about is to be a list of pairs of texts"),
+            (1, HEAD % "[]", "eval.jsonl:1: methods is empty"),
+            (1, HEAD % '["direct"], "groups": [[]]', "groups is to be lists of methods"),
+            (1, HEAD % '["direct"], "groups": [["cot"]]', "groups is to be lists of methods"),
             (2, '{"method": "direct", "id"', "eval.jsonl:2 is not JSON"),
             (2, '{"method": "direct"}', "eval.jsonl:2: id is missing"),
             (2, '{"method": "other", "id": "1"}', 'eval.jsonl:2: "other" is not among the methods'),

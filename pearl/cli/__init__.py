@@ -1,7 +1,5 @@
-"""The command line. A new command is a file in this folder and a line in `COMMANDS`.
-
-How a command ends that has nothing to show for its work.
-"""
+"""The command line, and the exceptions with which commands end. A new command is a file in this
+folder and a line in `COMMANDS`."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from pearl.lang.text import json_text, one_line, printable
 
 
 class Failure(click.ClickException):
-    """One line for a person; ``--json`` prints it as ``error``, beside ``data``."""
+    """A message of one line; ``--json`` prints it as ``error``, beside ``data``."""
 
     def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -32,7 +30,7 @@ class NoAnswer(Failure):
 
 
 class Stopped(Failure):
-    """The person stopped it."""
+    """The user stopped the command."""
 
     exit_code = 130
 
@@ -69,7 +67,7 @@ COMMANDS = {
     "lsp": ("serve", "Serve an editor, by the Language Server Protocol."),
     "mcp": ("serve", "Serve other programs, by the Model Context Protocol."),
 }
-"""Each command by name: the file here that has it as ``NAME_command``, and what it does."""
+"""For each command, the file in this folder that has it as ``NAME_command``, and what it does."""
 
 
 class Commands(click.Group):
@@ -132,8 +130,8 @@ def main() -> None:
         code = _run(colour)
     except OSError as error:
         if error.errno is None:
-            raise  # No system said it.
-        # The screen or the pipe does not take it; what is still buffered would raise again at exit.
+            raise  # It does not come from the operating system.
+        # Nothing can be written to the screen or pipe; buffered output would raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = NoAnswer.exit_code
         if not isinstance(error, BrokenPipeError):
@@ -142,7 +140,8 @@ def main() -> None:
 
 
 def _run(colour: bool | None) -> int:
-    """Run the command, and report what went wrong; an `OSError` where that cannot be written."""
+    """Run the command, report errors, and return the exit code; raises `OSError` where the output
+    cannot be written."""
     try:
         code = pearl.main(standalone_mode=False, prog_name="pearl", color=colour)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -152,20 +151,20 @@ def _run(colour: bool | None) -> int:
         return _report_error(error)
     except OSError as error:
         if error.filename:
-            told = (
+            message = (
                 f"{error.filename} cannot be used ({error.strerror}): check its path, and who may "
                 "use it."
             )
         elif isinstance(error, FileNotFoundError) and not _has_folder():
-            told = "The current folder was deleted: cd to another."
+            message = "The current folder was deleted: cd to another."
         else:
             raise
-        return _report_error(InputError(told))
+        return _report_error(InputError(message))
     return code if isinstance(code, int) else 0
 
 
 def _has_folder() -> bool:
-    """Whether the current folder is still there."""
+    """Whether the current folder still exists."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -174,7 +173,7 @@ def _has_folder() -> bool:
 
 
 def _report_error(error: click.ClickException | InputError) -> int:
-    """One line for a person, an object for a program, and the exit code."""
+    """Report an error as a line, or with ``--json`` also as an object, and return the exit code."""
     message = str(error)
     code = 2
     more: dict[str, Any] = {}
@@ -182,7 +181,7 @@ def _report_error(error: click.ClickException | InputError) -> int:
         message, code = error.format_message(), error.exit_code
     if isinstance(error, click.UsageError) and error.ctx:
         message = message.strip().rstrip(".")
-        # Where click asks what was meant, that ends the sentence.
+        # click's own question "Did you mean …?" ends the sentence already.
         stop = "" if message.endswith(("?", "?)")) else "."
         message = f"{message}{stop} Try: {error.ctx.command_path} --help"
     if isinstance(error, Failure):
@@ -196,6 +195,6 @@ def _report_error(error: click.ClickException | InputError) -> int:
 
 
 def warn(*messages: str) -> None:
-    """Say something on standard error, in a line each."""
+    """Print each message on standard error, on a line of its own."""
     for message in messages:
         click.echo(f"pearl: {printable(message)}", err=True)

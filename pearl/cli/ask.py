@@ -130,7 +130,7 @@ def plan_command(question: str, options: Options) -> None:
 
 
 def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
-    """What came of planning, as JSON data."""
+    """The result of planning, as JSON data."""
     from pearl.lang.printer import print_plan
     from pearl.lint.render.machine_readable import as_object
 
@@ -166,8 +166,8 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
     doc = read_documents(documents)
     warn_of_passed_over(documents, "name the file itself")
-    found = check_for_person(parse(source), library)
-    errors = [error for error in found if error.severity is Severity.ERROR]
+    findings = check_for_person(parse(source), library)
+    errors = [error for error in findings if error.severity is Severity.ERROR]
     if errors:
         if not options.as_json:
             click.echo(terminal.render([SourceFindings(source, errors)]), nl=False)
@@ -205,9 +205,9 @@ def show(answer: Answer, *, as_json: bool) -> None:
     _title("Answer")
     if only_quotes(answer.text, answer.evidence):
         verdict = "are the answer"
-        # What a person's own function or a builtin copies, the offline reader did not choose.
+        # Without calls, a builtin or the user's own function chose the passages.
         if answer.lacks or (answer.model == OFFLINE and answer.calls):
-            # Without a question nothing is known of what the passages lack.
+            # Without a question it is not known which words the passages lack.
             verdict = SHARING if answer.question and not answer.lacks else NEAREST
         if answer.evidence and not answer.grounded:
             click.echo("What the model quotes below, which is not in the document.")
@@ -221,7 +221,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         _title("Option")
         if not answer.option.fits:
             nearest = " The nearest:" if answer.option.named else ""
-            # Who understands nothing denies nothing, either.
+            # The offline reader understands nothing, so it cannot deny that an option fits.
             none = "What was found bears out none." + nearest
             click.echo("The nearest by its words:" if nearest and answer.guessed else none)
         if answer.option.named:

@@ -1,6 +1,6 @@
-"""``pearl batch`` and ``pearl estimate``: a file of questions, answered or only counted.
+"""``pearl batch`` and ``pearl estimate``: answer a file of questions, or estimate the cost.
 
-And what all commands have in common that do a job: running it, saying how it ended.
+It also has what all commands with a job share: running it, and reporting how it ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def prices_of(options: Options) -> Prices:
-    """The table of prices that a command is given, over the one in use here.
+    """The price table of a command: the option ``--prices``, over the default table.
 
     Raises:
         InputError: it cannot be read.
@@ -46,7 +46,7 @@ def prices_of(options: Options) -> Prices:
 
 
 def fit_of(options: Options) -> Callable[[Model], Context]:
-    """How much fits a model's prompt, as a command's options say.
+    """A function that gives how much fits a model's prompt, by a command's options.
 
     Raises:
         InputError: the table of prices cannot be read.
@@ -58,14 +58,14 @@ def fit_of(options: Options) -> Callable[[Model], Context]:
 
 
 def job_settings(options: Options, model: str | None = None) -> JobSettings:
-    """What the options of ``job`` come to.
+    """The settings of a job, from the options of ``job`` and ``models``.
 
     Args:
-        options: them, with those of ``models``.
-        model: in place of the one that was given.
+        options: the command's options.
+        model: the name of a model that replaces ``--model``; None for none.
 
     Raises:
-        InputError: one of them cannot be used.
+        InputError: an option cannot be used.
     """
     from pearl.jobs.job import JobSettings
     from pearl.models.constraints import choose_mode
@@ -98,7 +98,7 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
 
     Raises:
         NoAnswer: it could not go on.
-        Stopped: the person stopped it.
+        Stopped: the user stopped it.
     """
     from pearl.jobs.job import start
     from pearl.jobs.progress import batch_progress
@@ -117,7 +117,7 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
 
 
 def report(progress: JobProgress, settings: JobSettings) -> None:
-    """Say what a job came to."""
+    """Print the result of a job."""
     from pearl.runtime.context import learned_window
 
     for notice in (settings.model.notice, learned_window(settings.model.identity).notice):
@@ -129,15 +129,15 @@ def report(progress: JobProgress, settings: JobSettings) -> None:
 
 
 def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> None:
-    """Say that some tasks failed, and end.
+    """If some tasks failed, say so, and exit.
 
     Args:
-        jobs: what each came to.
-        where: what says why; empty for the command that shows the run.
-        noun: what a task is.
+        jobs: the progress of each job.
+        where: the file with the reasons; empty for the command that shows the run.
+        noun: what a task is called.
 
     Raises:
-        SystemExit: some did.
+        SystemExit: some tasks failed.
     """
     failing = [job for job in jobs if job.failed]
     cached = "--no-cache" not in sys.argv
@@ -161,7 +161,7 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
 
 
 def _resume_command() -> str:
-    """The command that goes on with the run, without a password in the store's address."""
+    """The command that resumes the run, without the password in the store's address."""
     from pearl.store.database import without_password
 
     typed = [word for word in sys.argv[1:] if word != "--restart"]
@@ -194,7 +194,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     settings = job_settings(options)
     setup, model = _setup(questions, options, settings.model)
     settings = replace(settings, model=model)
-    # A cluster's chunks are documents: there is nothing to set out ahead of.
+    # On a cluster a document's questions are in one chunk, so its first call needs no head start.
     ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
     index = read_index(questions, options.documents, ahead, problem=setup.plan_problem)
     warn(*index.notes)
@@ -210,18 +210,19 @@ def batch_command(questions: str, output: str, options: Options) -> None:
 
 
 def _setup(questions: str, options: Options, model: Model) -> tuple[Setup, Model]:
-    """How questions are answered, as the options of ``answering`` say.
+    """How questions are answered, by the options of ``answering``.
 
     Args:
-        questions: the file; its folder's project says what plans of its rows call.
-        options: them, with ``library``.
-        model: who answers.
+        questions: the file of questions; the project of its folder sets the library of plans in
+            rows.
+        options: the command's options.
+        model: the model that answers.
 
     Returns:
-        It, and the model with those that actions of the library name.
+        The setup, and the model together with those that actions of the library name.
 
     Raises:
-        InputError: one of them cannot be used.
+        InputError: an option cannot be used.
     """
     from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
@@ -300,10 +301,11 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
 
 
 def _model_or_stand_in(options: Options) -> tuple[Model, str]:
-    """Who is to answer; where that is not set up here, a stand-in of that name, and why.
+    """The model that is to answer; or, if it cannot be used here, a stand-in with its name, and the
+    reason.
 
     Raises:
-        InputError: no model is named, and there is no telling which one is meant.
+        InputError: no model is named.
     """
     from pearl.models.recorded import Recorded
     from pearl.models.routing import Models

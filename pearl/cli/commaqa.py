@@ -18,7 +18,7 @@ from pearl.lang.output_files import write
 from pearl.lang.text import counted, printable
 
 _KINDS = 10
-"""Kinds of question, at most, that a person is shown of those that were not explained."""
+"""The most kinds of question without an explanation that are printed."""
 
 
 @click.group(
@@ -132,7 +132,7 @@ def commaqa(worlds: str, source: str, output: str, options: Options) -> None:
 @click.option("--show", is_flag=True, help="Print a shipped schema, to start your own from.")
 @click.option(
     "--describe", "described", default="", metavar="FILE",
-    help="Make nothing: print the figures of a file of worlds.",
+    help="Make nothing: print statistics of a file of worlds.",
 )  # fmt: skip
 @click.option(
     "--agents", "agents_of", default="", metavar="FILE",
@@ -194,14 +194,14 @@ def generate_command(
 
 
 def _check(options: Options, noun: str) -> None:
-    """Make sure that lines can be written, before they are made."""
+    """Check that lines can be written, before they are made."""
     if options.as_json and options.output in ("", "-"):
         raise InputError("--json tells of a file: name one with -o FILE.")
     check_output(options.output, noun)
 
 
 def _emit(lines: Sequence[str], options: Options, summary: str, data: dict[str, Any]) -> None:
-    """Write lines, and say what they are: in words, or as JSON data."""
+    """Write lines, and print a summary of them, or its data as JSON."""
     output = options.output
     emit("".join(f"{line}\n" for line in lines), output)
     to_screen = output in ("", "-")
@@ -212,7 +212,7 @@ def _emit(lines: Sequence[str], options: Options, summary: str, data: dict[str, 
 
 
 def _describe(path: str, options: Options) -> None:
-    """Print the figures of a file of worlds."""
+    """Print statistics of a file of worlds."""
     from pearl.commaqa.generator import figures
     from pearl.commaqa.world import read_worlds
 

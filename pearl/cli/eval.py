@@ -1,4 +1,4 @@
-"""``pearl eval``; ``pearl report`` and ``pearl replicate``: what an evaluation came to."""
+"""``pearl eval``, and the reports of evaluations: ``pearl report`` and ``pearl replicate``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ENDINGS = {
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    """What stands between a text's commas, each once."""
+    """The parts of a text between commas, without repeats."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
@@ -79,8 +79,8 @@ def _sizes(text: str) -> tuple[int, ...]:
 )  # fmt: skip
 @click.option(
     "--methods", type=_names, metavar="NAMES",
-    help="Which, with commas; the first is what the others are compared with (docs/evaluation.md "
-    "has them all). Default: those the data set is for.",
+    help="Methods, with commas; the others are compared with the first (docs/evaluation.md has "
+    "them all). Default: those that suit the data set.",
 )  # fmt: skip
 @click.option(
     "--library-sizes", "sizes", type=_sizes, default="", metavar="NUMBERS",
@@ -94,7 +94,9 @@ def _sizes(text: str) -> tuple[int, ...]:
     "--sample", type=click.IntRange(1), metavar="N",
     help="Only N questions, drawn at random: of each split and category its share.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Of that draw.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="S", help="The seed of --sample."
+)
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )
@@ -128,9 +130,9 @@ def eval_command(
     from pearl.evaluate.setup import prepare_methods, read_sample, with_options
     from pearl.report.document import as_object
 
-    given = click.get_current_context().get_parameter_source("seed")
-    if given is ParameterSource.COMMANDLINE and not sample:
-        raise InputError("--seed is of the draw of --sample N: give both, or neither.")
+    seed_source = click.get_current_context().get_parameter_source("seed")
+    if seed_source is ParameterSource.COMMANDLINE and not sample:
+        raise InputError("--seed is the seed of --sample N: give both, or neither.")
     questions = read_sample(
         dataset, data, ",".join(split), limit or 0, documents, sample or 0, seed
     )
@@ -145,7 +147,7 @@ def eval_command(
                     **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
     fit = fit_of(options)
     jobs: list[tuple[Job, JobSettings]] = []
-    # One for each model, or for each set of demonstrations, as it is when evaluated alone.
+    # Each model, or set of demonstrations, has the same job as if it were evaluated alone.
     for folder in options.sets or ("",):
         how = (methods or (), sizes, folder, options.libraries, equip)
         ready = prepare_methods(questions, library, *how)
@@ -153,7 +155,7 @@ def eval_command(
             settings = job_settings(options, name)
             job, model = ready.job(settings.model, fit, reasoning=reasoning, shown=folder)
             jobs.append((job, replace(settings, model=model)))
-    # Two that are one run could not stand side by side.
+    # Sets with the same plans would be one run, which could not be compared with itself.
     identities = [job.identity for job, _ in jobs]
     for folder, identity in zip(options.sets, identities, strict=False):
         earlier = options.sets[identities.index(identity)]
@@ -177,8 +179,8 @@ def eval_command(
 
 
 def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[JobProgress]:
-    """Do jobs one after another, with one budget for all; each has what all of them are known by,
-    so that ``report last`` finds them."""
+    """Do jobs one after another, with one budget for all. The head of each has the fingerprints of
+    all, so that ``pearl report last`` finds them."""
     from pearl.evaluate.evaluation_job import BESIDE
     from pearl.jobs.job import fingerprint, spent_in
 
@@ -189,8 +191,8 @@ def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[Job
         for earlier, (_, other) in zip(done, jobs, strict=False):
             limits = limits.less(spent_in(earlier.run, other), settings.prices)
         evaluation = job.head["evaluation"] | {BESIDE: known}
-        told = replace(job, head=job.head | {"evaluation": evaluation})
-        done.append(do(told, replace(settings, limits=limits), quiet=quiet))
+        linked = replace(job, head=job.head | {"evaluation": evaluation})
+        done.append(do(linked, replace(settings, limits=limits), quiet=quiet))
     return done
 
 
@@ -200,7 +202,7 @@ def _summary(done: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
 
     facts = done.as_object()
     facts = {"trials": facts.pop("questions"), **facts, "model": done.model}
-    # What the run says of itself is never written over by a measure of the same name.
+    # A measure never overrides a fact of the same name.
     return {**facts, **means_of(evaluation), **facts}
 
 
@@ -265,7 +267,7 @@ def report_command(
     if method and not (errors or log):
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
     loaded = [_load(name, options) for name in evaluations]
-    # A fact on the data names its file, and how many questions and documents there are.
+    # The fact "data" is the file's name, followed by counts of questions and documents.
     noun = "file of answers to grade" if to_grade else "" if log or folder else "report"
     noun = "file of wrong answers" if errors else noun
     read = (dict(run.about).get("data", "").rsplit(",", 2)[0] for run in loaded)
@@ -301,7 +303,7 @@ def _load(name: str, options: Options) -> Evaluation:
     """An evaluation from a file, or from a run in the store: its name, the start of it, or last.
 
     Raises:
-        InputError: there is none of that name, or it cannot be used.
+        InputError: there is no such file or run, or it cannot be used.
     """
     if Path(name).is_file() or name == "-":
         from pearl.evaluate.results import read_evaluation
@@ -316,15 +318,14 @@ def _load(name: str, options: Options) -> Evaluation:
 
 
 def show(report: Report, options: Options) -> None:
-    """Print a report, or write it to a file, in the form that was asked for.
+    """Print a report, or write it to a file.
 
     Args:
-        report: what to show.
-        options: its form, or none for what the file's ending says; the file; and whether its data
-            are wanted, whatever the form.
+        report: the report.
+        options: ``form`` (by default that of the output's ending), ``output`` and ``as_json``.
 
     Raises:
-        InputError: the file's ending says no form.
+        InputError: there is no form for the output's ending.
     """
     from pearl.report import FORMS
     from pearl.report.document import Chart
@@ -336,7 +337,7 @@ def show(report: Report, options: Options) -> None:
     if options.as_json:
         emit(FORMS["json"](report), output)
     elif output in ("", "-") and chosen == "terminal" and on_terminal():
-        # The form has made every text harmless; `emit` would take its titles' weight away.
+        # The report's texts are escaped already, and `emit` would remove the bold titles.
         bold, dim = partial(click.style, bold=True), partial(click.style, dim=True)
         width = shutil.get_terminal_size().columns
         click.echo(terminal(report, width, bold, dim), nl=False)

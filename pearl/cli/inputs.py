@@ -1,4 +1,4 @@
-"""What commands read: plans and libraries by their paths, a project's settings, and a store."""
+"""What commands read: plans, libraries, a project's settings, and a store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _RUN = pattern(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A text to check; ``row`` where it is one row of a file."""
+    """A text to check; ``row`` says whether it is one row of a file."""
 
     source: Source
     kind: TextKind
@@ -61,19 +61,20 @@ class Input:
 def each_input(
     paths: Sequence[str], refused: Callable[[UnreadableError], object]
 ) -> Iterator[Input]:
-    """Every plan and library below some paths, in order, each once, while they are read.
+    """Every plan and library in files and folders, in order and without repeats, each read when it
+    is needed.
 
     Args:
         paths: files and folders.
-        refused: is told what cannot be read.
+        refused: called with each error about a file that cannot be read.
 
     Raises:
-        LinesError: there is no such file, and no plan or library in such a folder.
+        LinesError: none of the paths is a file, or a folder with plans or libraries.
     """
-    told: list[UnreadableError] = []
+    errors: list[UnreadableError] = []
 
     def refuse_one(error: UnreadableError) -> None:
-        told.append(error)
+        errors.append(error)
         refused(error)
 
     files: dict[str, None] = {}
@@ -87,15 +88,15 @@ def each_input(
             refuse_one(UnreadableError(message, path))
     for file in files:
         yield from _read(file, refuse_one)
-    if told and not any(
+    if errors and not any(
         file == "-" or os.path.isfile(file) or os.path.islink(file) for file in files
     ):
-        refuse(told)
+        refuse(errors)
 
 
 def _files(path: str) -> tuple[list[str], list[UnreadableError]]:
-    """The plans and libraries in a folder, links that lead nowhere among them, in order, and which
-    folders cannot be read; or a file itself."""
+    """The plans and libraries in a folder, including broken links, in order, and errors about
+    folders that cannot be read; or a file itself."""
     if path == "-" or not os.path.isdir(path):
         return [path], []
     files, shut = files_below(path)
@@ -119,14 +120,14 @@ def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[I
             raise InputError(f"{path} is an action library: save it as {path[:-4]}actions.")
         item = Input(source, kind_of(source))
         if item.kind is TextKind.LIBRARY and not parse_library(source).broken:
-            library_actions(source)  # A text of comments alone is refused as it is loaded.
+            library_actions(source)  # Raises for a text of comments only, as loading it would.
         yield item
     except InputError as error:
         refused(UnreadableError(str(error), path))
 
 
 def kind_of(source: Source) -> TextKind:
-    """What a text holds, by its name's ending, or else by its lines."""
+    """Whether a text is a plan or a library, by its name's ending, or else by its lines."""
     if source.name.endswith(".plan"):
         return TextKind.PLAN
     if source.name.endswith(".actions"):
@@ -135,7 +136,7 @@ def kind_of(source: Source) -> TextKind:
 
 
 def _is_library(text: str) -> bool:
-    """Whether lines define actions and none is a step, or above those that a plan declares."""
+    """Whether a text defines actions, and has neither steps nor a plan's head."""
     lines = text.splitlines()
     if any(_STEP_LINE.match(line) or _HEAD.match(line) for line in lines):
         return False
@@ -144,7 +145,7 @@ def _is_library(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What ``[tool.pearl]`` may hold; each is a list of texts."""
+    """The settings of ``[tool.pearl]``; each is a list of texts."""
 
     library: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
@@ -185,7 +186,7 @@ def read_config(start: Path | None = None) -> Config:
             meant = json.dumps([texts] if isinstance(texts, str) else codes, ensure_ascii=False)
             raise InputError(f"{file}: {name} in [tool.pearl] is a list of texts, as {meant}.")
         if name == "library":
-            # A library's path is meant from the file that names it.
+            # A library's path is relative to the file that names it.
             paths = [(text, file.parent / text) for text in texts]
             texts = [str(path) if path.is_file() else text for text, path in paths]
         values[name] = tuple(texts)
@@ -193,7 +194,7 @@ def read_config(start: Path | None = None) -> Config:
 
 
 def folder_of(source: Source) -> Path | None:
-    """The folder of a text, or of the file that it is a line of; None where it is in no file."""
+    """The folder of a text's file, or of the file that it is a row of; None where it has none."""
     for name in (source.name, source.name.rpartition(":")[0]):
         if name and Path(name).is_file():
             return Path(name).parent
@@ -201,16 +202,16 @@ def folder_of(source: Source) -> Path | None:
 
 
 def selection_for(select: Sequence[str], ignore: Sequence[str], folder: Path | None) -> Selection:
-    """Which rules speak: as was said, else as the project says that a folder is in.
+    """The rules that report findings: as given, else as set in the project of a folder.
 
     Args:
-        select: prefixes of codes that are on, several of them in a text where commas or spaces
-            stand between them; none means the rules that are on by default.
-        ignore: the same of codes that are off.
-        folder: whose project counts; by default the working folder's.
+        select: prefixes of the codes to select; a text may hold several, with commas or spaces
+            between them; none selects the default rules.
+        ignore: prefixes of the codes to ignore, in the same form.
+        folder: the folder whose project counts; by default the working folder.
 
     Raises:
-        InputError: no rule's code starts so, or the project's settings cannot be read.
+        InputError: no rule's code starts with a prefix, or the project's settings cannot be read.
     """
     from pearl.lint.checker import Selection
     from pearl.lint.rules import RULES
@@ -234,13 +235,13 @@ def load(
 ) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
 
-    What ``pearl lint`` finds in its files is printed on standard error, a line each.
+    Findings of ``pearl lint`` in its files are printed on standard error, one line each.
 
     Args:
-        libraries: as they were named.
-        folder: whose project counts; by default the working folder's.
-        linted: files and folders whose findings are told anyway.
-        refused: is given the errors for which `load_sound` refuses the library.
+        libraries: the values of ``--library``.
+        folder: the folder whose project counts; by default the working folder.
+        linted: files and folders whose findings are printed elsewhere.
+        refused: called with each error for which `load_sound` refuses the library.
     """
     library = load_quietly(libraries, folder)
     for is_error, line in _finding_lines(library, folder, linted):
@@ -251,10 +252,10 @@ def load(
 
 
 def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
-    """As `load`, for what goes to a model.
+    """As `load`, for a library that a model will use.
 
     Raises:
-        LinesError: it has errors that lose an action, or fail when it is called.
+        LinesError: some of its actions cannot be read, or would fail when called.
     """
     library = load_quietly(libraries, folder)
     findings = list(_finding_lines(library, folder))
@@ -266,14 +267,15 @@ def load_sound(libraries: tuple[str, ...], folder: Path | None = None) -> Librar
 def _finding_lines(
     library: Library, folder: Path | None, linted: Sequence[str] = ()
 ) -> Iterator[tuple[bool, str]]:
-    """What ``pearl lint`` finds in the files of a library, as the project chooses its rules."""
+    """Findings of ``pearl lint`` in the files of a library, with the project's rules: for each,
+    whether it is an error, and its line."""
     from pearl.lint.checker import library_findings
 
     return library_findings(library, selection_for((), (), folder), [*map(Path, linted)])
 
 
 def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
-    """As `load`, where the person has been told already of what is found in it."""
+    """As `load`, without printing findings, which were printed before."""
     from pearl.lang.library import load_library
 
     if not libraries:
@@ -284,8 +286,8 @@ def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Libr
 def own_libraries(
     source: Source, libraries: tuple[str, ...], *, ran: bool = False
 ) -> tuple[str, ...]:
-    """The libraries that were named; where none was, a plan's own, if they ship; of a run of the
-    store (``ran``) also where they are files, as `find_library` has it."""
+    """The given libraries; without any, those that the plan's head names, if they ship with Pearl
+    or, for a run of the store (``ran``), are files (as in `find_library`)."""
     from pearl.lang.library import named_libraries
 
     names, shipped = () if libraries else named_libraries(source), shipped_actions()
@@ -294,7 +296,7 @@ def own_libraries(
 
 
 def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
-    """Say where a plan's head names a library that does not ship, and no other was chosen."""
+    """Warn if a plan's head names a library that does not ship, and no other was chosen."""
     from pearl.lang.library import named_libraries
 
     named = () if libraries else named_libraries(source)
@@ -307,11 +309,11 @@ def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
 
 
 def warn_of_passed_over(paths: Sequence[str], advice: str) -> None:
-    """Say which files of folders are not read, as no document's name ends so.
+    """Warn about files in folders that are not read, as their ending is that of no document.
 
     Args:
-        paths: the folders among others.
-        advice: how to have one of them read.
+        paths: files and folders.
+        advice: how to have such a file read.
     """
     from pearl.retrieval.converters import passed_over
 
@@ -324,11 +326,11 @@ def warn_of_passed_over(paths: Sequence[str], advice: str) -> None:
 
 
 def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
-    """The library that a person chose for a strategy: by ``--library``, or in ``[tool.pearl]``.
+    """The library that the user chose for a strategy: by ``--library``, or in ``[tool.pearl]``.
 
     Args:
-        strategy: as after ``--strategy``.
-        libraries: as after ``--library``.
+        strategy: the value of ``--strategy``.
+        libraries: the values of ``--library``.
 
     Returns:
         None for the strategy's own.
@@ -343,19 +345,19 @@ def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
 
 
 def names_run(name: str) -> bool:
-    """Whether a name is a run's, or that of a question of one, where no file has it."""
+    """Whether a name means a run, or a question of one, and not a file."""
     return _RUN.fullmatch(name) is not None and not Path(name).exists()
 
 
 @contextmanager
 def open_existing(store: str) -> Iterator[Engine]:
-    """A store's database.
+    """Open a store's database to read it.
 
     Args:
-        store: as given on the command line; empty for the one in use here.
+        store: the value of ``--store``; empty for the default store.
 
     Raises:
-        InputError: there is none, or it cannot be used.
+        InputError: there is no such store, or it cannot be used.
     """
     from pearl.store.database import address, is_there, open_to_read
 
@@ -374,15 +376,15 @@ def open_existing(store: str) -> Iterator[Engine]:
 
 @contextmanager
 def open_run(name: str, store: str, output: str = "") -> Iterator[tuple[Engine, RunRow]]:
-    """A store's database, and a run in it.
+    """Open a store's database, and find a run in it.
 
     Args:
-        name: the run's.
+        name: the run's name.
         store: as `open_existing` takes it.
-        output: the file that is going to be written; empty for none.
+        output: the output file of the command; empty for none.
 
     Raises:
-        InputError: there is no such run, or it names the file.
+        InputError: there is no such run, or the output is a file that the run has read.
     """
     from pearl.store.history import files_of, find_run
 

@@ -1,4 +1,5 @@
-"""Tools of the language: ``fmt``, ``migrate``, ``rule``, ``actions``, ``grammar`` and ``graph``."""
+"""Commands for the plan language: ``fmt``, ``migrate``, ``rule``, ``actions``, ``grammar``,
+``graph``."""
 
 from __future__ import annotations
 
@@ -50,12 +51,12 @@ if TYPE_CHECKING:
 _FORMS = {
     ".mmd": "mermaid", ".mermaid": "mermaid", ".md": "mermaid", ".txt": "mermaid", ".svg": "svg",
 }  # fmt: skip
-"""How a graph is drawn in a file, by the ending of its name."""
+"""The form of a graph, by the ending of its file."""
 
 
 def _refuse_to_hide(source: Source, formatted: str) -> None:
-    """See that a library's canonical form hides no line that lint finds: it would stand within the
-    definition above it."""
+    """Refuse a library whose canonical form would hide a line that lint reports, as it would become
+    part of the definition above it."""
     from pearl.lint.checker import Selection, check_library
 
     lines = Selection(select=("PRL505",))
@@ -106,8 +107,8 @@ def fmt_command(
             write(name, formatted)
             if not options.as_json:
                 click.echo(f"formatted {printable(name)}", err=True)
-    told = (f"{file}: rows of a .jsonl file are not formatted." for file in sorted(rows))
-    unreadable += map(InputError, told)
+    messages = (f"{file}: rows of a .jsonl file are not formatted." for file in sorted(rows))
+    unreadable += map(InputError, messages)
     if options.as_json:
         emit_json(
             {
@@ -148,8 +149,8 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
 
     check_output(options.output, "plan")
     unreadable: list[InputError] = []
-    given = each_input(paths, unreadable.append)
-    plans = [item for item in given if item.kind is TextKind.PLAN]
+    inputs = each_input(paths, unreadable.append)
+    plans = [item for item in inputs if item.kind is TextKind.PLAN]
     files = list(dict.fromkeys(plan.file for plan in plans))
     if not files and not unreadable:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")
@@ -157,7 +158,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         raise InputError("-o and --write exclude each other: give one of them.")
     if len(files) > 1 and not in_place and (options.output or not options.as_json):
         raise InputError(f"{len(files)} files: add --write to write each of them back.")
-    # What is found in a library is told once.
+    # Cached, so that findings in a library are printed once.
     library_of = cache(load)
     done: list[_PlanMigration] = []
     for plan in plans:
@@ -168,7 +169,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         findings = check_for_person(parse(source), library)
         errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
         done.append(_PlanMigration(plan, migrated, errors))
-    # The plans of a file come one after another.
+    # `groupby` suffices, as the plans of a file follow each other.
     by_file = groupby(done, lambda result: result.plan.file)
     texts = {file: _migrated(file, [*results]) for file, results in by_file}
     if in_place:
@@ -184,8 +185,8 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     clean = sum(not result.errors for result in done)
     if options.as_json:
         objects = [result.as_object() for result in done]
-        told = [str(error) for error in unreadable]
-        emit_json({"plans": objects, "changed": changed, "clean": clean, "unreadable": told})
+        messages = [str(error) for error in unreadable]
+        emit_json({"plans": objects, "changed": changed, "clean": clean, "unreadable": messages})
     elif files:
         for line in (line for result in done for line in result.lines()):
             click.echo(printable(line), err=True)
@@ -199,14 +200,14 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
 
 @dataclass(frozen=True, slots=True)
 class _PlanMigration:
-    """A plan, what became of it, and the errors that are left, as JSON data."""
+    """A plan with its migration, and the errors that are left, as JSON data."""
 
     plan: Input
     migrated: Migration
     errors: Sequence[Mapping[str, Any]]
 
     def lines(self) -> Iterator[str]:
-        """The same for a person."""
+        """The migration in lines for people."""
         name, changes = self.plan.source.name, self.migrated.changes
         if changes:
             renamed = ", ".join(
@@ -221,7 +222,7 @@ class _PlanMigration:
             yield f"{name}: {errors} left: pearl lint with the same --library says which."
 
     def as_object(self) -> dict[str, Any]:
-        """The same as JSON data."""
+        """The migration as JSON data."""
         return {
             "plan": self.plan.source.name,
             "text": self.migrated.text,
@@ -235,7 +236,7 @@ class _PlanMigration:
 
 
 def _migrated(file: str, results: Sequence[_PlanMigration]) -> str | bytes:
-    """The file with its plans rewritten; a row that cannot be read stays, byte for byte."""
+    """A file with its plans rewritten; rows that cannot be read are unchanged."""
     if not results[0].plan.row:
         return results[0].migrated.text
     lines = read_bytes(file, "plan").split(b"\n")
@@ -247,11 +248,11 @@ def _migrated(file: str, results: Sequence[_PlanMigration]) -> str | bytes:
 
 
 def with_plan(row: str, plan: str) -> str:
-    """A row of JSON with another plan; every other character stays.
+    """A row of JSON with its plan replaced, and every other character unchanged.
 
     Args:
         row: an object with a ``plan``.
-        plan: the new one.
+        plan: the new plan.
     """
     decoder = json.JSONDecoder()
     at = row.index("{") + 1
@@ -311,7 +312,7 @@ def rule_command(code: str, options: Options) -> None:
 
 
 def _marked_once(doc: str) -> str:
-    """A docstring with a backtick where it marks code with two; a fence has three."""
+    """A docstring with single backticks in place of double ones; fences stay."""
     return re.sub(r"(?<!`)``(?!`)", "`", doc)
 
 
@@ -432,7 +433,7 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
 
 
 def _run_plan(name: str, options: Options) -> Plan:
-    """The plan of a run, with the steps of its frames."""
+    """The plan of a run, including the steps of its inner frames."""
     from pearl.runtime.trace import as_plan, last_try, read_tree
     from pearl.viewer.journal_tree import read_journal
 
@@ -449,7 +450,7 @@ def _run_plan(name: str, options: Options) -> Plan:
 def _draw(
     pictures: ModuleType, graph: object, data: Callable[[], Any], form: str, options: Options
 ) -> None:
-    """Draw a graph with the module that can, or describe it by data."""
+    """Draw a graph with a module's ``svg`` or ``mermaid``, or print it as JSON data."""
     draw = pictures.svg if form == "svg" else pictures.mermaid
     deliver(options, partial(draw, graph), data)
 

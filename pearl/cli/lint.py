@@ -1,8 +1,8 @@
-"""``pearl lint``: plans and action libraries, checked and mended.
+"""``pearl lint``: checks and fixes plans and action libraries.
 
-A few texts are checked one after another, many on all cores and each only once in its life. What is
-found is rendered where it is found, so that the process that reads and prints has little to do, and
-holds no more than some hundred texts at a time.
+A few texts are checked one after another; many are checked on all cores, with a cache. Findings are
+rendered in the process that finds them, so that the process that reads and prints has little to do,
+and holds only some hundred texts at a time.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ if TYPE_CHECKING:
     from pearl.lint.cache import Cache
 
 FEW = 1000
-"""Texts for which neither further processes nor a cache are worth their start."""
+"""Up to so many texts are checked without further processes and a cache, which take time to
+start."""
 
 _CHUNK = 200
 """Texts that a process gets at a time."""
 
 _AHEAD = 3
-"""Chunks that are under way or done before their turn, for each process."""
+"""The most chunks for each process that are submitted and not yet printed."""
 
 
 @click.command("lint", epilog="Example:  pearl lint plans/ my.plan actions/ --fix")
@@ -149,7 +150,7 @@ def lint_command(
         _statistics(counts, [*unreadable, *faults], as_json=form == "json")
     elif form == "terminal":
         noun = "plan" if any(path.endswith(".jsonl") for path in paths) else "file"
-        # Of what cannot be read, nothing is said but that.
+        # If nothing could be read, there is nothing to summarise.
         if counts.checked or not unreadable:
             _summary(counts, noun, len(faults))
     warn(*map(str, (*unreadable, *unfixed)))
@@ -164,7 +165,7 @@ def _fix_all(
     *,
     unsafe: bool,
 ) -> Iterator[tuple[Input, Input]]:
-    """Fix texts, but for rows of a file: each before and after."""
+    """Fix texts, except rows of a file; gives each before and after."""
     for item in inputs:
         source = item.source
         if item.kind is TextKind.PLAN and not item.row:
@@ -186,7 +187,7 @@ def _write_fixed(before: Input, after: Input) -> Input:
 
 
 def _rows(paths: Sequence[str]) -> int:
-    """How many lines the files with rows have."""
+    """How many lines the ``.jsonl`` files among these paths have."""
     count = 0
     for path in paths:
         if path.endswith(".jsonl") and Path(path).is_file():
@@ -197,14 +198,14 @@ def _rows(paths: Sequence[str]) -> int:
 
 @dataclass(slots=True)
 class _Counts:
-    """What many checks come to.
+    """Counts over many checks.
 
     Args:
-        checked: how many texts.
-        sources: those in which anything was found.
-        errors: those that are errors.
-        flagged: texts, by the rules that flag them.
-        times: findings, by rule.
+        checked: how many texts were checked.
+        sources: texts with findings.
+        errors: findings that are errors.
+        flagged: texts with findings of each rule.
+        times: findings of each rule.
     """
 
     checked: int = 0
@@ -214,7 +215,7 @@ class _Counts:
     times: Counter[str] = field(default_factory=Counter)
 
     def parts(self, checked: Iterable[TextFindings], done: Callable[[], None]) -> Iterator[str]:
-        """What is printed of each text with findings; all are counted on the way."""
+        """The text to print for each source with findings; all results are counted."""
         for result in checked:
             self.checked += 1
             if result.codes:
@@ -228,7 +229,7 @@ class _Counts:
 
 
 def _statistics(counts: _Counts, unreadable: Sequence[UnreadableError], *, as_json: bool) -> None:
-    """How many sources each rule flags, and how often."""
+    """Print how many sources each rule flags, and how often."""
     from pearl.lint.rules import RULES
 
     flagged, times = counts.flagged, counts.times
@@ -243,12 +244,12 @@ def _statistics(counts: _Counts, unreadable: Sequence[UnreadableError], *, as_js
         for rule, files, count in rows
     ]
     lines.append(f"{counts.checked} checked")
-    told = [str(error) for error in unreadable]
-    tell({"checked": counts.checked, "rules": data, "unreadable": told}, as_json, lines)
+    messages = [str(error) for error in unreadable]
+    tell({"checked": counts.checked, "rules": data, "unreadable": messages}, as_json, lines)
 
 
 def _summary(counts: _Counts, noun: str, faults: int) -> None:
-    """How many texts were checked and what was found, beside the errors of their library."""
+    """Print how many texts were checked, with counts of findings and of errors in the library."""
     checked = f"{counted(counts.checked, noun)} checked"
     if not counts.times:
         but = f"; the library has {counted(faults, 'error')}" if faults else ""
@@ -266,11 +267,11 @@ class Checks:
     """How texts are checked.
 
     Args:
-        libraries: as after ``--library``.
-        select: as after ``--select``.
-        ignore: as after ``--ignore``.
+        libraries: the values of ``--library``.
+        select: the values of ``--select``.
+        ignore: the values of ``--ignore``.
         form: how findings are written; empty where they are only counted.
-        cache: whether to keep what is found, where there are many texts.
+        cache: whether to cache findings, where there are many texts.
         paths: the files and folders of the texts.
     """
 
@@ -295,16 +296,16 @@ def check_all(
     checks: Checks,
     refused: Callable[[UnreadableError], object] = lambda _: None,
 ) -> Iterator[TextFindings]:
-    """What is found in texts, in their order, while they are read.
+    """The findings in texts, in their order, while they are read.
 
     Args:
-        texts: they.
+        texts: the texts.
         checks: how they are checked.
-        refused: is given what is wrong with a library, where what runs a plan refuses it.
+        refused: called with each error for which ``pearl run`` would refuse a library.
 
     Raises:
         InputError: a library cannot be read.
-        NoAnswer: a process that checks has been ended.
+        NoAnswer: a worker process was killed.
     """
     first = list(islice(texts, FEW + 1))
     if len(first) <= FEW:
@@ -319,7 +320,7 @@ def check_all(
     rest = chain(first, texts)
     del first
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
-    # How many processors this process may use, where the system says.
+    # The processors that this process may use, where the system tells.
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     cores = len(allowed) or os.cpu_count() or 1
     if cores == 1:
@@ -331,7 +332,7 @@ def check_all(
 
 
 def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iterator[TextFindings]:
-    """What is found in texts, by as many processes as there are cores."""
+    """The findings in texts, which are checked by as many processes as there are cores."""
     from concurrent.futures import Future, ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
@@ -342,7 +343,7 @@ def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iter
     def stop(*_: object) -> None:
         raise Stopped("Stopped.")
 
-    # Ended at once it would leave what the processes share, of which Python then warns.
+    # A plain exit would leave resources that the processes share, about which Python warns.
     earlier = signal.signal(signal.SIGTERM, stop)
     try:
         for chunk in chunks:
@@ -364,8 +365,8 @@ def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iter
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Holds back what ends a program while another process may be started, which would be left
-    half begun and say so; there, too, until it has begun."""
+    """Block SIGINT and SIGTERM while another process may be started, as it would print an error if
+    it were stopped while it starts; it inherits the block, until `_begin_worker`."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -377,27 +378,27 @@ def _signals_held() -> Iterator[None]:
 
 
 def _begin_worker() -> None:
-    """Ctrl-C reaches every process at a terminal, and the first one ends the others."""
+    """Start a worker, which ignores Ctrl-C: the main process stops the workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 def _check(checks: Checks, chunk: list[Input]) -> list[TextFindings]:
-    """Check some of many texts, in a worker's process."""
+    """Check a chunk of texts in a worker process."""
     return _checker(checks).many(chunk)
 
 
 @dataclass(frozen=True)
 class _Project:
-    """What texts are checked against."""
+    """The library and the rules that texts are checked with."""
 
     library: Library
     selection: Selection
 
     @cached_property
     def base(self) -> bytes:
-        """A hash of what decides the findings in a text, beside that text."""
+        """The hash of all that decides the findings in a text, except the text."""
         from hashlib import sha256
 
         from pearl.lint.cache import rules_version
@@ -409,7 +410,7 @@ class _Project:
 
 
 class _Checker:
-    """Checks texts, and keeps libraries, and what it found, for the next ones."""
+    """Checks texts, and keeps libraries and findings for later ones."""
 
     def __init__(
         self, checks: Checks, read: Callable[[tuple[str, ...], Path | None], Library] = load_quietly
@@ -427,9 +428,10 @@ class _Checker:
         return Cache(cache_file())
 
     def _project(self, item: Input) -> _Project:
-        """What a text is checked against, which is read once.
+        """The project of a text, which is read once.
 
-        A library is loaded in place of those that ship: its plans call none that was not named.
+        A library replaces those that ship: its plans may only call actions of libraries that were
+        named.
         """
         names, folder = own_libraries(item.source, self._checks.libraries), folder_of(item.source)
         is_library = item.kind is TextKind.LIBRARY
@@ -442,7 +444,7 @@ class _Checker:
         return self._projects[key]
 
     def many(self, chunk: list[Input]) -> list[TextFindings]:
-        """What came of some texts; what the cache knows is not looked for again."""
+        """Check some texts; those in the cache are not checked again."""
         keys, cached = [b""] * len(chunk), dict[bytes, list[Diagnostic]]()
         if self._cache:
             from pearl.lint.cache import key_of

@@ -1,5 +1,5 @@
-"""``pearl mine``, ``pearl condense`` and ``pearl refine``: actions, and example plans, made from
-questions, and like actions put together."""
+"""``pearl mine``, ``pearl condense`` and ``pearl refine``: make actions and example plans from
+questions, and merge similar actions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pearl.models.batch_files import BatchStatus
 
 SHOWN = 3
-"""Notes of each kind that are printed; a file gets them all."""
+"""The most notes of each kind that are printed; a file gets them all."""
 
 _KINDS = {
     "unreadable": "lines of replies that cannot be read",
@@ -62,7 +62,7 @@ _KINDS = {
 )  # fmt: skip
 @click.option(
     "--poll", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS",
-    help="How often a batch is looked at.",
+    help="How often the state of a batch is asked for.",
 )  # fmt: skip
 @click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
 @shared("exclude", "model", "job")
@@ -100,12 +100,12 @@ def mine_command(
     progress = do(mine_job(examples, questions, library, left_out), settings, quiet=options.as_json)
     mined = gather(read_results(settings.store, progress.run), library)
     write(output, mined.text)
-    told = list(map(asdict, mined.notes))
+    rows = list(map(asdict, mined.notes))
     if notes:
-        write(notes, "".join(canonical_json(note) + "\n" for note in told))
+        write(notes, "".join(canonical_json(row) + "\n" for row in rows))
     if options.as_json:
-        found = {"actions": mined.rows(), "proposals": mined.proposals, "notes": told}
-        emit_json({**progress.as_object(), **found, "output": output})
+        data = {"actions": mined.rows(), "proposals": mined.proposals, "notes": rows}
+        emit_json({**progress.as_object(), **data, "output": output})
     else:
         report(progress, settings)
         _show(mined, progress.done, output, notes)
@@ -115,7 +115,7 @@ def mine_command(
 def _in_batches(
     settings: JobSettings, folder: Path, questions: int, poll: float, *, quiet: bool
 ) -> JobSettings:
-    """The same, through the provider's Batch API: everything is asked at once."""
+    """Settings that use the provider's Batch API, with all questions asked at once."""
     from pearl.models.batch_api import BatchOptions, open_batches
 
     if settings.scheduler:
@@ -123,7 +123,7 @@ def _in_batches(
     printed: dict[int, str] = {}
 
     def show(status: BatchStatus) -> None:
-        """A line on the error stream whenever a batch stands otherwise than before."""
+        """Print a line on standard error whenever the state of a batch has changed."""
         done = f"{status.completed:,} of {status.requests:,} done, {status.failed:,} failed"
         line = f"batch {status.batch}: {status.status}, {done}"
         if not quiet and printed.get(status.batch) != line:
@@ -156,15 +156,15 @@ def _show(mined: Mined, questions: int, output: str, notes: str) -> None:
     "condense", epilog="Example:  pearl condense mined.actions -o small.actions --target 80"
 )
 @click.argument("file")
-@click.option("-o", "--output", default="", metavar="FILE", help="Where the small library goes.")
+@click.option("-o", "--output", default="", metavar="FILE", help="The condensed library to write.")
 @click.option(
     "--target", type=click.IntRange(1), default=80, show_default=True, metavar="N",
-    help="How many actions are wanted, at most. Builtins do not count.",
+    help="The most actions to keep. Builtins do not count.",
 )  # fmt: skip
 @click.option(
     "--rounds", type=click.IntRange(0), metavar="N",
-    help="How often a model sees what is left, at most; 0 condenses without a model. Default: 4, "
-    "and 0 offline.",
+    help="The most rounds in which a model sees the remaining actions; 0 condenses without a "
+    "model. Default: 4, and 0 offline.",
 )  # fmt: skip
 @click.option(
     "--review", is_flag=True,
@@ -173,7 +173,7 @@ def _show(mined: Mined, questions: int, output: str, notes: str) -> None:
 @click.option("--accept", default="", metavar="FILE", help="Take the merges of a reviewed file.")
 @click.option(
     "--seed-actions", "seeds", multiple=True, metavar="FILE",
-    help="Actions that plans will have beside these: their names stay theirs. Default: core.",
+    help="Libraries that plans will use beside this one, whose names are not taken. Default: core.",
 )  # fmt: skip
 @shared("model", "store", "cache", "json")
 def condense_command(
@@ -186,9 +186,9 @@ def condense_command(
     seeds: tuple[str, ...],
     options: Options,
 ) -> None:
-    """Put like actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
-    together, until TARGET are left. Each says what it replaces, so that pearl migrate can
-    rewrite plans that use the older names."""
+    """Merge similar actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
+    until TARGET are left. Each says what it replaces, so that pearl migrate can rewrite plans
+    that use the older names."""
     from pearl.lang.diagnostics import SourceFindings
     from pearl.lang.library import library_actions, library_source
     from pearl.lang.printer import print_library
@@ -242,10 +242,10 @@ def condense_command(
 
 
 def _review_file(output: str) -> str:
-    """The file of merges to be judged, beside the library's.
+    """The name of the review file, beside the library's file.
 
     Raises:
-        InputError: no file is named for the library, or that one is there.
+        InputError: no file is named for the library, or the review file exists.
     """
     if output in ("", "-"):
         raise InputError("--review writes a file beside the library: name that with -o FILE.")
@@ -256,17 +256,17 @@ def _review_file(output: str) -> str:
 
 
 def _lines(unread: SourceFindings) -> tuple[int, int]:
-    """How many lines of a library say something, and how many of those cannot be read."""
+    """How many lines of a library are not blank, and how many of them cannot be read."""
     source = unread.source
     unreadable = {source.position(finding.span.start)[0] for finding in unread.diagnostics}
     return sum(bool(line.strip()) for line in source.text.split("\n")), len(unreadable)
 
 
 def ask_about_merges(result: Condensed, seeds: Mapping[str, Action]) -> Condensed:
-    """The library with the merges that the person accepts.
+    """The library with the merges that the user accepts.
 
     Raises:
-        Stopped: they quit.
+        Stopped: the user quit.
     """
     from pearl.mining.merges import call_of, merges, without
 
@@ -298,7 +298,7 @@ def ask_about_merges(result: Condensed, seeds: Mapping[str, Action]) -> Condense
 def _summarise(
     result: Condensed, unread: SourceFindings, target: int | None, model: Model | None
 ) -> None:
-    """Print on standard error what was read, what is left, and what to know of it."""
+    """Print on standard error what was read, how many actions are left, and notes."""
     from pearl.lint.render import terminal
     from pearl.mining.merges import merges
 
@@ -328,7 +328,7 @@ def _say(text: str) -> None:
 def _condensed_object(
     result: Condensed, unread: SourceFindings, target: int | None, model: Model | None
 ) -> dict[str, Any]:
-    """The same for a program, as JSON data."""
+    """The result of condensing, as JSON data."""
     from pearl.lang.printer import print_arg, print_library
     from pearl.lint.render.machine_readable import as_object as finding_object
 

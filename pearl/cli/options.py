@@ -1,4 +1,4 @@
-"""Options that several commands share, what they are made of, and what they come to."""
+"""Options that several commands share, and the objects that are made from them."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "compared": _option(
         "--model", "compared", multiple=True, metavar="NAME",
-        help="As everywhere; repeatable: each model does all methods, and they stand side by "
-        "side. The first is what the others are compared with.",
+        help="As for other commands, but repeatable: each model does all methods, and the others "
+        "are compared with the first.",
     ),
     "planner": _option(
         "--planner-model", "planner", default="", metavar="NAME",
-        help="Who writes plans and decides on steps. Default: as --model.",
+        help="The model that writes plans and decides on steps. Default: as --model.",
     ),
     "reader": _option(
         "--reader-model", "reader", default="", metavar="NAME",
-        help="Who reads the document and answers. Default: as --model; an action of the library "
-        "may name a model of its own (model: NAME).",
+        help="The model that reads the document and answers. Default: as --model; an action of "
+        "the library may name a model of its own (model: NAME).",
     ),
     "policy": _option(
         "--context", type=click.Choice(["auto", "full", "chunk", "retrieve"]), default="auto",
@@ -110,8 +110,8 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "sets": _option(
         "--demos", "--demonstrations", "sets", multiple=True, metavar="DIR",
-        help="As everywhere; repeatable: each method is shown each set, and its means over the "
-        "sets are given with their spread.",
+        help="As for other commands, but repeatable: each method is shown each set, and its means "
+        "over the sets are given with their spread.",
     ),
     "shown": _option(
         "--shown", type=click.IntRange(0), default=0, show_default=True, metavar="N",
@@ -126,8 +126,8 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "turns": _option(
         "--turns", is_flag=True,
-        help="fsm1 and fsm2: states are turns of one conversation, in which the document stands "
-        "once. Default: each state is asked by itself.",
+        help="fsm1 and fsm2: states are turns of one conversation, which shows the document only "
+        "once. Default: each state has a prompt of its own.",
     ),
     "pass": _option(
         "--pass", "passes", multiple=True, metavar="NAME",
@@ -146,7 +146,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "grader": _option(
         "--grader-model", "grader", default="", metavar="NAME",
-        help="Who grades by the rubric. Default: who reads.",
+        help="The model that grades by the rubric. Default: the one that reads.",
     ),
     "exclude": _option(
         "--exclude", default="", metavar="FILE",
@@ -198,22 +198,22 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "grace": _option(
         "--grace", type=click.FloatRange(0), default=30.0, show_default=True, metavar="SECONDS",
-        help="What calls under way get to finish after Ctrl-C.",
+        help="How long calls under way may take to finish after Ctrl-C.",
     ),
     "width": _option(
         "--width", type=click.IntRange(1), metavar="N",
-        help="tmn and tmn-model: proposals that count after each hop, at most.",
+        help="tmn and tmn-model: the most proposals that are followed after each hop.",
     ),
     "depth": _option(
         "--depth", type=click.IntRange(0), metavar="N",
-        help="decomp: decompositions within each other, at most; rebel: sub-questions within each "
-        "other, below its own limit of 3, and with 0 none; tmn and tmn-model: hops.",
+        help="decomp: how deep decompositions may nest; rebel: how deep sub-questions may nest, up "
+        "to its own limit of 3, with 0 for none; tmn and tmn-model: the most hops.",
     ),
     "calls": _option(
         "--calls", type=click.IntRange(1), metavar="N",
-        help="Calls a question may take, at most. decomp, react and tmn-model: of the model; tmn "
-        "and tmn-model: of agents; fsm1, fsm2 and rebel: of the model, below their own limits of "
-        "40 and 80.",
+        help="The most calls for a question. decomp, react and tmn-model: of the model; tmn and "
+        "tmn-model: of agents; fsm1, fsm2 and rebel: of the model, up to their own limits of 40 "
+        "and 80.",
     ),
     "learned": _option(
         "--learned", default="", metavar="FILE",
@@ -240,31 +240,29 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "tag": _option(
         "--tag", "tags", multiple=True, metavar="NAME",
-        help="What the run is called, to find it again by it in pearl runs and pearl view. "
-        "Repeatable.",
+        help="A tag by which pearl runs and pearl view find the run again. Repeatable.",
     ),
     "restart": _option(
         "--restart", is_flag=True, help="Begin a new run, and leave the last one as it is.",
     ),
 })
 # fmt: on
-"""The options by the names that `shared` takes."""
+"""The options, by the names that `shared` takes."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "context": ("policy", "window"),
-        # What methods of an evaluation work with, beside library and demonstrations.
+        # What methods of an evaluation use, besides library and demonstrations.
         "evaluation": tuple(
             "learned search index passages tools width depth calls shown examples turns".split()
         ),
-        # By what answers are scored.
+        # How answers are scored.
         "scoring": ("metric", "rubric", "grader"),
         # How a batch's questions are answered.
         "answering": tuple(
             "strategy tools library demos shown examples turns depth constrain policy window "
             "pass".split()
         ),
-        # Who answers.
         "models": ("model", "planner", "reader"),
         # Of commands that do a job: how fast, how much of it, and where.
         "job": tuple(
@@ -277,7 +275,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 class Options:
-    """What was given of a command's shared options; one that it does not share is no attribute."""
+    """The values of a command's shared options; options that it does not share are missing."""
 
     libraries: tuple[str, ...]
     choices: tuple[str, ...]
@@ -351,7 +349,7 @@ def shared(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def choose(model: str, planner: str = "", reader: str = "") -> Model:
-    """Who answers, as the options of ``models`` say.
+    """The model that the options of ``models`` name.
 
     Raises:
         InputError: a setting is missing or wrong; the message says which.
@@ -362,7 +360,7 @@ def choose(model: str, planner: str = "", reader: str = "") -> Model:
 
 
 def choose_metric(options: Options) -> Metric:
-    """What scores answers, as the options of ``scoring`` say; empty for the usual comparison.
+    """The metric that the options of ``scoring`` choose; empty for the usual comparison.
 
     Raises:
         InputError: they exclude each other, or the rubric cannot be read.

@@ -1,4 +1,4 @@
-"""What commands write: texts and JSON, files whole or not at all, answers, and progress."""
+"""What commands write: texts, JSON, files, and progress."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _T = TypeVar("_T")
 
 
 def emit(text: str | bytes, output: str = "") -> None:
-    """Print a text, or write it to a file as a whole or not at all.
+    """Print a text, or write it to a file atomically.
 
-    On a terminal nothing in the text can steer it; elsewhere every character arrives.
+    On a terminal control characters are removed; elsewhere the text is unchanged.
     """
     if output and output != "-":
         write(output, text)
@@ -50,20 +50,20 @@ def show(text: str) -> None:
     if on_terminal():
         click.echo(printable_lines(text), nl=False)
     else:
-        # Without `color`, click would take out what looks like a colour.
+        # Without `color`, click would remove escape sequences from the text.
         click.echo(text, nl=False, color=True)
 
 
 def on_terminal() -> bool:
-    """Whether a person reads what is printed."""
+    """Whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def require(command: str, *modules: str) -> None:
-    """Make sure that what only one command needs is installed.
+    """Check that the modules that only one command needs are installed.
 
     Raises:
-        InputError: something is missing.
+        InputError: a module is missing.
     """
     from importlib.util import find_spec
 
@@ -72,11 +72,11 @@ def require(command: str, *modules: str) -> None:
 
 
 def await_program(command: str, program: str) -> None:
-    """See that another program can be answered, and tell a person that it is waited for.
+    """Prepare a command that another program should start; on a terminal, say that it waits.
 
     Args:
-        command: the one that answers.
-        program: what is to start it.
+        command: the command.
+        program: what should start it.
 
     Raises:
         InputError: there is no standard input or output.
@@ -89,10 +89,10 @@ def await_program(command: str, program: str) -> None:
 
 
 def diff_of(before: Source, after: str) -> str:
-    """What changes in a text, as ``patch`` takes it; empty where nothing does."""
+    """The changes in a text as a unified diff for ``patch``; empty where there are none."""
     from difflib import unified_diff
 
-    # What ends a line may be all that changes.
+    # Line ends are kept, as they may be all that changes.
     old, new = (list(StringIO(text, newline="\n")) for text in (before.text, after))
     changes = unified_diff(old, new, before.name, before.name)
     unended = "\n\\ No newline at end of file\n"
@@ -100,7 +100,7 @@ def diff_of(before: Source, after: str) -> str:
 
 
 def show_diff(diff: str) -> None:
-    """Print what changes: in colours on a terminal, else to the letter, as for ``patch``."""
+    """Print a diff: coloured on a terminal, else unchanged, as for ``patch``."""
     if not on_terminal():
         show(diff)
         return
@@ -110,11 +110,12 @@ def show_diff(diff: str) -> None:
 
 
 MOST = 20_000
-"""Characters of a text that a terminal is sent."""
+"""The most characters of a text that are printed on a terminal."""
 
 
 def on_screen(text: str, whole: str) -> str:
-    """A text as it is, or on a terminal its beginning, and a line that says where the whole is."""
+    """A text; if it is too long for a terminal, its beginning, and a line that says where the whole
+    text is."""
     if len(text) <= MOST or not on_terminal():
         return text
     end = text.rfind("\n", MOST // 2, MOST)
@@ -128,7 +129,7 @@ def emit_json(data: Any) -> None:  # noqa: ANN401 - any JSON
 
 
 def tell(data: Any, as_json: bool, lines: Iterable[str]) -> None:  # noqa: ANN401 - any JSON
-    """Print data as JSON, or lines that say the same to a person."""
+    """Print data as JSON, or the lines that say the same for people."""
     if as_json:
         emit_json(data)
         return
@@ -137,12 +138,12 @@ def tell(data: Any, as_json: bool, lines: Iterable[str]) -> None:  # noqa: ANN40
 
 
 def deliver(options: Options, text: Callable[[], str], data: Callable[[], Any]) -> None:
-    """Write what a command made: its text to the file, or else to the screen, and JSON there.
+    """Write the result of a command: a text to the output file or the screen, or JSON.
 
     Args:
-        options: with an output; the text goes to the screen only where no JSON is asked for.
-        text: makes it.
-        data: makes the same as JSON data.
+        options: the command's options; with ``--json`` the screen gets JSON instead of the text.
+        text: makes the text.
+        data: makes the same result as JSON data.
     """
     if options.output not in ("", "-") or not options.as_json:
         emit(text(), options.output)
@@ -151,10 +152,10 @@ def deliver(options: Options, text: Callable[[], str], data: Callable[[], Any]) 
 
 
 def check_ending(path: str, endings: str, what: str) -> None:
-    """Make sure that a file's name says what is written: it has one of these endings, or none.
+    """Check that a file's name has one of these endings, or none.
 
     Raises:
-        InputError: it has another.
+        InputError: it has another ending.
     """
     if (ending := Path(path).suffix.lower()) not in ("", *endings.split()):
         named = ", ".join(endings.split())
@@ -162,18 +163,18 @@ def check_ending(path: str, endings: str, what: str) -> None:
 
 
 def check_output(path: str, noun: str, *more: str) -> None:
-    """Make sure that a file can be written, before work is done for it.
+    """Check that an output file can be written, before any work is done.
 
-    It may be nothing that the command was given in any other place, nor the store, and what is
-    there already is of the same kind.
+    It must not be another argument of the command, or the store; and an existing file must be of
+    the same kind.
 
     Args:
         path: the file; empty or ``-`` for the screen.
-        noun: what is written, as `check_kind` has it; empty where that is seen to elsewhere.
-        more: files that are read and that no argument and no option names.
+        noun: what is written, as `check_kind` takes it; empty where that is checked elsewhere.
+        more: files that are read but are not among the arguments and options.
 
     Raises:
-        InputError: it cannot.
+        InputError: the file cannot be written, or must not be.
     """
     from pearl.store.database import address
 
@@ -182,11 +183,11 @@ def check_output(path: str, noun: str, *more: str) -> None:
     context = click.get_current_context()
     source, default = context.get_parameter_source, click.core.ParameterSource.DEFAULT
     names = [name for name in context.params if name != "question" and source(name) is not default]
-    given = (context.params[name] for name in names)
-    every = (value if isinstance(value, tuple) else (value,) for value in given)
-    texts = [text for values in every for text in values if isinstance(text, str)]
+    values = (context.params[name] for name in names)
+    lists = (value if isinstance(value, tuple) else (value,) for value in values)
+    texts = [text for items in lists for text in items if isinstance(text, str)]
     if own := next((text for text in texts if text in (path, f"{path}/")), ""):
-        # As its own option names it; a folder's name may end in a slash there.
+        # Its own option has this value too; a folder's name may end in a slash there.
         texts.remove(own)
     store = address(str(context.params.get("store") or ""))
     files = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
@@ -197,7 +198,7 @@ def check_output(path: str, noun: str, *more: str) -> None:
 
 
 def follow_up(command: str, run: str) -> str:
-    """What to type to see more of a run: a command, with the store that this one was given."""
+    """The command that shows more of a run, with the store option of this command."""
     from pearl.store.database import without_password
 
     store = click.get_current_context().params.get("store")
@@ -208,22 +209,21 @@ def follow_up(command: str, run: str) -> str:
 def settle(
     work: Callable[..., Coroutine[Any, Any, _T]], model: Model, options: Options
 ) -> tuple[_T, str]:
-    """Run to the end, with progress on a terminal; what went wrong on the way becomes one line.
+    """Run a function of `pearl.api` to its end, with progress on a terminal and errors as one line.
 
-    The first Ctrl-C, or SIGTERM, stops it; what is kept is closed then, and no other breaks into
-    that.
+    The first Ctrl-C or SIGTERM stops it; later ones do not interrupt the closing of the store.
 
     Args:
-        work: what to run, which takes what functions of `pearl.api` have in common.
-        model: who is asked.
-        options: the command's, with its store.
+        work: the function, which takes the parameters that those of `pearl.api` share.
+        model: the model that answers.
+        options: the command's options, with its store.
 
     Returns:
-        What came of it, and the run's name.
+        The result, and the run's name.
 
     Raises:
         NoAnswer: the model or a step failed.
-        Stopped: the person did.
+        Stopped: the user stopped it.
     """
     import asyncio
 
@@ -250,7 +250,7 @@ def settle(
     except ModelError as error:
         raise NoAnswer(str(error), data) from None
     except RunError as error:
-        # Of what does not fit, and of labels that name nothing, nothing is asked.
+        # Failures for these reasons come before any call, so there is nothing to show.
         asked = not any(failure.reason in ("context", "value") for failure in error.failures[:1])
         raise NoAnswer(f"{error}{done() if asked else ''}", data) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -259,15 +259,15 @@ def settle(
 
 @contextmanager
 def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], None] | None]:
-    """Shows which calls are under way, and how far a model of this process has read.
+    """Show which calls are under way, and how far a model in this process has read.
 
     Args:
         quiet: whether to show nothing.
-        model: who is asked.
+        model: the model that answers.
 
     Yields:
-        A function to tell the path of each call when it starts (False) and
-        when it ends (True), or None where there is nobody to see it.
+        A function to call with the path of each call when it starts (False)
+        and when it ends (True); None where nothing is shown.
     """
     if quiet or not is_watched():
         yield None
@@ -300,14 +300,14 @@ def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], Non
 
 @contextmanager
 def counting(noun: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal, for work of many pieces; what is printed meanwhile stands above it.
+    """A progress bar for work with many items; text printed meanwhile goes above it.
 
     Args:
-        noun: what the pieces are.
-        total: how many; with 0 nothing is shown.
+        noun: what the items are, in the plural.
+        total: how many items there are; with 0 nothing is shown.
 
     Yields:
-        A function to tell that a piece is done.
+        A function to call when an item is done.
     """
     if not total:
         yield lambda: None

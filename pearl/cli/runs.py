@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Runs(click.Group):
-    """``pearl runs``, which tells a person who names a run how to see it."""
+    """``pearl runs``, which tells users who name a run how to show it."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -47,7 +47,7 @@ class Runs(click.Group):
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Runs to list."
 )
-@click.option("--tag", default="", metavar="NAME", help="Only those that are called so.")
+@click.option("--tag", default="", metavar="NAME", help="Only runs with this tag.")
 @shared("store", "json")
 @click.pass_context
 def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> None:
@@ -78,8 +78,8 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
             f"{printable(about)}{failures}"
         )
-        told = _as_object(run, total, done if run.has_rows else None)
-        data.append({**told, "failed": failed, "tags": tags[run.name]})
+        facts = _as_object(run, total, done if run.has_rows else None)
+        data.append({**facts, "failed": failed, "tags": tags[run.name]})
     lines += [f"There are more: --limit {10 * limit} lists so many."] if more else []
     tell(data, options.as_json, lines)
 
@@ -87,7 +87,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, options: Options) -> 
 @runs_command.command("tag", epilog="Example:  pearl runs tag last baseline")
 @click.argument("run")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--off", is_flag=True, help="It is called so no more.")
+@click.option("--off", is_flag=True, help="Remove these tags.")
 @shared("store", "json")
 def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -> None:
     """Call RUN by some names, to find it again by them. --tag of pearl batch and
@@ -166,28 +166,28 @@ def _print_run(
     rows: list[dict[str, Any]],
     entries: list[Entry],
 ) -> None:
-    """A run, or one question of a job, for a person: its facts, its totals, what it came to, and
-    its journal where it is of one question."""
+    """Print a run, or one question of a job: its facts, its totals, its result, and, for a single
+    question, its journal."""
     from pearl.prompts.calls import letter
 
     many = record.has_rows and not item
     title = f"{record.name}/{printable(item)}" if item else record.name
     click.echo(click.style(f"{title}  {record.kind}  {record.status}", bold=True))
-    # A question of a job says itself what was asked of which document.
+    # The journal of a job's question has its question and document.
     decided = {entry.path: entry.value for entry in entries if entry.kind == "decision"}
     request = decided.pop("run", None)
     facts = dict(request if item and isinstance(request, dict) else record.facts)
     if "options" in facts:
         options_given = (f"{letter(at)}. {text}" for at, text in enumerate(facts["options"]))
         facts["options"] = "; ".join(options_given)
-    told = [pair for pair in facts.items() if pair[1] != ""]
-    told += totals
+    lines = [pair for pair in facts.items() if pair[1] != ""]
+    lines += totals
     if many:
-        told.append(("answers" if record.kind == "eval" else "questions", _summary(record, rows)))
+        lines.append(("answers" if record.kind == "eval" else "questions", _summary(record, rows)))
     else:
-        told += _came_to(rows[0] if rows else {}, decided)
-    width = max(10, *(len(key) for key, _ in told))
-    for key, value in told:
+        lines += _result(rows[0] if rows else {}, decided)
+    width = max(10, *(len(key) for key, _ in lines))
+    for key, value in lines:
         click.echo(f"{key:{width}} {printable(str(value))}")
     if many:
         failed = [row for row in rows if row["status"] == "failed"]
@@ -204,9 +204,8 @@ def _print_run(
         click.echo(f"{head}  {printable(shorten(value, 80))}")
 
 
-def _came_to(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a question came to, and what to know of that, which is never cut as a journal's lines
-    are."""
+def _result(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The result of a question with remarks on it, which are not shortened as the journal is."""
     from pearl.viewer.job_page import JobRow
 
     if not row and "marks" in decided:
@@ -313,7 +312,7 @@ def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
 
 
 def _in_short(outcome: dict[str, Any]) -> str:
-    """What came of a question, in a few words."""
+    """The outcome of a question, in a few words."""
     from pearl.viewer.job_page import scored
 
     if outcome["status"] == "failed":
@@ -324,14 +323,14 @@ def _in_short(outcome: dict[str, Any]) -> str:
 
 
 def _rows(engine: Engine, run: RunRow) -> dict[str, dict[str, Any]]:
-    """A job's rows by their ids; none where it is no job."""
+    """A job's rows by id; empty for a run that is no job."""
     from pearl.store.history import read_rows
 
     return dict(read_rows(engine, run.name)) if run.has_rows else {}
 
 
 def _summary(run: RunRow, rows: list[dict[str, Any]]) -> str:
-    """What a job came to, in a line."""
+    """The result of a job, in one line."""
     from pearl.report.document import percent
     from pearl.store.history import RowCounts
     from pearl.viewer.job_page import count_remarks
@@ -353,7 +352,7 @@ def _totals(total: Totals) -> list[tuple[str, str]]:
 
 
 def _as_object(run: RunRow, total: Totals, done: int | None) -> dict[str, Any]:
-    """A run as JSON data; of a job also how many rows are ``done``, ``of`` how many."""
+    """A run as JSON data; for a job also how many rows are ``done``, ``of`` how many."""
     return {
         "run": run.name,
         "kind": run.kind,
@@ -477,8 +476,8 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
     """The full name of a run, or of one question of it (``RUN/ID``), and its trace.
 
     Raises:
-        InputError: there is no such run or question, it has many and none is named, or it names
-            the output.
+        InputError: there is no such run or question, it has many questions and none is named, or
+            the output is a file that the run has read.
     """
     from pearl.runtime.trace import export_trace, last_try
     from pearl.store.history import read_rows
@@ -522,7 +521,7 @@ def replay_command(recorded: str, options: Options) -> None:
             records.append(record)  # noqa: PERF402 - those before an error count
     except LinesError as error:
         if not records:
-            # The text has no rows at all, as a plan has none.
+            # The file is no recording at all: it may be a plan.
             raise InputError(error.lines[0]) from None
         unreadable = error.lines
     started = time.monotonic()

@@ -1,7 +1,7 @@
-"""What is served: pages to people by ``pearl view`` of runs and ``pearl review`` of plans, and on
-standard input answers to editors by ``pearl lsp`` and to other programs by ``pearl mcp``.
+"""Commands that serve: pages for people by ``pearl view`` and ``pearl review``, and, on standard
+input, editors by ``pearl lsp`` and other programs by ``pearl mcp``.
 
-And what came of a review: ``pearl review export``, ``pearl review agreement``.
+It also has the results of reviews: ``pearl review export`` and ``pearl review agreement``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ def view_command(documents: str, port: int, options: Options) -> None:
         link = f"{address_of(sock, '127.0.0.1', ())}/?token={token}"
         lines = [f"{shown.place} at {link}", "Ctrl-C stops."]
         tell({"store": shown.place, "link": link}, options.as_json, lines)
-        # That is how it is to be stopped.
         with suppress(KeyboardInterrupt):
             serve(application(shown, token), sock)
 
@@ -88,7 +87,7 @@ class Review(click.Command):
         if args and not args[0].startswith("-") and not os.path.lexists(args[0]):
             from difflib import get_close_matches
 
-            # The name of a run begins with its year.
+            # Not a run, whose name begins with its year: perhaps a misspelt subcommand.
             if near := get_close_matches(args[0].lower(), _MORE, 1):
                 close = f"close: pearl {info_name} {near[0]}."
                 raise click.UsageError(f"{args[0]} is no file, no folder and no run; {close}")
@@ -128,11 +127,9 @@ class Review(click.Command):
     help="A name under which other machines reach this one. Repeatable.",
 )  # fmt: skip
 @click.option(
-    "--new-links", is_flag=True, help="Give everybody a new link; the old ones are good no more."
+    "--new-links", is_flag=True, help="Give everybody a new link; old ones become invalid."
 )
-@click.option(
-    "--no-tokens", is_flag=True, help="Anybody on this machine may come in, as any annotator."
-)
+@click.option("--no-tokens", is_flag=True, help="Let anybody on this machine in, as any annotator.")
 @shared("library", "store", "json")
 def review_command(
     names: tuple[str, ...],
@@ -233,7 +230,7 @@ def _welcome(
     start: str,
     as_json: bool,
 ) -> None:
-    """Who may come in, and how. Tokens are shown this once."""
+    """Print the annotators with their links. A token is shown only this once."""
     invited = [
         (
             annotator.person.name,
@@ -288,18 +285,18 @@ def lsp_command(as_json: bool, options: Options) -> None:
     await_program("lsp", "an editor")
 
     def settings(folder: Path, source: Source) -> ProjectSettings:
-        """As ``pearl lint`` has them for a text in a folder."""
+        """The settings that ``pearl lint`` would use for a text in a folder."""
         chosen = own_libraries(source, options.libraries) or read_config(folder).library
         return ProjectSettings(chosen, selection_for((), (), folder))
 
-    # The thread that reads standard input would be waited for.
+    # Python's own handler would wait for the thread that reads standard input.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     closed = serve(settings)
     raise click.exceptions.Exit(0 if closed else 1)
 
 
 TOOLS = ("ask", "plan", "lint", "actions")
-"""The methods of `McpTools` that programs may call."""
+"""The methods of `McpTools` that programs may call as tools."""
 
 TAKES = {
     "documents": "a path, or a list of paths",
@@ -346,7 +343,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     parameters = {tool.__name__: signature(tool).parameters for tool in tools}
 
     class Server(MCPServer):
-        """Says in a line of each argument that is wrong what it takes."""
+        """A server that explains each wrong argument in one line."""
 
         async def call_tool(
             self, name: str, arguments: dict[str, Any], context: Context[Any] | None = None
@@ -358,7 +355,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
             try:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
-                # What goes wrong within a tool is of another class.
+                # Errors inside a tool have another class.
                 if type(error) is not ToolError or not isinstance(error.__cause__, ValidationError):
                     raise
                 wrong = dict.fromkeys(str(item["loc"][0]) for item in error.__cause__.errors())
@@ -368,7 +365,7 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
             )
 
     server = Server("pearl", version=version("pearl"), log_level="ERROR")
-    # The SDK has all that is logged written on standard error.
+    # The SDK prints all log messages on standard error.
     logging.disable(logging.WARNING)
     for tool in tools:
         server.add_tool(tool, description=getdoc(tool))
@@ -376,12 +373,12 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
 
 
 class McpTools:
-    """What programs may call: what they are told of each is its docstring.
+    """The tools that programs may call; the description of each is its docstring.
 
     Args:
         root: the folder whose files may be read.
-        options: the command's.
-        refuse: told to the program where one cannot be answered.
+        options: the command's options.
+        refuse: the exception that reports to the program that a call cannot be answered.
 
     Raises:
         InputError: the library or a model cannot be used.
@@ -393,7 +390,7 @@ class McpTools:
 
         self._root, self._options, self._refuse = root, options, refuse
         self._library = load_sound(options.libraries)
-        # What is wrong with it is said now; each call has a model of its own, which it closes.
+        # Raises now if a model cannot be used; each call has its own model, which it closes.
         self._new_model()
         place, cache = address(options.store), not options.no_cache
         self._pearl = Pearl(library=self._library, store=place, cache=cache)
@@ -467,7 +464,7 @@ class McpTools:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Tells the program in a line why a call cannot be answered."""
+        """Report in one line to the program why a call cannot be answered."""
         from pearl.models.base import ModelError
         from pearl.runtime.loop import RunError
 
@@ -478,10 +475,10 @@ class McpTools:
 
 
 def below(root: Path, name: str) -> Path:
-    """The path of a file or folder that is below another, links followed.
+    """The path of a file or folder below ``root``, with links resolved.
 
     Raises:
-        InputError: it is elsewhere, or hidden.
+        InputError: it is not below ``root``, or hidden.
     """
     try:
         home = root.resolve()

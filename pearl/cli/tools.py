@@ -1,4 +1,4 @@
-"""What questions may use beside their documents: ``pearl tools`` of a file, and ``pearl index``."""
+"""``pearl tools`` and ``pearl index``: what questions may use besides their documents."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def check(path: str, options: Options) -> None:
 @shared("json")
 def call(path: str, name: str, values: tuple[str, ...], arguments: str, options: Options) -> None:
     """Call TOOL of the file TOOLS once, and print its reply as a prompt would hold it."""
-    # Nothing else on the way to a command's help needs it.
+    # Imported here, so that --help is fast.
     import asyncio
 
     from pearl.tools.declared import load_tools
@@ -129,7 +129,7 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str) -> dict[str, Any]
             raise InputError(f"{key[:60]} is given twice: give each parameter one value.")
         filled[key] = text
         if kinds.get(key, "string") != "string":
-            # What is no value of another type than text is refused with the others.
+            # A value that is no JSON stays a text, which the tool's own check refuses.
             with suppress(ValueError, RecursionError):
                 filled[key] = json.loads(text)
     return filled
@@ -213,7 +213,7 @@ def index_command(path: str, output: str, search: str | None, most: int, options
     elif not is_index(path):
         from difflib import get_close_matches
 
-        # Other commands have words for what they do.
+        # The user may take "search" for a subcommand, as other commands have some.
         near = not os.path.lexists(path) and get_close_matches(path.lower(), ["search"])
         hint = ", or search one: pearl index INDEX --search WORDS" if near else ""
         raise InputError(f"{path} is no index: build one of a corpus with -o INDEX{hint}.")
@@ -242,7 +242,7 @@ def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
     data, lines = [], []
     for hit in hits:
         data.append({"id": hit.id, "title": hit.title, "text": hit.text, "score": hit.score})
-        # Of a corpus of documents an id begins with its document's title.
+        # In a corpus of documents, a passage's id begins with its document's title.
         title = f" {hit.title}" if not hit.id.startswith(hit.title) else ""
         lines.append(click.style(printable(f"{hit.id}{title}"), bold=True))
         lines.append("    " + printable_lines(hit.text).replace("\n", "\n    "))
@@ -252,10 +252,10 @@ def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Shows how much of a corpus is read, on a terminal.
+    """Show on a terminal how much of a corpus is read.
 
     Yields:
-        A function to tell of the bytes that are read, and of how many.
+        A function to call with the bytes that were read, and the bytes in all.
     """
     if quiet or not is_watched():
         yield lambda done, of: None

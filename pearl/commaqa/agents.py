@@ -1,9 +1,9 @@
-"""Agents that answer questions over a world, in their own language alone; scores of answers.
+"""Agents that answer questions about a world, and the scores of answers.
 
-In CommaQA an agent knows some facts and answers the questions of its templates, exactly, for its
-valid inputs. Anything else has no answer. Plans ask agents through `handlers`; search, which asks
-many times a second, runs hops without a plan. Both fill questions by `value_of` of
-`pearl.runtime.binding`, so that they cannot differ.
+In CommaQA an agent knows some facts and answers only the questions of its templates, for valid
+inputs. Anything else has no answer. Plans ask agents through `handlers`; search, which asks many
+times a second, runs hops without a plan. Both fill in questions with `value_of` of
+`pearl.runtime.binding`, so that they ask the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Agents:
 
     Attributes:
         calls: how many questions were asked, answered or not.
-        unread: how many of them no template of their agent reads: they are outside its language.
+        unread: how many of them matched no template of their agent.
     """
 
     def __init__(self, world: World) -> None:
@@ -43,13 +43,13 @@ class Agents:
     def ask(self, agent: str, question: str) -> Value | None:
         """The answer to one question.
 
-        A valid input about which no fact is known has the empty list for an answer. A question
-        that two templates read counts as the one that finds facts; where both do, and they
-        differ, it has no answer.
+        For a valid input without any facts the answer is an empty list. If several templates match
+        the question, the one that finds facts counts; if several find different facts, there is no
+        answer.
 
         Args:
             agent: the agent's name, as ``table``.
-            question: in the agent's language, earlier answers filled in.
+            question: a question in the agent's language, with earlier answers filled in.
 
         Returns:
             A list of entities, a number or a truth value; None for "no answer".
@@ -69,7 +69,7 @@ class Agents:
         return None if len(full) > 1 else next(iter(full or answers), None)
 
     def _look_up(self, template: QuestionTemplate, arguments: Sequence[str]) -> Value | None:
-        """What the steps of a template find; None for an argument that is no valid input."""
+        """The answer of a template's steps; None for an argument that is no valid input."""
         texts: dict[str, str] = {}
         for (slot, kind), words in zip(template.inputs, arguments, strict=True):
             if words not in self.world.entities.get(kind, ()):
@@ -91,14 +91,14 @@ class Agents:
     def _run_lookup(
         self, lookup: Lookup, texts: Mapping[str, str], over: str, item: Item | None
     ) -> Value:
-        """What stands where a step of a template wants it, for the whole or for one item."""
+        """The entities that a step of a template looks up, for all of an answer or one item."""
         filled = texts if item is None else {**texts, over: as_text(item.value)}
         places = [filled.get(place, place) for place in lookup.places]
-        gap = places.index("?")
-        return [fact[gap] for fact in self.facts(lookup.predicate, places)]
+        wanted = places.index("?")
+        return [fact[wanted] for fact in self.facts(lookup.predicate, places)]
 
     def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
-        """The facts that have what stands at each place; ``?`` and ``_`` are anything."""
+        """The facts with these entities at their places; ``?`` and ``_`` match any."""
         fixed = [(at, place) for at, place in enumerate(places) if place not in ("?", "_")]
         candidates: Sequence[Fact] = self.world.facts.get(predicate, ())
         if fixed:
@@ -112,7 +112,7 @@ class Agents:
 
 
 def handlers(agents: Agents) -> Handlers:
-    """What a run is handed so that its steps can ask a world's agents.
+    """The handlers with which the steps of a run ask a world's agents.
 
     Args:
         agents: the agents; the actions that ask them have ``body: solver`` and the agent's name.
@@ -131,7 +131,7 @@ def handlers(agents: Agents) -> Handlers:
 
 
 def run_hops(hops: Iterable[Hop], agents: Agents) -> list[Value]:
-    """The answers ``#1`` … ``#n`` of a decomposition; fewer where a hop has none, which ends it."""
+    """The answers ``#1`` … ``#n`` of a decomposition, up to the first hop without an answer."""
     answers: list[Value] = []
     for hop in hops:
         answer = run_hop(hop, answers, agents.ask)
@@ -146,9 +146,9 @@ def run_hop(
 ) -> Value | None:
     """One hop's answer, given the answers ``#1`` … ``#n`` before it; None for "no answer".
 
-    ``ask`` puts a question to the agent of a name, as `Agents.ask`. A hop that cannot be asked has
-    no answer: an unknown operator, an answer that is not there yet, a value of another kind than
-    the operator goes over.
+    ``ask`` takes an agent's name and a question, as `Agents.ask` does. A hop has no answer if its
+    operator is unknown, it names an answer that is not there yet, or the operator cannot go over
+    the answer's kind of value.
     """
     read = _read(hop.operator, hop.question)
     if read is None:
@@ -167,7 +167,7 @@ def run_hop(
 
 @lru_cache(maxsize=65536)
 def _read(operator: str, question: str) -> tuple[Operation, Arg, tuple[str, ...], str] | None:
-    """What a hop does, its question, the answers it names, and the one it goes over."""
+    """A hop's operation and question, the answers it names, and the one whose items it asks for."""
     try:
         operation, argument = read_hop(Hop(operator, "", question))
     except HopError:
@@ -177,16 +177,16 @@ def _read(operator: str, question: str) -> tuple[Operation, Arg, tuple[str, ...]
     return operation, argument, tuple(ref.name for ref in references), over
 
 
-# How an answer is scored: exact match on spans in no order, and F1 over them.
+# Answers are scored by exact match on their spans, in any order, and by F1 over the spans.
 #
-# The spans are the items of a list, the lines of a text, or a number alone. Spans are equal where
-# their words are (case and spaces do not count), and where both are numbers, where the numbers are:
-# 66, 66.0 and "66.0" are one answer. A span that is given twice counts twice, as a decomposition
-# that forgets `_unique` gives another answer.
+# The spans are the items of a list, the lines of a text, or a single number. Two spans are equal
+# if their words are (case and spaces do not count) or both are the same number: 66, 66.0 and "66.0"
+# are equal. A span that is given twice counts twice, as a decomposition that forgets `_unique`
+# gives another answer.
 
 _ARTICLES = frozenset(("a", "an", "the"))
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-# A hyphen between words parts them; before a number it is a sign.
+# A hyphen between letters or digits separates words; before a number it is a sign.
 _BETWEEN = re.compile(r"\s+|(?<=\w)-(?=\w)")
 
 
@@ -197,7 +197,7 @@ def _spans(answer: Value) -> list[str]:
 
 
 def _number(word: str) -> str:
-    """A number in one form; empty where it is none."""
+    """The canonical text of a number; empty for a word that is no number."""
     number = read_number(word)
     # Adding zero makes -0 a 0.
     return "" if number is None else f"{(number + 0).normalize():f}"
@@ -220,17 +220,16 @@ def exact_match(answer: Value | None, gold: Value) -> bool:
 
 
 def f1(answer: Value | None, gold: Value) -> float:
-    """How much of their words an answer's spans share with the gold ones, from 0 to 1.
+    """The F1 of an answer's spans against the gold spans, from 0 to 1.
 
-    Each span of one is put beside at most one of the other, so that the sum of their F1 is
-    greatest, and the sum is divided by the number of spans of the longer answer. The F1 of two
-    spans is over the sets of their words in lower case, without articles and punctuation; where
-    the gold span has numbers, one of them has to be there, or it is 0. That is DROP's evaluation
+    Spans are matched one to one so that the sum of their F1 is greatest; the sum is divided by the
+    number of spans of the longer answer. The F1 of two spans is over the sets of their words in
+    lower case, without articles and punctuation; it is 0 where the gold span has numbers and the
+    answer's span has none of them. This is DROP's evaluation
     (Dua et al., "DROP: A Reading Comprehension Benchmark Requiring Discrete Reasoning Over
-    Paragraphs", NAACL 2019), which CommaQA takes over (Khot et al., Findings of ACL 2022,
-    section 5).
+    Paragraphs", NAACL 2019), which CommaQA uses (Khot et al., Findings of ACL 2022, section 5).
 
-    Two answers without spans agree: 1. No answer has 0.
+    Two answers without spans score 1, and None scores 0.
 
     Args:
         answer: as `exact_match` takes it.
@@ -252,7 +251,7 @@ def _words(span: str) -> frozenset[str]:
     words: set[str] = set()
     for word in _BETWEEN.split(span.casefold()):
         bare = word.translate(_PUNCTUATION)
-        # A number keeps its sign and its point; 1,000 has neither.
+        # A number keeps its sign and decimal point; 1,000 only becomes one without its comma.
         words.add(_number(word) or _number(bare) or bare)
     return frozenset(words - _ARTICLES - {""})
 

@@ -1,11 +1,11 @@
-"""The next hop by analogy with questions that were learned from.
+"""Proposes the next hop by analogy with training questions.
 
-A question of a known kind goes the ways that its kind went. Any other is laid beside the known
-ones: the words that it has instead of theirs (``directors`` for ``actors``) say which hops are to
-be asked in other words (``Who directed {}?`` for ``Who all acted in the movie {}?``), so that parts
-which were never seen together, and questions to agents that no decomposition ever had, are
-proposed. Where no known question comes near, the beginning of one way and the end of another are
-put together, as their words are found in the question. Agents then say which of them make sense.
+In this module a way is a learned decomposition. A question of a known kind takes the ways of its
+kind. Any other is compared with the known ones: words that differ (``directors`` for ``actors``)
+show which hops to ask in other words (``Who directed {}?`` for ``Who all acted in the movie {}?``).
+So hops can be proposed together that never occurred together, and questions to agents that no
+decomposition had. If no known question is similar, the beginning of one way is joined to the end of
+another, if the question has their words. The agents' answers then show which proposals make sense.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from pearl.commaqa.search import Candidate
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
-# What counts how much, as negative logarithms.
+# Costs, as negative logarithms.
 _DIFFERENT = 0.5  # a word in which two questions differ
-_SPLICED = 4.0  # putting two ways together
-_MISPLACED = 4.0  # asking of an answer what was asked of no answers of its kind
-_LEFT_OUT = 3.0  # leaving a hop of a way out
-_DOUBTFUL = 3.0  # an entity that has words of known questions in it
-_CHANGED = 0.5  # a hop that is asked in other words
+_SPLICED = 4.0  # joining parts of two ways
+_MISPLACED = 4.0  # a question about an answer that was never asked about answers of its kind
+_LEFT_OUT = 3.0  # leaving out a hop of a way
+_DOUBTFUL = 3.0  # an entity that contains words of known questions
+_CHANGED = 0.5  # asking a hop in another form
 _UNSAID = 2.0  # a word of a hop that the known question has and the new one lacks
 _ADDED = 0.05  # another word that a changed hop brings with it
-_UNSPOKEN = 1.5  # a hop that is changed for one that only comes with such a word, and says none
-_UNCOVERED = 4.0  # a word of the question that no hop took up
-_GUESSED = 4.0  # a hop that is changed for one that says no word in which two questions differ
-_ASKED = 8.0  # a last hop that does not ask for what the question begins with
-_REWORDED = 6.0  # leaving the ways of a question's kind, where words tell of others
+_UNSPOKEN = 1.5  # a changed hop that is only associated with a differing word
+_UNCOVERED = 4.0  # a word of the question that no hop accounts for
+_GUESSED = 4.0  # a changed hop that has nothing to do with the words in which two questions differ
+_ASKED = 8.0  # a last hop that does not ask for what the question asks for
+_REWORDED = 6.0  # a proposal from the question's words alone, where there are analogies
 
 _HEAD = 4
-"""How many words a question begins with that say what it asks for."""
+"""How many first words of a question say what it asks for."""
 
 _CHANGED_WAYS = 20
-"""How many ways that are put together, and that are shortened, are looked at for one question."""
+"""How many joined ways, and how many shortened ways, are considered for one question."""
 
 _Moves: TypeAlias = tuple[Move, ...]
 
@@ -63,11 +63,11 @@ class _Option(NamedTuple):
     """One way to ask a hop of an analogy.
 
     Args:
-        form: what is asked.
-        cost: of asking it there.
-        takes: the question's words that it takes up.
-        replaces: where it is changed, the known question's words that the hop took up before, and
-            the extra ones that it takes up in their place.
+        form: the question to an agent.
+        cost: the cost of asking it at this hop.
+        takes: the question's words that the form accounts for.
+        replaces: for a changed hop, the known question's words that the old form accounted for,
+            and the extra words that the new form accounts for instead.
     """
 
     form: Form
@@ -78,19 +78,19 @@ class _Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Analogy:
-    """A known way, laid beside a question.
+    """A known way, applied to a question.
 
     Args:
-        moves: what is done.
-        entities: the question's.
-        cost: of the comparison.
+        moves: the hops of the way.
+        entities: the question's entities.
+        cost: the cost of the differences between the questions.
         extra: the question's words that the known question does not have.
-        words: those that hops are to take up: the extra ones, and those that the way takes up.
+        words: the words that hops should account for: the extra ones, and those of the way's forms.
         lacking: the known question's words that this one does not have.
-        question: all of the question's words; nothing where its kind is known.
-        options: what may be asked at each hop; nothing before they are looked for.
-        to_come: for each hop, and the end, the words that hops from there on may take up, and the
-            least that they cost.
+        question: all of the question's words; empty where its kind is known.
+        options: the forms that each hop may take; empty until they are computed.
+        to_come: for each hop, and for the end, the words that the hops from there on can account
+            for, and the least that these cost.
     """
 
     moves: _Moves
@@ -105,7 +105,7 @@ class Analogy:
 
 
 class AnalogyScorer:
-    """Proposes hops as a model has them (a `HopScorer`), by analogy and by their words."""
+    """Proposes hops of a learned model (a `HopScorer`), by analogy and by the question's words."""
 
     def __init__(self, model: LearnedModel) -> None:
         self.model = model
@@ -122,8 +122,8 @@ class AnalogyScorer:
     ) -> list[Candidate]:
         """Proposals, best first.
 
-        A proposal's score is what it adds to the least that the whole decomposition can cost, so
-        that scores add up to the whole's.
+        A proposal's score is minus what it adds to the lowest possible cost of the decomposition,
+        so that the scores of a decomposition sum to minus its cost.
         """
         best: dict[Hop | None, float] = {}
         before = math.inf
@@ -134,7 +134,7 @@ class AnalogyScorer:
             before = min(before, self._cost(analogy, chosen))
             for hop, cost in self._next(analogy, chosen):
                 best[hop] = min(best.get(hop, math.inf), cost)
-        # What was proposed first starts from nothing, so that questions compare.
+        # A first hop is scored with its whole cost, so that analogies can be compared.
         start = before if hops else 0.0
         scores = {hop: start - cost for hop, cost in best.items()}
         for candidate in self._logistic.choices(question, hops, answers):
@@ -155,10 +155,10 @@ class AnalogyScorer:
         return replace(analogy, options=hops, to_come=tuple(to_come))
 
     def _cost(self, analogy: Analogy, chosen: Sequence[_Option]) -> float:
-        """The least that a decomposition costs that begins with what was asked.
+        """The lowest possible cost of a decomposition that begins with the chosen options.
 
-        What is to come is taken at its best, each hop for itself, and a word that some hop may
-        still take up is not missed yet.
+        Each later hop is taken at its cheapest, and words that some later hop may account for do
+        not count as missing yet.
         """
         later, to_come = analogy.to_come[len(chosen)]
         covered = later.union(*(each.takes for each in chosen))
@@ -168,7 +168,7 @@ class AnalogyScorer:
         return analogy.cost + own + to_come + uncovered
 
     def _options(self, analogy: Analogy, at: int) -> Iterable[_Option]:
-        """A move's own question, and others in its place, which cost what they leave unsaid."""
+        """A move's own form, and others that could replace it, with their costs."""
         move, kinds = analogy.moves[at], self._kinds
         own, is_last = _form_words(move.form), at == len(analogy.moves) - 1
         forms = self._by_blanks.get(move.form.blanks, ()) if analogy.question else ()
@@ -195,7 +195,7 @@ class AnalogyScorer:
             yield _Option(form, cost, covered, *([replaces] if form != move.form else []))
 
     def _match_hops(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
-        """What the hops ask, where they go the analogy's way; None where they do not."""
+        """The options that the hops took, where they follow the analogy; None where they do not."""
         if len(hops) > len(analogy.moves):
             return None
         chosen: list[_Option] = []
@@ -212,7 +212,8 @@ class AnalogyScorer:
     def _hops_of_shape(
         self, move: Move, entities: tuple[str, ...], number: int
     ) -> dict[tuple[str, str], Form]:
-        """All hops of a move's shape, by operator and question; the move's own wins."""
+        """The form of each hop of a move's shape, by operator and question; the move's own form
+        wins over others."""
         forms: dict[tuple[str, str], Form] = {}
         for form in (*self._by_blanks.get(move.form.blanks, ()), move.form):
             hop = hop_of(replace(move, form=form), "", entities, number)
@@ -235,14 +236,14 @@ class AnalogyScorer:
 
 
 class _KnownQuestions:
-    """The kinds of question of a model, to compare others with."""
+    """The kinds of question in a model, with which other questions are compared."""
 
     def __init__(self, model: LearnedModel) -> None:
         self.model = model
         self._patterns = {pattern.question: pattern for pattern in model.patterns}
         self._ways = [each.moves for pattern in model.patterns for each in pattern.strategies]
         self._most_entities = max(map(_needs, self._ways), default=0)
-        # In how many kinds of question a word stands.
+        # In how many kinds of question a word occurs.
         self._frequency = Counter(
             word for pattern in model.patterns for word in set(words_of(pattern.question))
         )
@@ -251,14 +252,14 @@ class _KnownQuestions:
         self._other_ends = lru_cache(maxsize=256)(self._with_other_ends)
 
     def analogies(self, question: str) -> list[Analogy]:
-        """The ways that bear on a question: those of its kind, or else all that compare."""
+        """The analogies for a question: the ways of its kind, or else of all similar questions."""
         match = longest_match(question, self._patterns)
         analogies: list[Analogy] = []
         if match is not None:
             pattern, entities = self._patterns[match[0]], match[1]
             doubts = sum(word in self._frequency for name in entities for word in words_of(name))
             ways = [(each.moves, _DOUBTFUL * doubts + cost) for each, cost in _costs(pattern)]
-            # In a world where none of its ways is answered, other ends may be.
+            # A world's agents may answer none of these ways, but one with another end.
             ways += [] if doubts else self._other_ends(pattern)
             analogies = [Analogy(moves, entities, cost) for moves, cost in ways]
             if not doubts:
@@ -270,7 +271,7 @@ class _KnownQuestions:
         return analogies
 
     def _compare(self, text: str, entities: tuple[str, ...]) -> list[Analogy]:
-        """Known ways that use all of the entities, and new ones, by the words of a question."""
+        """Known ways, whole or shortened, and joined ones that use all of a question's entities."""
         words = words_of(text)
         whole: list[Analogy] = []
         shorter: list[Analogy] = []
@@ -288,38 +289,38 @@ class _KnownQuestions:
                     analogy = Analogy(moves, entities, total, extra, taken_up, lacking, words)
                     (shorter if left_out else whole).append(analogy)
         spliced = self._splice(words, entities)
-        changed = (sorted(those, key=lambda analogy: analogy.cost) for those in (shorter, spliced))
-        return whole + [analogy for those in changed for analogy in those[:_CHANGED_WAYS]]
+        groups = (sorted(group, key=lambda analogy: analogy.cost) for group in (shorter, spliced))
+        return whole + [analogy for group in groups for analogy in group[:_CHANGED_WAYS]]
 
     def information(self, words: Iterable[str]) -> float:
-        """How much words say together; one that most kinds of question have says little."""
+        """How informative words are together; a word of most kinds of question says little."""
         return sum(map(self._information, words))
 
     def _information_of(self, word: str) -> float:
         return math.log(1 + len(self.model.patterns) / (self._frequency[word] + 0.5))
 
     def coverage(self, words: Iterable[str], move: Move) -> frozenset[str]:
-        """The words that a hop says, or that come with it."""
+        """The words that a hop accounts for: those in all its phrasings, and associated ones."""
         core, others = _core_words(move.form), self.associations[move.form, move.arguments]
         return frozenset(word for word in words if word in others or _has(core, word))
 
     def head_cost(self, head: tuple[str, ...], form: Form) -> float:
-        """What it costs that a last hop does not ask for what a question begins with.
+        """The cost of a last hop that does not ask for what a question begins with.
 
-        It costs where the last hops of known questions do, as far as they do.
+        It is higher the more of that the last hops of known questions usually ask for.
         """
         return _ASKED * max(0.0, self._usual_share - self._share(head, form))
 
     def _usual(self, form: Form) -> Iterable[str]:
-        """What a form says and known questions say: one that it is asked for is to say it, too."""
+        """Words of a form that known questions have; a question for it should have them too."""
         return (word for word in _core_words(form) if self._frequency[word])
 
     def unusual(self, form: Form, context: tuple[str, ...]) -> float:
-        """How much words say that a form and known questions have, and the context has not."""
+        """How informative a form's words are that known questions have and the context lacks."""
         return self.information(word for word in self._usual(form) if not _has(context, word))
 
     def _share(self, head: tuple[str, ...], form: Form) -> float:
-        """How much of what a question begins with is what a form begins with."""
+        """How much of a question's head a form's head shares, against the form that shares most."""
         return self._shared_head(head, form) / self._most_said(head)
 
     def _shared_head(self, head: Sequence[str], form: Form) -> float:
@@ -337,12 +338,12 @@ class _KnownQuestions:
 
     @cached_property
     def associations(self) -> Mapping[tuple[Form, tuple[int | str, ...]], frozenset[str]]:
-        """Which words of questions come with a hop, though no hop says them.
+        """The question words associated with each hop (a form and its arguments).
 
-        They do where kinds of question that have the one mostly have the other. What a form is
-        asked about is part of it: ``Is {} greater than {}?`` means two things. Of several hops that
-        a word comes with, it is told by the one that says the least of the questions itself: where
-        all that is longer is of javelins, ``longer`` is ``greater`` and no javelin.
+        A word is associated with a hop if kinds of question with the one mostly have the other. The
+        arguments count, as ``Is {} greater than {}?`` means two things. If a word that no hop says
+        comes with several hops, it belongs to the one that says the fewest of the questions' words:
+        where only javelins are thrown ``longer``, that word is about ``greater``, not javelins.
         """
         users: dict[tuple[Form, tuple[int | str, ...]], set[str]] = {}
         havers: dict[str, set[str]] = {}
@@ -368,10 +369,10 @@ class _KnownQuestions:
                     by_hop[hop].add(word)
         return defaultdict(frozenset, {hop: frozenset(words) for hop, words in by_hop.items()})
 
-    # Beginnings and ends of known ways, put together.
+    # Beginnings and ends of known ways, joined.
 
     def _with_other_ends(self, pattern: Pattern) -> list[tuple[_Moves, float]]:
-        """A kind's beginnings with the ends of other kinds, those of the likest first."""
+        """A kind's beginnings, joined to the ends of other kinds; the cheapest first."""
         if self.model.classifiers:
             return []
         best: dict[_Moves, float] = {}
@@ -380,12 +381,13 @@ class _KnownQuestions:
         for other in self.model.patterns:
             extra, lacking = _difference(words, words_of(other.question))
             for head, end in itertools.product(heads, other.strategies):
-                # The ends come in at the same place, and what the beginnings say is no difference.
+                # The end replaces the one at the same place, so what the beginnings say does not
+                # count as a difference.
                 moves = (*head, *end.moves[len(head) :])
                 if _goes_on(moves[len(head) :]):
                     differing = (*_unsaid(extra, head), *_unsaid(lacking, end.moves[: len(head)]))
                     cost = _SPLICED + _DIFFERENT * self.information(differing)
-                    # Answers that go to hops that go on from no answers of their kind.
+                    # Count hops that ask about an answer of a kind that was never asked that.
                     joins = _joins(moves)
                     cost += _MISPLACED * sum(on.form not in self._users[of] for of, on in joins)
                     best[moves] = min(cost, best.get(moves, math.inf))
@@ -396,9 +398,9 @@ class _KnownQuestions:
 
     @cached_property
     def _users(self) -> Mapping[Form, frozenset[Form]]:
-        """By form, what is asked of its answers, and of all else that is of their kind.
+        """By form, the forms that are asked about its answers, or about others of the same kind.
 
-        Two answers, or entities of questions, are of a kind where the same is asked of both.
+        Answers, and entities of questions, are of the same kind if the same is asked about both.
         """
         users: dict[Form | tuple[str, int], set[Form]] = defaultdict(set)
         for pattern in self.model.patterns:
@@ -417,7 +419,7 @@ class _KnownQuestions:
         return defaultdict(frozenset, alike)
 
     def _splice(self, words: tuple[str, ...], entities: tuple[str, ...]) -> Iterable[Analogy]:
-        """New chains of known hops, by how many of the question's words they say."""
+        """Joined ways of known hops, with costs by how well they match the question's words."""
         own = tuple(dict.fromkeys(words))
         for moves in self._chains:
             if _needs(moves) != len(entities):
@@ -436,7 +438,7 @@ class _KnownQuestions:
 
     @cached_property
     def _chains(self) -> list[_Moves]:
-        """Beginnings of ways, each with ends of ways that go on from the last answer alone."""
+        """Beginnings of ways, each joined to ends that use only the last answer."""
         heads = dict.fromkeys(way[:at] for way in self._ways for at in range(1, len(way) + 1))
         ends = dict.fromkeys(way[at:] for way in self._ways for at in range(1, len(way)))
         tails = [(), *filter(_goes_on, ends)]
@@ -444,7 +446,7 @@ class _KnownQuestions:
 
 
 def _twice(options: Sequence[_Option]) -> int:
-    """How many hops are changed for a word that another was changed for, in place of others."""
+    """How many hops were changed for a word for which an unrelated hop was changed already."""
     replaced = [option.replaces for option in options]
     return sum(
         any(new & other and not gone & away for away, other in replaced[:at])
@@ -453,19 +455,19 @@ def _twice(options: Sequence[_Option]) -> int:
 
 
 def _costs(pattern: Pattern) -> list[tuple[LearnedStrategy, float]]:
-    """Each strategy of a kind that was seen, and what it costs: how rarely it was the one."""
+    """Each strategy that was seen for a kind, with its cost: the rarer, the higher."""
     counted = [strategy for strategy in pattern.strategies if strategy.count > 0]
     return [(strategy, -math.log(strategy.count / pattern.count)) for strategy in counted]
 
 
 def _needs(moves: Iterable[Move]) -> int:
-    """How many entities a question has to have."""
+    """How many entities a question needs for these moves."""
     used = (arg for move in moves for arg in move.arguments)
     return max((arg for arg in used if isinstance(arg, int)), default=0)
 
 
 def _shorter(moves: _Moves) -> Iterable[_Moves]:
-    """A way with one hop left out each; what asked of its answer asks what it asked of."""
+    """A way with each hop left out in turn; hops about its answer are asked about its argument."""
     for at, hop in enumerate(moves):
         own = next((arg for arg in hop.arguments if isinstance(arg, int)), 0)
         rest = [
@@ -485,7 +487,13 @@ def _shorter(moves: _Moves) -> Iterable[_Moves]:
 
 
 def _shift(argument: int | str, behind: int, own: int) -> int | str:
-    """An argument of a hop that stands so far behind one that is left out, which asked of `own`."""
+    """A hop's argument, adjusted for a hop that was left out.
+
+    Args:
+        argument: the argument.
+        behind: how many places before this hop the other one was.
+        own: the argument of the hop that was left out.
+    """
     if isinstance(argument, str) or argument > 0 or -argument < behind:
         return argument
     if -argument > behind:
@@ -494,14 +502,14 @@ def _shift(argument: int | str, behind: int, own: int) -> int | str:
 
 
 def _joins(moves: _Moves) -> Iterable[tuple[Form, Move]]:
-    """Each hop of a way that asks of an answer, with what that is the answer to."""
+    """Each hop of a way that asks about an answer, after the form that gave the answer."""
     for at, move in enumerate(moves):
         back = (arg for arg in move.arguments if isinstance(arg, int) and -at <= arg < 0)
         yield from ((moves[at + arg].form, move) for arg in back)
 
 
 def _goes_on(moves: Sequence[Move]) -> bool:
-    """Whether moves use, of what came before them, the last answer alone."""
+    """Whether moves use the last answer before them, and no earlier one."""
     back = [
         at + arg
         for at, move in enumerate(moves)
@@ -513,17 +521,17 @@ def _goes_on(moves: Sequence[Move]) -> bool:
 
 @lru_cache(maxsize=8192)
 def _head(text: str) -> tuple[str, ...]:
-    """What a text begins with."""
+    """The first words of a text."""
     return words_of(text)[:_HEAD]
 
 
-# Words, which are alike where they are forms of one.
+# Comparing words, which count as the same if they have the same stem.
 
 
 def _difference(
     words: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words that the one text has and the other has not, and the other way round."""
+    """The words that only the first text has, and those that only the second has."""
     extra = tuple(word for word in dict.fromkeys(words) if not _has(others, word))
     return extra, tuple(word for word in dict.fromkeys(others) if not _has(words, word))
 
@@ -541,7 +549,7 @@ def _form_words(form: Form) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8192)
 def _core_words(form: Form) -> tuple[str, ...]:
-    """The words that all phrasings of a form have, in some form of them."""
+    """The words that all phrasings of a form have, or another form of."""
     phrasings = [words_of(phrasing) for phrasing in form.phrasings]
     return tuple(
         word for word in _form_words(form) if all(_has(phrasing, word) for phrasing in phrasings)
@@ -549,19 +557,19 @@ def _core_words(form: Form) -> tuple[str, ...]:
 
 
 def says(form: Form, word: str) -> bool:
-    """Whether a phrasing of a form has a form of a word."""
+    """Whether a phrasing of a form has a word, or one with the same stem."""
     return _has(_form_words(form), word)
 
 
 @lru_cache(maxsize=65536)
 def _has(words: tuple[str, ...], word: str) -> bool:
-    """Whether one of the words is a form of a word."""
+    """Whether one of the words has the stem of a word."""
     return any(_same_stem(other, word) for other in words)
 
 
 @lru_cache(maxsize=65536)
 def _same_stem(word: str, other: str) -> bool:
-    """Whether two words are forms of one, by how they begin: ``directed`` and ``directors``."""
+    """Whether two words begin alike, as forms of one word do: ``directed`` and ``directors``."""
     if word == other:
         return True
     pairs = zip(word, other, strict=False)

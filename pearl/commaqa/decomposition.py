@@ -1,4 +1,4 @@
-"""Decompositions: operators, the paper's text of them, and plans (CommaQA, section 3, Tables 1, 2).
+"""Decompositions as hops, as the paper's text, and as plans (CommaQA, section 3, Tables 1 and 2).
 
 A line ``(project_values_flat_unique) [table] "Which movies has #1 directed?"`` is a hop. As a plan
 it is one step that asks, and one builtin step for each transformation:
@@ -8,8 +8,8 @@ it is one step that asks, and one builtin step for each transformation:
     4. a2_3 = FLAT(a2_2)
     5. a2 = UNIQUE(a2_3)
 
-Operators are the modes of `pearl.runtime.executor` and transformations are builtins, so that a
-decomposition gives the same whether it runs here or as a plan.
+Operators are the modes of `pearl.runtime.executor`, and transformations are builtins, so that a
+decomposition gives the same answer whether it runs here or as a plan.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ MODES: Mapping[str, Mode] = MappingProxyType(
         "filterValues": Mode.WHERE_VALUES,
     }
 )
-"""The operators of the paper's Table 1, and the modes they are in a plan."""
+"""The operators of the paper's Table 1, and their modes in a plan."""
 
 CHANGES = ("flat", "unique", "keys", "values")
 """The transformations of the paper's Table 2; each is the builtin of the same name."""
 
 REFERENCE = re.compile(r"#([1-9][0-9]{0,3})(?![0-9])")
-"""The answer of an earlier line, counted from 1."""
+"""A reference to the answer of an earlier hop, counted from 1."""
 
 _OPERATORS = {mode: name for name, mode in MODES.items()}
 _OPERATOR = re.compile(r"([a-zA-Z]+)(?:\(#([1-9][0-9]{0,3})\))?((?:_[a-z]+)*)")
@@ -51,7 +51,7 @@ _ESCAPES = {"\\": "\\", "n": "\n", "r": "\r"}
 
 
 class HopError(ValueError):
-    """Hops that are no plan, or a plan that is no hops; the message says why, in one sentence."""
+    """Hops that cannot become a plan, or a plan that cannot become hops; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,13 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What an operator says.
+    """An operator, read into its parts.
 
     Args:
         mode: how the question is asked: once, or for the items of an answer.
-        of: the answer whose items they are; None for the first that the question names.
-        then: the transformations, in order, out of `CHANGES`.
+        of: the number of the answer whose items are asked for; None for the first answer that the
+            question names.
+        then: the transformations out of `CHANGES`, in order.
     """
 
     mode: Mode
@@ -91,10 +92,10 @@ class Operation:
 
 @lru_cache(maxsize=4096)
 def read_operation(operator: str) -> Operation | None:
-    """What an operator says; None for one that the paper does not have.
+    """Read an operator; None for one that the paper does not have.
 
-    The first word is one of Table 1's. What follows an underscore is a transformation, so that
-    ``project_values`` is ``project`` and then ``values``, and ``projectValues`` is the operator
+    Its first word is an operator of Table 1, and transformations follow after underscores:
+    ``project_values`` is ``project`` and then ``values``, while ``projectValues`` is an operator
     over pairs.
     """
     match = _OPERATOR.fullmatch(operator)
@@ -119,13 +120,12 @@ def run_operation(
     """Ask once, or for every item, and transform what comes back.
 
     Args:
-        operation: what the operator says.
+        operation: the operator.
         over: the value whose items are asked for; None for ``select``.
-        ask: puts the question, for one item or for none; None is "no answer".
+        ask: asks the question for one item, or once for None; it gives None for "no answer".
 
     Returns:
-        The value, or None where an item has no answer or a value has no items of the kind that is
-        needed.
+        The value, or None where an item has no answer or the operator cannot go over such a value.
     """
     mode = operation.mode
     try:
@@ -151,7 +151,7 @@ def transform(value: Value, changes: Iterable[str]) -> Value:
     """A value after transformations of Table 2.
 
     Raises:
-        BuiltinError: one of them does not take such a value.
+        BuiltinError: a transformation does not take such a value.
     """
     for change in changes:
         value = FUNCTIONS[change]([Given(Ref("answer"), value)])
@@ -159,7 +159,7 @@ def transform(value: Value, changes: Iterable[str]) -> Value:
 
 
 def references(question: str) -> list[int]:
-    """The earlier answers that a question names, in order, as often as it does."""
+    """The numbers of the earlier answers that a question names, in order, with repetitions."""
     return [int(number) for number in REFERENCE.findall(question)]
 
 
@@ -167,7 +167,7 @@ def references(question: str) -> list[int]:
 
 
 def parse_hops(text: str) -> tuple[Hop, ...]:
-    """Read a decomposition, one hop a line; empty lines count for nothing.
+    """Read a decomposition, one hop a line; empty lines are skipped.
 
     Raises:
         HopError: a line is no hop; names the line and says what to write instead.
@@ -230,16 +230,16 @@ def agent_of(action: str) -> str | None:
 
 
 def name_of(number: int) -> str:
-    """The step's name that the answer ``#number`` has in a plan."""
+    """The name of the step that gives the answer ``#number`` in a plan."""
     return f"a{number}"
 
 
 def read_hop(hop: Hop) -> tuple[Operation, Arg]:
-    """What a hop does, and its question as a step's argument.
+    """A hop's operation, and its question as a step's argument.
 
     Raises:
-        HopError: no such operator, or the question does not name the answer whose items it is
-            asked for.
+        HopError: there is no such operator, or the question does not name the answer whose items
+            the operator asks for.
     """
     operation = read_operation(hop.operator)
     if operation is None:
@@ -264,7 +264,7 @@ def read_hop(hop: Hop) -> tuple[Operation, Arg]:
 
 
 def _normal(operation: Operation, question: str) -> Operation:
-    """The operation as `to_hops` spells it: it names an answer only where it must."""
+    """The operation as `to_hops` writes it, which names an answer only where it must."""
     first = next(iter(references(question)), None)
     return replace(operation, of=None) if operation.of == first else operation
 
@@ -272,12 +272,11 @@ def _normal(operation: Operation, question: str) -> Operation:
 def to_plan(hops: Sequence[Hop], question: str = "") -> Plan:
     """A decomposition as a plan that returns its last answer.
 
-    The last step of a hop has the name `name_of` its number. An operator that is spelled otherwise
-    than `to_hops` would spell it is kept in the note, as ``filter(#2)`` is where ``filter`` says
-    the same.
+    The last step of a hop is named by `name_of`. An operator that `to_hops` would write in another
+    way is kept in the step's note: ``filter(#2)``, for example, where ``filter`` means the same.
 
     Raises:
-        HopError: a hop is no step of the plan language.
+        HopError: a hop cannot be written as steps.
     """
     steps: list[Step] = []
     for number, hop in enumerate(hops, 1):
@@ -300,7 +299,7 @@ def to_hops(plan: Plan) -> tuple[Hop, ...]:
         HopError: the plan has a step that is neither a question to an agent nor a transformation
             of the step before it, or does not return the last hop's answer.
     """
-    # The steps of each hop: one that asks, and the transformations behind it.
+    # The steps of each hop: one that asks, and the transformations after it.
     chains: list[list[Step]] = []
     for step in plan.steps:
         if chains and step.action.lower() in CHANGES and step.args == (Ref(chains[-1][-1].name),):
@@ -327,7 +326,7 @@ def to_hops(plan: Plan) -> tuple[Hop, ...]:
 
 
 def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, Mode]:
-    """A question's text, the answer whose items it is asked for, and how."""
+    """A step's question in the paper's form, the answer whose items it asks for, and its mode."""
     arg = step.args[0] if len(step.args) == 1 else None
     if isinstance(arg, Literal) and isinstance(arg.value, str):
         parts: tuple[str | Ref, ...] = (arg.value,)

@@ -1,9 +1,9 @@
-"""Programs that explain the answers of all questions of a kind, and of as many as they can.
+"""Programs that explain the answers of questions of one kind, as many of them as possible.
 
-One question's answer has many explanations, most of them wrong: an award that somebody won may
-also be that of a film of his. What explains the answers of many worlds is right, or as good. A
-kind of question may need several programs, as CommaQA-I asks the same of worlds that know
-different things: what one program leaves, the next one is sought for.
+One answer has many explanations, most of them wrong: an award that a person won may also be that of
+one of his films. A program that explains the answers in many worlds is right, or as good. A kind of
+question may need several programs, as CommaQA-I asks the same question of worlds that know
+different things: each next program is sought for the questions that are still unexplained.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUPPORT = 3
-"""Questions that a program has to explain."""
+"""The fewest questions that a program has to explain."""
 
 _SAMPLE = 6  # questions that programs are built over
 _AGREE = 2  # on how many of them a program needs an answer
 _ROUNDS = 12  # searches for one kind of question
-_EQUALS = 50  # programs that are kept beside one that they do as well as
+_EQUALS = 50  # programs that are kept beside an equally good one
 _ERRORS = 0.2  # the share of its answers that may be wrong
 
 Moves: TypeAlias = tuple[Move, ...]
@@ -39,13 +39,14 @@ Way: TypeAlias = tuple[str, Moves]
 """A kind of question, as its text with holes, and the moves that one such question took."""
 
 Report: TypeAlias = Callable[[str], None]
-"""Takes a line of what is found."""
+"""Called with each line of progress."""
 
 SWAPPED = {
     ("values", "flat"): ("values", "flat", "unique"),
     ("values", "flat", "unique"): ("values", "flat"),
 }
-"""What is done with answers: with doubles dropped where they were kept, and the other way round."""
+"""For each transformation, the variant that drops repeated answers instead of keeping them, or the
+other way round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,9 @@ class Program:
 
     Args:
         moves: its hops.
-        right: how many of the questions it explains.
-        wrong: how many it answers otherwise than recorded.
-        equals: others with as many hops that do as well.
+        right: how many of the questions it answers as recorded.
+        wrong: how many it answers otherwise.
+        equals: other programs with as many hops that do as well.
     """
 
     moves: Moves
@@ -66,7 +67,7 @@ class Program:
 
     @property
     def ways(self) -> tuple[Moves, ...]:
-        """It, and its equals."""
+        """This program's moves, and those of its equals."""
         return (self.moves, *self.equals)
 
 
@@ -76,10 +77,10 @@ class Explanation:
 
     Args:
         pattern: its text with holes.
-        questions: how many there are.
-        programs: that explain them, the one that explains most first.
-        left: the questions that none of them explains.
-        stopped: for what is left, where the search ended, in words; or empty.
+        questions: how many questions are of this kind.
+        programs: the programs that explain them, the one that explains most first.
+        left: the questions that no program explains.
+        stopped: how far the search went for the questions that are left; empty where none are.
     """
 
     pattern: str
@@ -92,16 +93,16 @@ class Explanation:
 def explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Explanation]:
     """Programs for all kinds of question, those with the most questions first.
 
-    For each, programs are sought until all of its questions are explained, or nothing more is
-    found. What explains one kind is tried on the next.
+    For each kind, programs are sought until all of its questions are explained, or nothing more is
+    found. Programs found for earlier kinds are tried first.
     """
     refusals: Refusals = {}
     kinds: list[Explanation] = []
     known: dict[Moves, Program] = {}
-    for pattern, those in sorted(cases.items(), key=lambda one: (-len(one[1]), one[0])):
-        report(f"{pattern} ({len(those)})")
-        programs = _recalled(those, known.values())
-        left, stopped = _not_right(those, programs), ""
+    for pattern, own in sorted(cases.items(), key=lambda kind: (-len(kind[1]), kind[0])):
+        report(f"{pattern} ({len(own)})")
+        programs = _recalled(own, known.values())
+        left, stopped = _not_right(own, programs), ""
         given_up: Counter[frozenset[Form]] = Counter()
         for _ in range(_ROUNDS):
             sample = _sample(left, given_up)
@@ -120,8 +121,8 @@ def explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> list[Exp
             report(f"  {len(program.moves)} hops explain {explained}, {len(left)} left")
             if len(left) < SUPPORT:
                 break
-        needed = _needed(programs, those)
-        kinds.append(Explanation(pattern, len(those), needed, left, stopped if left else ""))
+        needed = _needed(programs, own)
+        kinds.append(Explanation(pattern, len(own), needed, left, stopped if left else ""))
         known |= {program.moves: program for program in needed}
     return kinds
 
@@ -137,7 +138,7 @@ def _recalled(cases: Sequence[Case], known: Iterable[Program]) -> list[Program]:
     """Programs of other kinds of question that hold for this one too."""
     programs: list[Program] = []
     left = tuple(cases)
-    for program in sorted(known, key=lambda one: -one.right):
+    for program in sorted(known, key=lambda program: -program.right):
         for holding in itertools.islice(_verified(program.moves, left), 1 if left else 0):
             equals = program.equals if holding.moves == program.moves else ()
             programs.append(replace(holding, equals=equals))
@@ -146,19 +147,19 @@ def _recalled(cases: Sequence[Case], known: Iterable[Program]) -> list[Program]:
 
 
 def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program, ...]:
-    """Programs that together explain all that can be, the one that explains most first.
+    """The programs that are needed to explain all that these explain, the most useful first.
 
-    One that was found early, on questions whose answers have little to tell, may be part of what a
-    later one explains.
+    A program that was found early, on questions with uninformative answers, may explain nothing
+    that a later one does not.
     """
     left = [
-        (one.moves, {at for at, case in enumerate(cases) if is_right(one.moves, case)})
-        for one in programs
+        (own.moves, {at for at, case in enumerate(cases) if is_right(own.moves, case)})
+        for own in programs
     ]
-    equals = {one.moves: one.equals for one in programs}
+    equals = {program.moves: program.equals for program in programs}
     chosen: list[Program] = []
     while left:
-        moves, most = max(left, key=lambda one: len(one[1]))
+        moves, most = max(left, key=lambda pair: len(pair[1]))
         if not most:
             break
         chosen.append(replace(_counted(moves, cases), equals=equals[moves]))
@@ -170,9 +171,10 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
 
 
 def _verified(moves: Moves, left: Sequence[Case]) -> Iterator[Program]:
-    """Of a program and its variants, with doubles kept or dropped, those that hold for questions.
+    """A program and its variants, with repeated answers kept or dropped, as far as they hold.
 
-    One has to explain `SUPPORT` of them, or all where there are fewer.
+    A program holds if it explains `SUPPORT` of the questions that are left (all, where there are
+    fewer), and few of its answers are wrong.
     """
     either = [
         (move, replace(move, then=SWAPPED[move.then])) if move.then in SWAPPED else (move,)
@@ -189,7 +191,7 @@ def _verified(moves: Moves, left: Sequence[Case]) -> Iterator[Program]:
 
 
 def _counted(moves: Moves, cases: Sequence[Case]) -> Program:
-    """A program, with how many questions it answers as recorded, and how many otherwise."""
+    """A program, with counts of the questions that it answers right and wrong."""
     answers = ((run_moves(moves, case), case.answer) for case in cases)
     agrees = Counter(equal(value, gold) for value, gold in answers if value is not None)
     return Program(moves, agrees[True], agrees[False])
@@ -202,7 +204,7 @@ def is_right(moves: Moves, case: Case) -> bool:
 
 
 def equal(value: Value, answer: Value) -> bool:
-    """Whether a value is the recorded answer, a list of as many items where it is one."""
+    """Whether a value is the recorded answer; two lists must also have the same length."""
     if isinstance(answer, list) and isinstance(value, list) and len(answer) != len(value):
         return False
     return exact_match(value, answer)
@@ -216,15 +218,16 @@ def _forms(case: Case) -> frozenset[Form]:
 
 
 def _sample(left: Sequence[Case], given_up: Counter[frozenset[Form]]) -> list[Case]:
-    """Questions of worlds whose agents speak as much alike as can be, of many worlds.
+    """A few questions, from many worlds whose agents' languages are as similar as possible.
 
-    They begin with the language that most questions are left of, and that was not given up twice.
+    The first are of the language that most of the remaining questions have, unless no program was
+    found for it twice.
     """
     languages = Counter(map(_forms, left))
     usable = [language for language in languages if given_up[language] < 2]
     if not usable or len(left) < SUPPORT:
         return []
-    chosen = max(usable, key=lambda one: (languages[one], -given_up[one]))
+    chosen = max(usable, key=lambda language: (languages[language], -given_up[language]))
     worlds: dict[int, list[Case]] = {}
     for case in left:
         worlds.setdefault(id(case.agents), []).append(case)
@@ -238,10 +241,10 @@ def _sample(left: Sequence[Case], given_up: Counter[frozenset[Form]]) -> list[Ca
 def _shortest(
     sample: Sequence[Case], left: Sequence[Case], refusals: Refusals
 ) -> tuple[Program | None, int]:
-    """The shortest program that explains a sample and holds for the others; and how many it tried.
+    """The shortest program that explains a sample and holds for the rest, and how many were tried.
 
-    It has recorded answers wherever it has one. Of several that are as short, it is the one that
-    explains most of what is left.
+    Where it answers a question of the sample, the answer is the recorded one. Of several equally
+    short programs, the one that explains most of what is left is taken.
     """
     tried = 0
     for level in levels_of(Bank(sample, refusals, min(_AGREE, len(sample)))):
@@ -251,10 +254,10 @@ def _shortest(
             pairs = zip(term.values, sample, strict=False)
             if all(value is None or equal(value, case.answer) for value, case in pairs):
                 goals.append(term)
-        programs = [one for term in goals for one in _verified(moves_of(term), left)]
+        programs = [program for term in goals for program in _verified(moves_of(term), left)]
         if programs:
             best = max(programs, key=_worth)
-            equals = (one.moves for one in programs if _worth(one) == _worth(best))
+            equals = (other.moves for other in programs if _worth(other) == _worth(best))
             others = dict.fromkeys(moves for moves in equals if moves != best.moves)
             return replace(best, equals=tuple(others)[:_EQUALS]), tried
     return None, tried
@@ -265,12 +268,12 @@ def _worth(program: Program) -> tuple[int, int]:
 
 
 def general(moves: Moves, case: Case) -> Moves:
-    """A program that asks for each item of an answer where asking once gives the same.
+    """The program, changed to ask for each item of an answer where that gives the same value.
 
-    Where an answer has one item, both do, and the next world has several.
+    Asking once works only where an answer has one item, and in another world it may have several.
     """
     for at, move in enumerate(moves):
-        of_answer = [isinstance(one, int) and one < 0 for one in move.arguments] == [True]
+        of_answer = [isinstance(arg, int) and arg < 0 for arg in move.arguments] == [True]
         if move.mode is Mode.PLAIN and of_answer:
             each = replace(move, mode=Mode.EACH, then=("values", "flat", "unique"))
             by_item = (*moves[:at], each)
@@ -279,26 +282,26 @@ def general(moves: Moves, case: Case) -> Moves:
     return moves
 
 
-# Of the programs that give each question's answer, those that are meant.
+# Choosing, among the programs that give each question's answer, the one that is meant.
 
 _RIDGE, _RIDGE_OF_BIAS = 0.3, 0.01
 _TURNS = 8  # of choosing by words and learning the words of what was chosen
-_NEVER = -8.0  # the logarithm of the odds of a piece that no chosen program has
+_NEVER = -8.0  # the log odds of a piece that no chosen program has
 
 _Array: TypeAlias = "NDArray[Any]"
 
 
 def chosen_programs(explained: Sequence[tuple[str, Sequence[Moves]]]) -> list[Way]:
-    """For each question, one of the programs that give its answer: the shortest description of all.
+    """Choose one program for each question so that all choices have the shortest description.
 
-    From the programs with the fewest pieces, and from those that the words foretell where nothing
-    is chosen, each question takes in turns what its words speak for most, given what the others
-    took. A piece is then given up wherever that can be, or taken wherever it can be, one at a
-    time, as long as that makes the description shorter. First pieces are what is asked; from the
-    shorter of the two ends it goes on with how that is asked.
+    There are two starts: the programs with the fewest pieces, and those that the words predict
+    before anything is chosen. From each, every question takes, in rounds, the program that its
+    words predict best, given the choices of the others. Then single pieces are dropped, or taken,
+    wherever possible, as long as the description gets shorter. At first a piece is what a hop asks;
+    the better result is then improved with pieces that also say how it is asked.
 
     Args:
-        explained: texts with holes, and the programs that may be meant; at least one each.
+        explained: for each question, its text with holes, and at least one possible program.
     """
     if not explained:
         return []
@@ -310,7 +313,8 @@ def chosen_programs(explained: Sequence[tuple[str, Sequence[Moves]]]) -> list[Wa
 
 
 def _asked(move: Move) -> Hashable:
-    """What a hop asks: of an entity, of the last answer, or of another."""
+    """A hop's question, and for each argument whether it is an entity, the last answer, or an
+    earlier one."""
     of = tuple(
         one if isinstance(one, str) else "{}" if one > 0 else "#1" if one == -1 else "#"
         for one in move.arguments
@@ -319,12 +323,12 @@ def _asked(move: Move) -> Hashable:
 
 
 def _asked_how(move: Move) -> Hashable:
-    """What a hop asks, of which items, and what becomes of the answers."""
+    """A hop's question, mode and transformations."""
     return _asked(move), move.mode, move.then
 
 
 def _pieces(moves: Moves, piece: Callable[[Move], Hashable]) -> Iterator[tuple[Hashable, int]]:
-    """The pieces of a program; where it has one twice, that is another."""
+    """The pieces of a program, numbered so that a repeated piece counts as another one."""
     seen: Counter[Hashable] = Counter()
     for move in moves:
         seen[piece(move)] += 1
@@ -336,10 +340,10 @@ class _Solution:
     """A program for each question.
 
     Args:
-        length: of the description, in nats.
-        chosen: the number of each question's program among its own.
-        scores: how much each question's words speak for each of all programs, as a logarithm.
-        uses: in how many questions each piece is.
+        length: the length of the description, in nats.
+        chosen: for each question, the index of its chosen program among its own programs.
+        scores: for each program of all questions, the log odds that its question's words give it.
+        uses: for each piece, how many questions' programs have it.
     """
 
     length: float
@@ -349,7 +353,7 @@ class _Solution:
 
 
 class _Problem:
-    """Programs and words as arrays: rows are questions' texts, or all programs of all questions."""
+    """Programs and words as arrays, with a row for each text, or for each program of a question."""
 
     def __init__(
         self, explained: Sequence[tuple[str, Sequence[Moves]]], piece: Callable[[Move], Hashable]
@@ -363,13 +367,13 @@ class _Problem:
         repeated, self._inputs = design_matrix([frozenset(words_of(text)) for text in texts])
         self._times = np.bincount([of_text[text] for text, _ in explained]).astype(float)
         self._ridge = np.array([*(_RIDGE for _ in repeated), _RIDGE_OF_BIAS])
-        # Programs × pieces, whose question each is, and where each question's begin.
+        # Programs × pieces, the question of each program, and each question's first program.
         programs = [[*_pieces(moves, piece)] for _, ways in explained for moves in ways]
-        pieces = sorted({one for own in programs for one in own}, key=str)
-        place = {one: at for at, one in enumerate(pieces)}
+        pieces = sorted({used for own in programs for used in own}, key=str)
+        column = {each: at for at, each in enumerate(pieces)}
         self._pieces = np.zeros((len(programs), len(pieces)))
         for row, own in enumerate(programs):
-            self._pieces[row, [place[one] for one in own]] = 1
+            self._pieces[row, [column[used] for used in own]] = 1
         many = [len(ways) for _, ways in explained]
         self._question = np.repeat(np.arange(len(many)), many)
         self._first = np.cumsum([0, *many[:-1]])
@@ -378,14 +382,14 @@ class _Problem:
         self._fitted: dict[bytes, tuple[_Array, float]] = {}
 
     def starts(self) -> Iterator[_Array]:
-        """Programs to begin with."""
+        """The choices of programs that the search starts from."""
         np = self._np
         yield self._best(-self._pieces.sum(1))
         alike = 1 / np.bincount(self._question)[self._question]
         yield self._best(self._scored(alike)[1])
 
     def shortened(self, chosen: _Array) -> _Solution:
-        """The solution that nothing makes shorter, from a start."""
+        """The local optimum that is reached from a start."""
         now, before = self._in_turns(chosen), math.inf
         while now.length < before:
             before = now.length
@@ -397,7 +401,7 @@ class _Problem:
         return now
 
     def _changed(self, now: _Solution, piece: int, *, given_up: bool) -> _Solution | None:
-        """A piece given up, or taken, wherever a question can; None where none can."""
+        """The solution after a piece is dropped, or taken, wherever possible; None if nowhere."""
         np = self._np
         usable = (self._pieces[:, piece] > 0) != given_up
         can = np.logical_or.reduceat(usable, self._first) & ~usable[self._first + now.chosen]
@@ -407,7 +411,7 @@ class _Problem:
         return self._in_turns(np.where(can, others, now.chosen))
 
     def _in_turns(self, chosen: _Array) -> _Solution:
-        """What each question's words speak for, as long as that makes the description shorter."""
+        """Choose for each question the best-scored program, as long as the description shortens."""
         now = self._solution(chosen)
         for _ in range(_TURNS):
             chosen = self._best(now.scores)
@@ -420,7 +424,7 @@ class _Problem:
         return now
 
     def _best(self, scores: _Array) -> _Array:
-        """The number of each question's best program, the first of equals."""
+        """The index of each question's best program; of equals, the first."""
         most = self._np.maximum.reduceat(scores, self._first)[self._question]
         rows = self._np.flatnonzero(scores >= most - 1e-9)
         _, first = self._np.unique(self._question[rows], return_index=True)
@@ -437,7 +441,7 @@ class _Problem:
         """The length of a description, scores of all programs, and how often pieces are used.
 
         Args:
-            shares: how much each program is the one of its question; 1 in all for each.
+            shares: the weight of each program; those of a question's programs sum to 1.
         """
         np = self._np
         targets = np.zeros((len(self._times), self._pieces.shape[1]))
@@ -451,13 +455,13 @@ class _Problem:
         return length, (self._pieces * odds[self._text]).sum(1), uses
 
     def _fit(self, targets: _Array) -> tuple[_Array, float]:
-        """A ridge-penalised logistic model of one piece given words, by Newton's method.
+        """Fit a ridge-penalised logistic model of one piece, given words, by Newton's method.
 
         Args:
-            targets: in how many questions of each text the piece is.
+            targets: for each text, how many of its questions have the piece.
 
         Returns:
-            The logarithms of its odds for each text, and what it costs to tell the targets.
+            The log odds of the piece for each text, and the cost of encoding the targets.
         """
         key = targets.tobytes()
         if key in self._fitted:
@@ -466,8 +470,8 @@ class _Problem:
 
         def loss(weights: _Array) -> float:
             sums = inputs @ weights
-            told = times * np.logaddexp(0, sums) - targets * sums
-            return float(told.sum() + 0.5 * (self._ridge * weights**2).sum())
+            costs = times * np.logaddexp(0, sums) - targets * sums
+            return float(costs.sum() + 0.5 * (self._ridge * weights**2).sum())
 
         weights = np.zeros(inputs.shape[1])
         weights[-1] = math.log((targets.sum() + 0.5) / (times.sum() - targets.sum() + 0.5))
@@ -477,10 +481,10 @@ class _Problem:
             slope = inputs.T @ (times * chances - targets) + self._ridge * weights
             spread = (times * chances * (1 - chances))[:, None]
             curve = (inputs * spread).T @ inputs + np.diag(self._ridge)
-            way, size = np.linalg.solve(curve, slope), 1.0
-            while size > 1e-3 and loss(weights - size * way) > now:
+            direction, size = np.linalg.solve(curve, slope), 1.0
+            while size > 1e-3 and loss(weights - size * direction) > now:
                 size /= 2
-            weights = weights - size * way
+            weights = weights - size * direction
             step, now = now - loss(weights), loss(weights)
         self._fitted[key] = inputs @ weights, now
         return self._fitted[key]

@@ -1,8 +1,9 @@
-"""Rows of the published format, made from a schema and a seed, or described (docs/generating.md).
+"""Generates rows of the published format from a schema and a seed, and describes files of them
+(docs/generating.md).
 
-A theory is asked of a world: words, decomposition, answer, and the facts it rests on. Answers come
-from the facts and not from the agents' words; then the same decomposition is put to the agents,
-and a question of which the two disagree is none.
+A theory is asked of a world, which gives a question, its decomposition, its answer, and the facts
+it rests on. Answers are computed from the facts. The agents are asked the same decomposition, and a
+question is dropped if they answer otherwise.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
 from pearl.runtime.binding import Item
 
 PARTS = ("train", "dev", "test")
-"""What a split is divided into; each has worlds of its own."""
+"""The parts of a split; each has its own worlds."""
 
 _DRAWS = 8
 _WORLDS = 200
@@ -45,11 +46,11 @@ _WORLDS = 200
 _Row: TypeAlias = dict[str, Any]
 
 _Turn: TypeAlias = Callable[[str, Sequence[str]], str]
-"""One of the ways to say what a name stands for."""
+"""Chooses one of the ways to word a piece or an ask, given its name and these ways."""
 
 
 def _turns(random: Random) -> _Turn:
-    """Takes the ways to say a thing in turns: each comes once before any comes again."""
+    """Choose wordings in random order, each once before any is used again."""
     unused: dict[str, list[str]] = {}
 
     def turn(name: str, options: Sequence[str]) -> str:
@@ -62,7 +63,10 @@ def _turns(random: Random) -> _Turn:
 
 
 class _QuestionMaker:
-    """A world that a theory can be asked of; ``turn`` decides the words, ``random`` all else."""
+    """Makes a world that a theory can be asked of, and questions for it.
+
+    ``turn`` decides the words, and ``random`` everything else.
+    """
 
     def __init__(self, schema: WorldSchema, theory: Theory, random: Random, turn: _Turn) -> None:
         self.schema, self.random, self.turn = schema, random, turn
@@ -70,11 +74,11 @@ class _QuestionMaker:
         config = self.world.language(schema)
         data = {"kb": self.world.kb, "pred_lang_config": config, "qa_pairs": []}
         self.agents = Agents(read_world(data, schema.path, schema.name))
-        # The kind and the things of each question so far.
+        # The theory's number and the things of each question so far.
         self.used: set[tuple[int, tuple[str, ...]]] = set()
 
     def question(self, number: int, theory: Theory) -> _Row | str:
-        """A new question of a kind, or why there is none."""
+        """A new question of the theory with this number, or the reason why there is none."""
         reason = "its kinds have too few things"
         for _ in range(_DRAWS):
             things: list[str] = []
@@ -95,7 +99,7 @@ class _QuestionMaker:
         return reason
 
     def _about(self, theory: Theory, things: Sequence[str]) -> _Row | str:
-        """The row of a theory asked about some things, but for its id; or why there is none."""
+        """The row of a theory asked about these things, without an id; or why there is none."""
         answers: list[Value] = []
         facts: dict[str, None] = {}
         for call in theory.calls:
@@ -150,7 +154,7 @@ class _QuestionMaker:
         answers: Sequence[Value],
         facts: dict[str, None],
     ) -> Value | None:
-        """What a step gives by the facts alone, which are added to those used."""
+        """A step's answer, computed from the facts; those it uses are added to ``facts``."""
         ask = self.schema.asks[call.ask]
 
         def of_item(item: Item | None) -> Value | None:
@@ -173,7 +177,7 @@ class _QuestionMaker:
         return run_operation(call.operation, answers[call.over - 1] if call.over else None, of_item)
 
     def _words(self, node: Node | str, numbers: Iterator[int]) -> str:
-        """A node's words, with the next numbers for its things."""
+        """A node's words, with a numbered slot for each of its things."""
         if isinstance(node, str):
             return f"${next(numbers)}"
         inner = [self._words(part, numbers) for part in node.parts]
@@ -183,10 +187,9 @@ class _QuestionMaker:
     def questions(
         self, theories: Sequence[Theory], waiting: list[int], most: int
     ) -> dict[int, list[_Row]]:
-        """Questions for this world: first what waits, which then waits no more; then anything.
+        """Questions for this world, by the number of their theory; at most ``most`` in all.
 
-        Returns:
-            The questions, by the number of their theory.
+        Theories that are waiting come first, and are taken out of ``waiting``.
         """
         can = self.world.can_be_asked
         possible = [at for at, theory in enumerate(theories) if can(theory, self.schema)]
@@ -211,7 +214,7 @@ def _canonical(value: Value) -> str:
 
 
 def _unfit(answer: Value, schema: WorldSchema) -> str:
-    """Why an answer is none to ask for; empty where it is one."""
+    """Why an answer is not worth asking for; empty where it is."""
     fewest, most = schema.answers
     if isinstance(answer, list):
         if not fewest <= len(answer) <= most:
@@ -224,7 +227,7 @@ def _unfit(answer: Value, schema: WorldSchema) -> str:
 
 
 def _operator(call: TheoryStep, question: str) -> str:
-    """A call's operator as text; it names its answer where the question names another first."""
+    """A step's operator as text; it names an answer only where the question names another first."""
     mode = call.operation.mode
     named = mode is not Mode.PLAIN and references(question)[:1] != [call.over]
     return print_operation(Operation(mode, call.over if named else None, call.operation.then))
@@ -233,20 +236,20 @@ def _operator(call: TheoryStep, question: str) -> str:
 def generate(
     schema: WorldSchema, split: str, part: str, seed: int, questions: int
 ) -> Iterator[dict[str, Any]]:
-    """Worlds with questions, one row each; the same arguments give the same rows.
+    """Generate worlds with questions, one row each; the same arguments give the same rows.
 
-    The kinds of questions come in turns, and so do the ways to say each part.
+    The kinds of questions take turns, and so do the ways to word each piece.
 
     Args:
-        schema: what worlds and questions are made of.
-        split: ``iid``, or one of the schema's.
-        part: one of `PARTS`. In a split that holds pairs out, ``test`` has questions with such a
-            pair, and ``train`` and ``dev`` have none; one that names kinds has those alone.
-        seed: any number.
-        questions: how many, over all rows.
+        schema: the schema of worlds and questions.
+        split: ``iid``, or a split of the schema.
+        part: one of `PARTS`, as `divide` makes them: ``test`` has the test questions, ``train`` and
+            ``dev`` have the others.
+        seed: any whole number.
+        questions: how many questions, over all rows.
 
     Raises:
-        InputError: the schema gives no such questions; names the place.
+        InputError: the schema gives no such questions; the message names the place.
     """
     seeds = f"{schema.name}/{split}/{part}/{seed}"
     train, test = divide(schema, split, theories_of(schema))
@@ -266,7 +269,7 @@ def generate(
         generated = maker.questions(theories, waiting, most)
         fruitful |= generated.keys()
         if waiting[:1] == [first]:
-            # Another world may do for it; the others should not wait for that.
+            # This theory may need another world; meanwhile the others have their turn.
             waiting.append(waiting.pop(0))
             if first not in fruitful:
                 _check_fruitful(schema, seeds, theories[first])
@@ -290,7 +293,7 @@ def generate(
 
 
 def _check_fruitful(schema: WorldSchema, seeds: str, theory: Theory) -> None:
-    """Raise `InputError` where none of many worlds gives a question of a kind, and why not."""
+    """Raise `InputError`, with a reason, if none of many worlds gives a question of this theory."""
     random = Random(f"{seeds}/{theory.name}")  # noqa: S311 - data, not secrets
     reason = "no world has one way alone for each of its pieces"
     for _ in range(_WORLDS):
@@ -312,19 +315,19 @@ def _as_published(value: Value) -> Any:  # noqa: ANN401 - any JSON
     return [_as_published(item) for item in value] if isinstance(value, list) else value
 
 
-# What a file of worlds holds: its figures (CommaQA, Table 7), and what its agents can be asked.
+# The statistics of a file of worlds (CommaQA, Table 7), and what its agents can be asked.
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def figures(worlds: Iterable[World]) -> dict[str, Any]:
-    """The figures of all worlds of a file, as the paper's table of data sets has them.
+    """Statistics of a file of worlds, as in the paper's table of data sets.
 
     Returns:
-        ``questions``, ``worlds`` and ``kinds`` as numbers; and each as mean, least and most:
-        ``questions_a_world``, ``steps`` (of the questions with a decomposition), ``answers``
-        (spans of an answer), ``facts_used``, ``facts`` and ``tokens`` (words and marks) of a
-        world's context. What no question or world tells is left out.
+        The numbers of ``questions``, ``worlds`` and ``kinds``; and the mean, least and most of
+        ``questions_a_world``, ``steps`` (of questions with a decomposition), ``answers``
+        (spans of an answer), ``facts_used`` (of a question), ``facts`` (of a world) and ``tokens``
+        (words and punctuation of a world's context). Statistics without data are left out.
     """
     every = list(worlds)
     questions = [question for world in every for question in world.questions]
@@ -350,7 +353,7 @@ def figures(worlds: Iterable[World]) -> dict[str, Any]:
 
 
 class _RecordingAgents(Agents):
-    """Agents of whom it is known what they were asked, and which facts they looked up."""
+    """Agents that record the questions they were asked, and the facts they looked up."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -368,16 +371,17 @@ class _RecordingAgents(Agents):
 
 
 def agent_pairs(world: World) -> Iterator[dict[str, Any]]:
-    """Every question that a world's agents answer, with its answer: what models of them learn.
+    """Every question that a world's agents answer, with its answer: training data for models of
+    agents.
 
-    A look-up is asked in all its phrasings of every valid input. Arithmetic takes any numbers, so
-    it is asked what the decompositions of the world's questions ask.
+    Look-ups are asked in all phrasings for every valid input. Arithmetic takes any numbers, so only
+    the questions in gold decompositions are asked.
 
     Args:
-        world: with gold decompositions, where arithmetic is wanted.
+        world: the world; without gold decompositions there is no arithmetic.
 
     Yields:
-        ``world``, ``agent``, ``question``, ``answer``, and ``facts``, in words, that it rests on.
+        ``world``, ``agent``, ``question``, ``answer``, and the ``facts`` behind it, in words.
     """
     agents = _RecordingAgents(world)
     for template in world.language.templates:

@@ -1,10 +1,9 @@
 """Learning to decompose: from gold decompositions, or from answers alone.
 
-From gold, the entities of a question are what its hops ask about, and the decomposition is what is
-left of them. From answers (the paper's open challenge), programs are sought that explain the
-answers of all questions of a kind (`pearl.commaqa.explaining`), and of those that explain a
-question, the one that is meant takes gold's place; that way sees `World.without_gold` and nothing
-else.
+In gold decompositions, the entities of a question are the texts that its hops ask about. Without
+them (the paper's open challenge), programs are sought that explain the answers of all questions of
+a kind (`pearl.commaqa.explaining`). Of those that explain a question, the one that is probably
+meant takes the place of gold. Learning from answers sees only `World.without_gold`.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ from pearl.commaqa.world import World
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
-_PASSES = 3  # how often what was chosen is learned from, to find programs for other questions
-_GUIDED = SearchBudget(hops=100)  # of the search for each
-_PARTS = 4  # of the kinds of question, each left out in turn
+_PASSES = 3  # rounds of learning from the chosen programs to find programs for other questions
+_GUIDED = SearchBudget(hops=100)  # the budget of each search that a learned model guides
+_PARTS = 4  # folds of the kinds of question, each left out in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +69,11 @@ class Learned:
     """A model, and what it cost.
 
     Args:
-        model: to write to a file, or to search with.
-        questions: of the training.
-        explained: those that the model was made of.
-        calls: questions that agents were asked.
-        kinds: learned from answers: what was found for each kind of question.
+        model: the learned model.
+        questions: how many training questions there were.
+        explained: how many of them have a decomposition that the model was learned from.
+        calls: how many questions agents were asked.
+        kinds: if learned from answers, the explanation of each kind of question.
     """
 
     model: LearnedModel
@@ -85,7 +84,7 @@ class Learned:
 
 
 def learn_from_gold(worlds: Iterable[World]) -> Learned:
-    """A model of gold decompositions, where there are some; no agent is asked."""
+    """Learn a model from the questions that have a gold decomposition; no agent is asked."""
     examples: list[Way] = []
     forms: dict[Form, Counter[str]] = {}
     questions = 0
@@ -111,10 +110,10 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
 
 
 def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None) -> Learned:
-    """A model of questions, answers and agents alone (the paper's open challenge).
+    """Learn a model from questions, answers and agents only (the paper's open challenge).
 
-    Of the worlds, their agents are used, examples of valid inputs, and the questions' texts and
-    answers. ``report`` is told what is found, a line at a time.
+    Of the worlds it uses the agents, examples of valid inputs, and the texts and answers of
+    questions. ``report`` is called with each line of progress.
     """
     forms: dict[Form, Counter[str]] = {}
     cases: dict[str, list[Case]] = {}
@@ -134,9 +133,9 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         dict.fromkeys(
             way
             for kind in kinds
-            for one in kind.programs
-            if one.right >= SUPPORT
-            for way in one.ways
+            for program in kind.programs
+            if program.right >= SUPPORT
+            for way in program.ways
         )
     )
     ways = _all_ways(kinds, cases, known)
@@ -151,7 +150,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         model_of("answers", forms, examples),
         sum(map(len, cases.values())),
         len(examples),
-        sum(one.calls for one in asked),
+        sum(agents.calls for agents in asked),
         tuple(kinds),
     )
 
@@ -159,44 +158,44 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
 def model_of(
     source: str, forms: Mapping[Form, Mapping[str, int]], examples: Iterable[Way]
 ) -> LearnedModel:
-    """A model of examples: how often each pattern went which way.
+    """A model of examples, which counts the decompositions of each pattern.
 
     Args:
         source: ``gold`` or ``answers``.
-        forms: what agents answer, and in how many worlds each did.
-        examples: a pattern and its moves, one for each question.
+        forms: the questions that agents answer, and in how many worlds each agent did.
+        examples: for each question, its pattern and its moves.
     """
     counted: dict[str, Counter[Moves]] = {}
     for question, moves in examples:
         counted.setdefault(question, Counter())[moves] += 1
     patterns = []
     for question, ways in sorted(counted.items()):
-        ordered = sorted(ways.items(), key=lambda one: (-one[1], str(one[0])))
-        patterns.append(Pattern(question, tuple(LearnedStrategy(*one) for one in ordered)))
+        ordered = sorted(ways.items(), key=lambda way: (-way[1], str(way[0])))
+        patterns.append(Pattern(question, tuple(LearnedStrategy(*way) for way in ordered)))
     return LearnedModel(source, forms, tuple(patterns), fit_classifiers(patterns))
 
 
-# Of the programs that give an answer, the one that is meant.
+# Finding, among the programs that give an answer, the one that is meant.
 
 
 def _all_ways(
     kinds: Iterable[Explanation], cases: Mapping[str, Sequence[Case]], known: Sequence[Moves]
 ) -> dict[Case, dict[Moves, None]]:
-    """The programs that may be the decomposition of each question.
+    """For each question, the programs that give its answer and so may be its decomposition.
 
-    They are those that were found for its kind and give its answer, and for other kinds where
-    there are many, so that few questions are of each; where its own kind has too few, or none that
-    do, these with one more hop, too; and where none does either, what a search for this question
-    alone finds.
+    These are programs found for its kind. Programs of other kinds are added if there are many kinds
+    (each then has few questions), if this kind has too few questions, or if none of its own
+    programs is right; in the last two cases, so are programs with one more hop. If there is still
+    none, this question is searched alone.
     """
     refusals: Refusals = {}
     ways: dict[Case, dict[Moves, None]] = {}
     for kind in kinds:
-        own = dict.fromkeys(way for one in kind.programs for way in one.ways)
-        those = cases[kind.pattern]
-        for case in those:
+        own = dict.fromkeys(way for program in kind.programs for way in program.ways)
+        same_kind = cases[kind.pattern]
+        for case in same_kind:
             right = [way for way in own if is_right(way, case)]
-            is_doubtful = not right or len(those) < SUPPORT
+            is_doubtful = not right or len(same_kind) < SUPPORT
             if is_doubtful or len(cases) >= ENOUGH:
                 right += (way for way in known if way not in own and is_right(way, case))
             if is_doubtful:
@@ -212,10 +211,10 @@ def _settled(
     passes: int,
     report: Report,
 ) -> dict[Case, Moves]:
-    """The program that is meant, for each question that has any.
+    """The program that is probably meant, for each question that has any.
 
-    What is chosen for some, and what may be meant by several, is tried on others, and added to
-    ``ways`` where it gives the answer; then it is chosen anew.
+    Programs that are chosen, or possible, for several questions are tried on others. Where they
+    give the answer they are added to ``ways``, and all choices are made again.
     """
     chosen = _chosen(ways)
     tried: set[Moves] = set()
@@ -227,7 +226,7 @@ def _settled(
         tried.update(untried)
         unknown = [case for case, those in ways.items() if not those]
         found = [
-            *_foretold(forms, chosen, ways),
+            *_predicted(forms, chosen, ways),
             *_transferred(untried, ways),
             *_joined(often, unknown),
         ]
@@ -242,13 +241,13 @@ def _settled(
     return chosen
 
 
-def _foretold(
+def _predicted(
     forms: Mapping[Form, Mapping[str, int]], chosen: Mapping[Case, Moves], cases: Iterable[Case]
 ) -> Iterator[tuple[Case, Moves]]:
-    """Programs that what was chosen for other questions foretells, and that give the answer.
+    """Programs that give the answer, found by a search with a model of other questions' programs.
 
-    A question's own kind is left out of what the search for it learns from, so that what was
-    chosen for it does not speak for itself.
+    The model is learned without the question's own kind, so that an earlier choice for a question
+    does not confirm itself.
     """
     patterns = sorted({case.pattern for case in cases})
     for part in range(_PARTS):
@@ -258,15 +257,16 @@ def _foretold(
         scorer = LogisticScorer(model)
         for case in cases:
             if case.pattern in own:
-                is_right = partial(equal, answer=case.answer)
-                found = best_first(case.text, case.agents, scorer, _GUIDED, is_right)
+                accepts = partial(equal, answer=case.answer)
+                result = best_first(case.text, case.agents, scorer, _GUIDED, accepts)
                 language = case.agents.world.language
-                if moves := moves_of_hops(found.hops, case.entities, language):
+                if moves := moves_of_hops(result.hops, case.entities, language):
                     yield case, moves
 
 
 def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:
-    """The program that is meant, for each question that has any; none of fewer than `SUPPORT`."""
+    """The program that is probably meant, for each question that has any; none for fewer than
+    `SUPPORT` questions."""
     explained = [(case, tuple(those)) for case, those in ways.items() if those]
     if len(explained) < SUPPORT:
         return {}
@@ -275,12 +275,9 @@ def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:
 
 
 def _transferred(known: Iterable[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
-    """Programs of other questions with as many entities that give the answer, as they are and in
-    the question's words.
-
-    In its words, hops are asked in forms with as many blanks that say more of them.
-    """
-    # What programs begin with alike is run once.
+    """Programs of other questions with as many entities that give the answer, either unchanged or
+    with some forms replaced by others that share more words with the question."""
+    # A tree, so that the common beginning of programs is run once.
     trees: dict[frozenset[int], _Tree] = {}
     for way in known:
         tree = trees.setdefault(frozenset(_entities(way)), {})
@@ -289,54 +286,54 @@ def _transferred(known: Iterable[Moves], cases: Iterable[Case]) -> Iterator[tupl
         tree.setdefault(way[-1], {})[None] = {}
     for case in cases:
         words = {*words_of(case.pattern)}
-        said = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
+        shared = {form: sum(says(form, word) for word in words) for form in case.agents.forms}
         tree = trees.get(frozenset(range(1, len(case.entities) + 1)), {})
-        for moves in _answering(tree, case, said):
+        for moves in _answering(tree, case, shared):
             yield case, moves
 
 
 _Tree: TypeAlias = "dict[Move | None, _Tree]"
-"""Programs by their first hops; None where one ends."""
+"""Programs as a tree of hops, in which the key None marks the end of a program."""
 
 
 def _answering(
     tree: _Tree,
     case: Case,
-    said: Mapping[Form, int],
+    shared: Mapping[Form, int],
     before: Moves = (),
     answers: tuple[Value, ...] = (),
 ) -> Iterator[Moves]:
-    """The programs of a tree, in a question's words, too, that give its answer."""
+    """The programs of a tree that give a question's answer, unchanged or in its words."""
     for move, longer in tree.items():
         if move is None:
             if equal(answers[-1], case.answer):
                 yield before
             continue
-        own, blanks = said.get(move.form, 0), move.form.blanks
-        more = (form for form in said if said[form] > own and form.blanks == blanks)
+        own, blanks = shared.get(move.form, 0), move.form.blanks
+        more = (form for form in shared if shared[form] > own and form.blanks == blanks)
         for form in (move.form, *more):
             hop = replace(move, form=form)
             if (answer := run_move(hop, answers, case)) is not None:
-                yield from _answering(longer, case, said, (*before, hop), (*answers, answer))
+                yield from _answering(longer, case, shared, (*before, hop), (*answers, answer))
 
 
 def _joined(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
-    """Known programs of one entity, for two of a question's, with a hop of both their answers."""
+    """Known programs about one entity, run for two entities, and a last hop about both answers."""
     single = [way for way in known if _entities(way) == {1}]
     for case in cases:
-        given: dict[tuple[int, str], tuple[Value, list[Moves]]] = {}
+        programs: dict[tuple[int, str], tuple[Value, list[Moves]]] = {}
         for way, at in itertools.product(single, range(1, len(case.entities) + 1)):
             about = tuple(
-                replace(move, arguments=tuple(at if one == 1 else one for one in move.arguments))
+                replace(move, arguments=tuple(at if arg == 1 else arg for arg in move.arguments))
                 for move in way
             )
             if (value := run_moves(about, case)) is not None:
-                given.setdefault((at, str(value)), (value, []))[1].append(about)
+                programs.setdefault((at, str(value)), (value, []))[1].append(about)
         hops = [
             Move(Mode.PLAIN, (), form, (-2, -1)) for form in case.agents.forms if form.blanks == 2
         ]
-        for (one, first), (other, second) in itertools.permutations(given.items(), 2):
-            for hop in hops if one[0] != other[0] else ():
+        for (key, first), (other, second) in itertools.permutations(programs.items(), 2):
+            for hop in hops if key[0] != other[0] else ():
                 answer = run_move(hop, (first[0], second[0]), case)
                 if answer is not None and equal(answer, case.answer):
                     for left, right in itertools.product(first[1], second[1]):
@@ -347,11 +344,12 @@ def _joined(known: Sequence[Moves], cases: Iterable[Case]) -> Iterator[tuple[Cas
 def _entities(moves: Moves) -> set[int]:
     """The entities of a question that a program asks about, by their numbers."""
     asked = itertools.chain.from_iterable(move.arguments for move in moves)
-    return {one for one in asked if isinstance(one, int) and one > 0}
+    return {arg for arg in asked if isinstance(arg, int) and arg > 0}
 
 
 def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
-    """Known programs with one more hop that give a question's answer, best without doubles."""
+    """Known programs with one more hop that give a question's answer; of variants of that hop, the
+    first that does, and the one that drops repeated answers comes first."""
     for way in known:
         before = run_moves(way, case)
         is_list = isinstance(before, list)
@@ -361,18 +359,18 @@ def _longer(known: Iterable[Moves], case: Case) -> Iterator[Moves]:
                 replace(once, mode=Mode.EACH, then=then) for then in SWAPPED.values() if is_list
             )
             longer = ((*way, hop) for hop in (*each, once) if form.blanks == 1)
-            yield from itertools.islice((one for one in longer if is_right(one, case)), 1)
+            yield from itertools.islice((moves for moves in longer if is_right(moves, case)), 1)
 
 
 def _explanations(case: Case, refusals: Refusals) -> list[Moves]:
-    """Programs in a row that give the answer of one question, those with the fewest hops first."""
-    found: list[Moves] = []
+    """Chains of hops that give the answer of one question, those with the fewest hops first."""
+    explanations: list[Moves] = []
     levels = levels_of(Bank((case,), refusals, 1), new_only=False)
     for hops, level in enumerate(itertools.islice(levels, CHAIN + 1), 1):
-        if hops > CHAIN and found:
+        if hops > CHAIN and explanations:
             break
         for term in level:
             [value] = term.values
             if value is not None and equal(value, case.answer):
-                found.append(moves_of(term))
-    return found
+                explanations.append(moves_of(term))
+    return explanations

@@ -1,12 +1,12 @@
-"""The next hop by the words that tell of it, and by what tends to follow what.
+"""Proposes the next hop from the words of a question, and from which hops tend to follow which.
 
-Each hop that was learned has a logistic model of its own: given the words and short phrases of a
-question, how likely is it that the hop is part of its decomposition? A question with several
-entities is taken apart at them, so that what is said of the one is no evidence for what is asked
-of the other. Nothing is fitted to pairs of hops, so that hops that were never seen together are as
-likely as their words say. What is asked twice or not at all is paid for at the end, and how one
-operator follows another is taken from the decompositions. Whether a hop fits what came before it
-is left to the agents, who do not answer what makes no sense.
+Each learned hop has a logistic model of its own: given the words and short phrases of a question,
+how likely is the hop to be part of its decomposition? A question with several entities is cut at
+them, so that words about one entity are no evidence for hops about another. Nothing is fitted to
+pairs of hops, so that hops never seen together are as likely as their words say. Hops that the
+words call for and that were not asked are paid for at the end, and how often one operator follows
+another is counted in the decompositions. Whether a hop makes sense after the earlier ones is left
+to the agents, who do not answer what makes no sense.
 """
 
 from __future__ import annotations
@@ -26,26 +26,25 @@ from pearl.commaqa.search import Candidate
 from pearl.lang.values import Value
 
 ENOUGH = 30
-"""Fewer kinds of question do not tell apart which of their words mean what."""
+"""The fewest kinds of question from which classifiers are fitted; fewer do not tell words apart."""
 
 OWN, ALL = "own", "all"
-"""What a hop rests on: one entity, by its part of the question, or on more or none, by all of it.
-
-A question with at most one entity has its whole text for its one part.
-"""
+"""The text that a hop is classified by: `OWN`, the part of the question for the one entity that the
+hop rests on, or `ALL` of it, if that is none or several. With at most one entity a question has one
+part, its whole text."""
 
 _TOKEN = re.compile(r"\{[1-9][0-9]?\}|\w+")
 _LONGEST = 3
 _RIDGE, _RIDGE_OF_BIAS = 0.02, 0.001
 _UNSEEN = 1e-4
-"""The chance of a hop after one that it never followed."""
+"""The chance that a hop follows one that it never followed in training."""
 
 Place: TypeAlias = tuple[Move, str, int]
-"""A hop as classifiers know it, its scope, and its part of the question."""
+"""A hop as classifiers know it, its scope, and the number of its part of the question, from 0."""
 
 
 def features_of(text: str) -> frozenset[str]:
-    """A text's words and runs of up to three words; holes are all alike."""
+    """A text's words and phrases of up to three words; all holes count as the same word."""
     words = ("{}" if word.startswith("{") else word.casefold() for word in _TOKEN.findall(text))
     tokens = ["^", *words, "$"]
     return frozenset(
@@ -56,9 +55,9 @@ def features_of(text: str) -> frozenset[str]:
 
 
 def parts_of(pattern: str, entities: int) -> tuple[str, ...]:
-    """A question's text for each of its entities: from the one before up to itself.
+    """The part of a question's text for each entity: from the end of the entity before to its own.
 
-    What follows the last entity is part of the last; with one entity or none there is one part.
+    The last part goes on to the end of the text; with one entity or none there is one part.
     """
     if entities < 2:
         return (pattern,)
@@ -69,9 +68,13 @@ def parts_of(pattern: str, entities: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Hops of a question, which has so many entities.
+    """Hops of a question.
 
-    Beside each move: the entities it rests on, itself or through earlier ones, and its place.
+    Args:
+        entities: how many entities the question has.
+        moves: the hops.
+        rests: for each hop, the entities it rests on, directly or through earlier answers.
+        places: for each hop, its `Place`.
     """
 
     entities: int
@@ -118,7 +121,8 @@ def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
 
 
 def design_matrix(examples: Sequence[frozenset[str]]) -> tuple[list[str], Any]:
-    """The features that come more than once, and examples × these features and a bias (last)."""
+    """The features that occur more than once, and a matrix: a row for each example, a column for
+    each of these features, and a last column of ones for the bias."""
     import numpy as np
 
     counted = Counter(itertools.chain.from_iterable(examples))
@@ -130,7 +134,7 @@ def design_matrix(examples: Sequence[frozenset[str]]) -> tuple[list[str], Any]:
 def _fit(
     scope: str, examples: Sequence[tuple[frozenset[str], frozenset[Move]]]
 ) -> Iterator[HopClassifier]:
-    """One logistic model for each hop, by ridge-penalised likelihood; all are fitted at once."""
+    """Fit a ridge-penalised logistic model for each hop, all of them at once."""
     moves = sorted({move for _, hops in examples for move in hops}, key=str)
     if not moves:
         return
@@ -169,7 +173,8 @@ _START, _END = ("start",), ("end",)
 
 
 class LogisticScorer:
-    """Proposes hops by the words that tell of them (a `HopScorer`); none without classifiers."""
+    """Proposes hops by a question's words (a `HopScorer`); none where the model has no
+    classifiers."""
 
     def __init__(self, model: LearnedModel) -> None:
         self.model = model
@@ -179,7 +184,7 @@ class LogisticScorer:
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
     ) -> list[Candidate]:
-        """Proposals, best first; a score is a logarithm of a chance."""
+        """Proposals, best first; a score is the logarithm of a probability."""
         if not self.model.classifiers:
             return []
         entities, chances = self._chances(question)
@@ -199,7 +204,7 @@ class LogisticScorer:
                 costs[hop_of(move, agent, entities, len(hops) + 1)] = cost + more
         candidates = [Candidate(-cost, hop) for hop, cost in costs.items()]
         if hops:
-            # Ending costs the hops that the words tell of, and that were not asked.
+            # To end costs more the likelier the hops are that were not asked.
             missed = [chance for place, chance in chances.items() if place not in path.places]
             cost = sum(_excess(1 - chance) for chance in missed)
             unasked = set(range(1, path.entities + 1)).difference(*path.rests)
@@ -209,7 +214,7 @@ class LogisticScorer:
         return sorted(candidates, key=lambda candidate: (-candidate.score, str(candidate.hop)))
 
     def _chances_of(self, question: str) -> tuple[tuple[str, ...], dict[Place, float]]:
-        """A question's entities, and how likely each hop is in each place."""
+        """A question's entities, and the probability of each hop in each place."""
         pattern, entities = self.model.pattern_of(question)
         chances: dict[Place, float] = {}
         parts = [features_of(part) for part in parts_of(pattern, len(entities))]
@@ -222,7 +227,7 @@ class LogisticScorer:
         return entities, chances
 
     def _all_moves(self, entities: int) -> tuple[Move, ...]:
-        """The moves of all classifiers, for each entity that they may be asked of."""
+        """The moves of all classifiers, for each entity that they may be about."""
         moves: dict[Move, None] = {}
         for classifier in self.model.classifiers:
             own = classifier.scope == OWN and entities > 1
@@ -232,7 +237,7 @@ class LogisticScorer:
         return tuple(moves)
 
     def _path(self, entities: Sequence[str], hops: Sequence[Hop]) -> _Path | None:
-        """What the hops are as moves; None where one is none that is known."""
+        """The hops as moves; None where one of them is no known move."""
         path = _Path(len(entities))
         for number, hop in enumerate(hops, 1):
             for move in self._moves(len(entities)):
@@ -253,7 +258,8 @@ class LogisticScorer:
 
     @cached_property
     def _unasked_cost(self) -> float:
-        """What it costs to end without asking of an entity: how rarely that was learned."""
+        """The cost of ending with an entity that no hop asks about: the rarer in training, the
+        higher."""
         asked, entities = 0, 0
         for pattern in self.model.patterns:
             number = len(HOLE.findall(pattern.question))
@@ -265,7 +271,7 @@ class LogisticScorer:
 
     @cached_property
     def _successors(self) -> dict[tuple[_Shape, ...], Counter[_Shape]]:
-        """What follows each shape, and each two shapes, in the decompositions that were learned."""
+        """How often shapes follow each shape, and each two shapes, in learned decompositions."""
         counted: dict[tuple[_Shape, ...], Counter[_Shape]] = {}
         for strategy in (each for pattern in self.model.patterns for each in pattern.strategies):
             shapes = [_START, _START, *map(_shape, strategy.moves), _END]
@@ -276,15 +282,16 @@ class LogisticScorer:
 
 
 def _shape(move: Move) -> _Shape:
-    """How a move is asked, with entities all alike, whichever of two things stands first.
+    """A move without its question, its entities' numbers and the order of its arguments.
 
-    *Is it more than 40?* and *Is 40 more than it?* follow the same; the words tell which it is.
+    *Is it more than 40?* and *Is 40 more than it?* have the same shape, as the same hops precede
+    them.
     """
     arguments = (str(arg) if isinstance(arg, int) and arg < 0 else "{}" for arg in move.arguments)
     return move.mode, move.then, tuple(sorted(arguments)), move.over
 
 
 def _excess(chance: float) -> float:
-    """What an event costs beyond what its likelier alternative costs."""
+    """The cost of an event of this probability above that of its opposite; at least 0."""
     chance = min(max(chance, 1e-9), 1 - 1e-9)
     return max(0.0, math.log(1 - chance) - math.log(chance))

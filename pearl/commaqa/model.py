@@ -1,11 +1,11 @@
-"""What was learned, in its parts and as a file.
+"""The learned model of CommaQA, in its parts and as a file.
 
-A decomposition that was found for one question is of use for others only when its entities and
-the numbers of its answers are left open. A pattern is a question like that, ``Who are from {1}?``;
-a `Move` is a hop like that: ``Which movies has {} directed?``, asked for what the hop before it
-gave, or for the second entity of the question. A model holds the questions that agents answer, for
-each kind of question the ways to decompose it, and what tells of each hop. Its file is JSON that a
-person can read and correct; the same training gives the same bytes.
+A decomposition of one question serves for others once its entities and the numbers of its answers
+are left open. A pattern is a question with its entities left open, ``Who are from {1}?``. A `Move`
+is such a hop, ``Which movies has {} directed?``, about the answer of the hop before it, say, or the
+question's second entity. A model holds the questions that agents answer, the decompositions of each
+pattern, and a classifier for each hop. Its file is JSON that a person can read and correct; the
+same training gives the same bytes.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Form:
 
     Args:
         phrasings: fill-in-the-blank questions, ``Who directed {}?``; the first is the one that is
-            asked. Their blanks are in one order.
-        orders: for each phrasing, which argument stands in which blank, from 0.
+            asked.
+        orders: for each phrasing, which argument (from 0) stands in each of its blanks.
     """
 
     phrasings: tuple[str, ...]
@@ -71,16 +71,16 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A hop of any question of one kind.
+    """A hop without its world, for all questions of one kind.
 
     Args:
         mode: how it is asked: once, or for the items of an answer.
         then: the transformations that follow.
         form: what is asked.
-        arguments: for each blank, an entity of the question (1, 2, … as they stand in it), or an
-            earlier answer, counted back (-1 is the last); a text stands for itself.
-        over: the earlier answer that `mode` goes over, counted back; None where it is the first
-            that the question names, or there is none.
+        arguments: for each blank, an entity of the question (1 is its first), an earlier answer
+            (-1 is the last), or a text that stands for itself.
+        over: the earlier answer whose items are asked for (-1 is the last); None where it is the
+            first answer in ``arguments``, or the hop is asked once.
     """
 
     mode: Mode
@@ -91,7 +91,7 @@ class Move:
 
 
 def fits(move: Move, entities: int, answers: int) -> bool:
-    """Whether the question has the entities, and the run the answers, that a move uses."""
+    """Whether so many entities of a question and earlier answers are enough for a move."""
     used = [arg for arg in (*move.arguments, move.over) if isinstance(arg, int)]
     return all(arg <= entities if arg > 0 else -arg <= answers for arg in used)
 
@@ -100,8 +100,8 @@ def hop_of(move: Move, agent: str, entities: Sequence[str], number: int) -> Hop:
     """The hop that a move is in a question.
 
     Args:
-        move: with `fits` for the question.
-        agent: who is asked.
+        move: a move that `fits` the question.
+        agent: the agent that is asked.
         entities: the question's, in order.
         number: the hop's own, counted from 1.
     """
@@ -117,14 +117,14 @@ def move_of(hop: Hop, number: int, entities: Sequence[str], language: Language) 
     """A hop without its world; the inverse of `hop_of`.
 
     Args:
-        hop: one of a decomposition.
-        number: its own, counted from 1.
+        hop: a hop of a decomposition.
+        number: the hop's number, counted from 1.
         entities: the question's, in order.
-        language: tells which words are blanks. A question that no agent's template reads, or two
-            of them, is a form of its own.
+        language: tells which words fill blanks. A question that no template of the agent reads, or
+            that several read, is a form of its own.
 
     Returns:
-        The move; None for an operator that there is not.
+        The move; None for an unknown operator.
     """
     operation = read_operation(hop.operator)
     if operation is None:
@@ -145,7 +145,7 @@ def move_of(hop: Hop, number: int, entities: Sequence[str], language: Language) 
 def moves_of_hops(
     hops: Sequence[Hop], entities: Sequence[str], language: Language
 ) -> tuple[Move, ...]:
-    """A decomposition without its world (`move_of`); nothing where one of its hops has no move."""
+    """A decomposition as moves (`move_of`); empty where one of its hops has no move."""
     moves = [move_of(hop, at, entities, language) for at, hop in enumerate(hops, 1)]
     return () if None in moves else tuple(filter(None, moves))
 
@@ -192,15 +192,15 @@ def is_empty(value: Value) -> bool:
 
 @lru_cache(maxsize=65536)
 def words_of(text: str) -> tuple[str, ...]:
-    """A text's words in small letters; holes and blanks are none."""
+    """A text's words in lower case, without holes and blanks."""
     return tuple(word.casefold() for word in _WORD.findall(HOLE.sub(" ", text)))
 
 
 def with_holes(text: str, entities: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """A question with a hole for each entity, and the entities in the order of the holes.
 
-    An entity stands between word boundaries; a longer one comes before one that it holds. Those
-    that do not occur are left out.
+    Entities are looked for at word boundaries, the longest first. Those that do not occur are left
+    out.
 
     Returns:
         ``("Who threw discus shorter than {1}?", ("48.0",))``.
@@ -220,20 +220,18 @@ def with_holes(text: str, entities: Iterable[str]) -> tuple[str, tuple[str, ...]
 
 
 def known_entities(text: str, valid: Collection[str]) -> tuple[str, ...]:
-    """What stands in a question that is a valid input of some agent, or a number.
-
-    ``valid`` has examples of valid inputs, of all types together.
-    """
+    """The numbers in a question, and the texts in it that are among the ``valid`` inputs of
+    agents."""
     words = list(_WORD.finditer(text))
     spans = {text[first.start() : last.end()] for first in words for last in words}
     return tuple(sorted({*(spans & set(valid)), *_NUMBER.findall(text)} - {""}))
 
 
 def strange_entities(text: str, vocabulary: Collection[str]) -> tuple[str, ...]:
-    """What stands in a question of no known pattern that is not made of known words.
+    """The likely entities of a question of no known pattern: the words that are not known.
 
-    Neighbouring words that are strange are one entity, and so is a number. The vocabulary is the
-    words of known patterns, in small letters.
+    Neighbouring unknown words are one entity, and so is a number. ``vocabulary`` has the known
+    words, in lower case.
     """
     entities: list[str] = []
     last = -2
@@ -261,7 +259,8 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 
 def longest_match(text: str, patterns: Iterable[str]) -> tuple[str, tuple[str, ...]] | None:
-    """The pattern with the most words of its own that a question is of, and its entities."""
+    """The pattern that a question matches with the most fixed words, and the question's entities;
+    None where it matches none."""
     matches = [
         (pattern, match.groups())
         for pattern in patterns
@@ -277,7 +276,7 @@ T = TypeVar("T")
 _KIND = "pearl commaqa model"
 _VERSION = 1
 _STRANGER = 6.0
-"""What it costs to ask an agent that was never seen to answer this, as a negative logarithm."""
+"""The cost, a negative logarithm, of asking an agent that was never seen to answer the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +285,7 @@ class LearnedStrategy:
 
     Args:
         moves: its hops.
-        count: how many questions went that way.
+        count: how many training questions were decomposed like this.
     """
 
     moves: tuple[Move, ...]
@@ -298,8 +297,8 @@ class Pattern:
     """A kind of question.
 
     Args:
-        question: with holes, ``What movies have the directors from {1} directed?``.
-        strategies: the one that was seen most comes first.
+        question: its text with holes, ``What movies have the directors from {1} directed?``.
+        strategies: its decompositions, the most frequent first.
     """
 
     question: str
@@ -316,10 +315,10 @@ class HopClassifier:
     """A logistic model of whether a hop is part of a question's decomposition.
 
     Args:
-        move: the hop; the entity that it rests on is its first.
-        scope: which text tells of it, `OWN` or `ALL` of `pearl.commaqa.logistic`.
-        bias: of the model, with no feature.
-        weights: what each feature, a word or a short phrase, adds.
+        move: the hop; if it is about one entity, that is written as entity 1.
+        scope: the text that is classified, `OWN` or `ALL` of `pearl.commaqa.logistic`.
+        bias: the log odds without any feature.
+        weights: what each feature, a word or a short phrase, adds to the log odds.
     """
 
     move: Move
@@ -335,13 +334,13 @@ class HopClassifier:
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """What was learned.
+    """A learned model.
 
     Args:
-        source: ``gold`` or ``answers``.
-        forms: what agents answer, and in how many worlds each agent did.
-        patterns: by their text.
-        classifiers: which words tell of which hops; none where there are few patterns.
+        source: what it was learned from, ``gold`` or ``answers``.
+        forms: the questions that agents answer, and in how many worlds each agent answered them.
+        patterns: the kinds of question, in the order of their texts.
+        classifiers: one for each hop; empty where there are too few patterns to fit them.
     """
 
     source: str
@@ -361,11 +360,12 @@ class LearnedModel:
         return frozenset(word for text in texts for word in words_of(text))
 
     def pattern_of(self, question: str) -> tuple[str, tuple[str, ...]]:
-        """A question of no known pattern with holes, and its entities: what no known word is."""
+        """A question of no known pattern, with holes for its unknown words, and these words."""
         return with_holes(question, strange_entities(question, self._vocabulary))
 
     def openings(self, question: str, most: int) -> list[tuple[str, tuple[str, ...]]]:
-        """The same with each choice of up to so many entities, as a new word may be none."""
+        """As `pattern_of`, for every choice of up to ``most`` entities among the unknown words, as
+        an unknown word need not be an entity."""
         strange = strange_entities(question, self._vocabulary)
         words = (word for phrase in strange for word in phrase.split())
         strange = tuple(dict.fromkeys((*strange, *words)))
@@ -374,7 +374,7 @@ class LearnedModel:
         return list(dict.fromkeys(with_holes(question, some) for some in chosen))
 
     def agent_costs(self, form: Form) -> list[tuple[str, float]]:
-        """All agents, and what it costs to ask each: how rarely it was the one to answer."""
+        """All agents with the cost of asking each, which is higher the less often it answered."""
         counts = self.forms.get(form, {})
         total = sum(counts.values())
         return [
@@ -404,7 +404,7 @@ def write_model(model: LearnedModel) -> str:
             ]}
             for pattern in model.patterns
         ],
-        # The name is of the format, which has kept it.
+        # The file format keeps this older name of the classifiers.
         "telltales": [
             _move_data(each.move, numbers)
             | {"scope": each.scope, "bias": each.bias, "phrases": dict(each.weights)}
@@ -435,7 +435,7 @@ def read_model(path: str) -> LearnedModel:
     """Read a model's file.
 
     Raises:
-        InputError: it is none, or of another version.
+        InputError: the file is no model, is damaged, or has another version.
     """
     text = read_source(path, "model").text
     try:

@@ -1,10 +1,10 @@
-"""Programs of hops over a few questions at once, shortest first.
+"""Enumerates programs of hops over a few questions at once, shortest first.
 
-The search for decompositions that explain answers builds values from values, bottom-up: entities
-of the question, what agents say of them, what they say of that, and so on. A program's value is a
-vector with one place for each of several questions of one kind, so that a program that is right by
-chance on one is found out by the others, and programs with equal vectors are one (observational
-equivalence).
+The search for decompositions that explain answers builds values bottom-up: entities of the
+question, answers of agents about them, answers about those answers, and so on. The value of a
+program is a vector with a place for each of several questions of one kind. So a program that is
+right by chance on one question fails on the others, and of programs with equal vectors only one
+is made longer (observational equivalence).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pearl.runtime.binding import Item
 
 
 class CachingAgents(Agents):
-    """Agents that are asked each question once; `calls` counts what was really asked."""
+    """Agents whose answers are cached; `calls` counts only questions that were not in the cache."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -42,22 +42,22 @@ class CachingAgents(Agents):
 
 # How far the search for programs goes.
 CHAIN = 3
-"""Hops in a row before the last one."""
+"""The most hops in a row before the last one."""
 
-_MET = 1000  # pairs of a list and one thing that the last hop is tried on
-_PAIRS = 20_000  # pairs of single things that the last hop is tried on
-_TERMS = 4000  # programs that are kept of one length
+_MET = 1000  # pairs of a list and a single thing that the last hop is tried on, at most
+_PAIRS = 20_000  # pairs of single things that the last hop is tried on, at most
+_TERMS = 4000  # programs that are kept of each length, at most
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Case:
-    """A question whose answer is known, and nothing else of it.
+    """A question with its recorded answer, but without a decomposition.
 
     Args:
         pattern: its text with holes.
-        entities: what stands in the holes.
-        answer: what is recorded.
-        agents: of its world.
+        entities: the entities in the holes.
+        answer: the recorded answer.
+        agents: the agents of its world.
     """
 
     pattern: str
@@ -67,7 +67,7 @@ class Case:
 
     @property
     def text(self) -> str:
-        """The question."""
+        """The question's text."""
         return HOLE.sub(lambda hole: self.entities[int(hole[1]) - 1], self.pattern)
 
 
@@ -77,16 +77,16 @@ Values: TypeAlias = "tuple[Value | None, ...]"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Term:
-    """A program and its values: an entity, or a hop of other programs.
+    """A program and its values: an entity, or a hop about the values of other programs.
 
     Args:
         values: one for each case.
-        origin: where the items come from, as a word for types.
-        entity: its number, from 1; 0 for a hop.
+        origin: stands for the type of the values: the question they answer, say.
+        entity: the entity's number, from 1; 0 for a hop.
         mode: how the hop is asked.
         then: the transformations that follow.
-        form: what is asked; None for an entity.
-        arguments: what fills its blanks.
+        form: the hop's question; None for an entity.
+        arguments: the programs whose values fill the question's blanks.
         over: the argument whose items are asked for.
     """
 
@@ -101,21 +101,21 @@ class Term:
 
     @property
     def steps(self) -> tuple[Term, ...]:
-        """The hops of the program in order, shared ones once; those that rest on entities first."""
+        """The program's hops in order, shared ones once; those that rest on entities come first."""
         if self.form is None:
             return ()
-        arguments = sorted(self.arguments, key=lambda one: not one.rests)
+        arguments = sorted(self.arguments, key=lambda argument: not argument.rests)
         before = dict.fromkeys(step for argument in arguments for step in argument.steps)
         return (*before, self)
 
     @property
     def rests(self) -> bool:
-        """Whether an entity of the question is in it."""
+        """Whether it uses an entity of the question."""
         return self.entity > 0 or any(argument.rests for argument in self.arguments)
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one thing everywhere: a number, or a list with one item."""
+        """Whether each of its values is a single thing: a number, or a list with one item."""
         return all(
             len(value) == 1 if isinstance(value, list) else not isinstance(value, Pairs)
             for value in self.values
@@ -129,9 +129,9 @@ def moves_of(term: Term) -> tuple[Move, ...]:
     moves: list[Move] = []
     for number, step in enumerate(steps, 1):
         assert step.form is not None
-        arguments = tuple(one.entity or places[one] - number for one in step.arguments)
+        arguments = tuple(arg.entity or places[arg] - number for arg in step.arguments)
         asked = (arguments[place] for place in step.form.orders[0])
-        first = next((one for one in asked if one < 0), None)
+        first = next((arg for arg in asked if arg < 0), None)
         over = places[step.over] - number if step.over and step.mode is not Mode.PLAIN else None
         over = None if over == first else over
         moves.append(Move(step.mode, step.then, step.form, arguments, over))
@@ -139,10 +139,9 @@ def moves_of(term: Term) -> tuple[Move, ...]:
 
 
 def run_moves(moves: Sequence[Move], case: Case) -> Value | None:
-    """The last answer of a program for one question, each hop asked of the agent that answers it.
+    """A program's answer to one question; None where a hop has no answer, or an empty one.
 
-    Returns:
-        None where a hop has no answer, or an empty one.
+    Each hop is asked of the agents that know its form.
     """
     answers: list[Value] = []
     for move in moves:
@@ -154,26 +153,27 @@ def run_moves(moves: Sequence[Move], case: Case) -> Value | None:
 
 
 def run_move(move: Move, answers: Sequence[Value], case: Case) -> Value | None:
-    """The answer of one hop after those before it; None where there is none, or an empty one."""
+    """The answer of one hop, given the earlier ones; None where there is none or an empty one."""
     if not fits(move, len(case.entities), len(answers)):
         return None
     agents = case.agents.forms.get(move.form, ())
     hops = (hop_of(move, agent, case.entities, len(answers) + 1) for agent in agents)
-    tried = (run_hop(hop, answers, case.agents.ask) for hop in hops)
-    return next((one for one in tried if one is not None and not is_empty(one)), None)
+    given = (run_hop(hop, answers, case.agents.ask) for hop in hops)
+    return next((answer for answer in given if answer is not None and not is_empty(answer)), None)
 
 
 Refusals: TypeAlias = "dict[tuple[Form, tuple[str, ...]], tuple[int, int]]"
-"""What agents taught about types: how often a form was answered and refused, by the origins of the
-items that it was asked for, and the mode."""
+"""How often agents answered and refused a form, by the origins of its arguments and the mode; so
+types that do not fit are learned from refusals."""
 
 
 class Bank:
-    """Makes programs over some questions, longer ones of shorter ones.
+    """Makes programs over a few questions, longer ones from shorter ones.
 
     Args:
-        cases: of one kind, a few; terms of a bank of more cases may be asked of the first ones.
-        refusals: shared among banks. What was refused a few times and never answered is not asked.
+        cases: a few questions of one kind. A bank with only the first of them can make longer
+            programs from the terms of this one.
+        refusals: shared among banks; a form that was only refused, three times, is not asked again.
         alive: on how many cases a program needs an answer.
     """
 
@@ -187,26 +187,27 @@ class Bank:
         ]
 
     def longer(self, *terms: Term) -> Iterator[Term]:
-        """What one more hop makes of terms, or of nothing; the items are those of the first."""
+        """Programs with one more hop, whose arguments are these terms in any order; modes go over
+        the first term."""
         for form in self.forms:
             if form.blanks == len(terms):
                 for arguments in itertools.permutations(terms):
                     yield from self._asked(form, arguments, terms[0] if terms else None)
 
     def is_new(self, term: Term) -> bool:
-        """Whether no term with the same values was seen here; from now on it is seen."""
-        key = canonical_json([None if one is None else to_json(one) for one in term.values])
+        """Whether this is the first term with these values; it is remembered."""
+        key = canonical_json([None if value is None else to_json(value) for value in term.values])
         new = key not in self._seen
         self._seen.add(key)
         return new
 
     def _asked(self, form: Form, arguments: tuple[Term, ...], over: Term | None) -> Iterator[Term]:
         origins = tuple(argument.origin for argument in arguments)
-        given = [[one.values[at] for one in arguments] for at in range(len(self.cases))]
+        given = [[arg.values[at] for arg in arguments] for at in range(len(self.cases))]
         mapped = [at for at, argument in enumerate(arguments) if argument is over]
         modes: tuple[Mode, ...] = (Mode.PLAIN,)
         if over is not None and over.form is not None:
-            items = next(one for one in over.values if one is not None)
+            items = next(value for value in over.values if value is not None)
             modes = (Mode.EACH_VALUES,) if isinstance(items, Pairs) else modes
             modes = (Mode.PLAIN, Mode.EACH) if isinstance(items, list) else modes
         for mode in modes:
@@ -215,28 +216,26 @@ class Bank:
             if not answered and refused >= 3:
                 continue
             left = sum(None not in row for row in given)
-            # That there is no highest of nothing tells nothing of types.
+            # A refusal on empty items says nothing about types.
             telling = sum(None not in row and not any(map(_has_nothing, row)) for row in given)
             values: list[Value | None] = []
             for case, row in zip(self.cases, given, strict=True):
                 value = None
-                # It is given up when too few can be left.
+                # Agents are no longer asked once too few cases can have an answer.
                 if _alive(values) + left >= self.alive and None not in row:
                     left -= 1
                     value = _answer(case, form, mode, row, mapped)
                 values.append(value)
             fresh = _alive(values)
             self.refusals[key] = answered + fresh, refused + max(0, telling - fresh)
-            # What is always what it was asked of, the highest of one number, says nothing.
-            said_before = mode is Mode.PLAIN and any(
-                one.values == tuple(values) for one in arguments
-            )
-            if fresh >= self.alive and not said_before:
+            # A hop that returns its argument, as the highest of a single number, adds nothing.
+            repeats = mode is Mode.PLAIN and any(arg.values == tuple(values) for arg in arguments)
+            if fresh >= self.alive and not repeats:
                 term = Term(tuple(values), form.phrasings[0], 0, mode, (), form, arguments, over)
                 yield from self._transformed(term)
 
     def _transformed(self, term: Term) -> Iterator[Term]:
-        """A term and its transformations, where they leave enough values."""
+        """A term with each of its transformations that leaves enough values."""
         over, changes = term.over, _transformations(term.mode, term.values)
         truths_alone = all(
             value is None
@@ -262,7 +261,7 @@ class Bank:
 
 
 _FILTERS = {Mode.EACH: (Mode.WHERE, ((),)), Mode.EACH_VALUES: (Mode.WHERE_VALUES, (("keys",), ()))}
-"""What a question of yes or no becomes, and the transformations of that."""
+"""The filter that a yes-or-no question asked in this mode becomes, with its transformations."""
 
 
 def _alive(values: Sequence[Value | None]) -> int:
@@ -272,12 +271,12 @@ def _alive(values: Sequence[Value | None]) -> int:
 def _answer(
     case: Case, form: Form, mode: Mode, given: Sequence[Value | None], mapped: Sequence[int]
 ) -> Value | None:
-    """What a hop gives for one case, by the first agent that answers each question.
+    """A hop's answer for one case, by the first agent that answers; None if it is empty or missing.
 
-    Where ``mode`` goes over items, those of the argument that stands at the places ``mapped``. None
-    for no answer, or an empty one.
+    ``given`` are the arguments' values, and ``mapped`` the places of the argument whose items a
+    ``mode`` other than plain goes over.
     """
-    texts = [as_text(one) for one in given if one is not None]
+    texts = [as_text(value) for value in given if value is not None]
 
     def ask(item: Item | None) -> Value | None:
         if item is not None:
@@ -292,12 +291,12 @@ def _answer(
 
 
 def _has_nothing(value: Value | None) -> bool:
-    """Whether items of a value are empty."""
+    """Whether a value is pairs, some of whose answers are empty."""
     return isinstance(value, Pairs) and any(is_empty(item) for _, item in value)
 
 
 def _transformations(mode: Mode, values: Values) -> tuple[tuple[str, ...], ...]:
-    value = next((one for one in values if one is not None), None)
+    value = next((known for known in values if known is not None), None)
     if mode is Mode.PLAIN or not isinstance(value, Pairs):
         return ((),)
     if not all(isinstance(item, list) for _, item in value):
@@ -315,7 +314,7 @@ def _filtered(mode: Mode, before: Value | None, truths: Value | None) -> Value |
 
 
 def _changed(value: Value | None, then: Sequence[str]) -> Value | None:
-    """A value after transformations; None where it takes none, or nothing is left of it."""
+    """A value after transformations; None where one does not apply, or nothing is left."""
     try:
         changed = None if value is None else transform(value, then)
     except BuiltinError:
@@ -327,12 +326,12 @@ def _changed(value: Value | None, then: Sequence[str]) -> Value | None:
 
 
 def levels_of(bank: Bank, *, new_only: bool = True) -> Iterator[Iterable[Term]]:
-    """Programs by the length of their longest chain; those of the last level are not made longer.
+    """Programs, level by level, each level with one more hop in a row.
 
     Args:
-        bank: makes them.
-        new_only: of programs with equal values all are given, and one is made longer. Without it
-            each is, and only as a row: a hop rests on one hop before it, and on an entity.
+        bank: makes the programs.
+        new_only: whether only one of programs with equal values is made longer (all are given).
+            Without it all are, but a hop can then use only the hop before it and an entity.
     """
     levels: list[list[Term]] = []
 
@@ -349,7 +348,8 @@ def levels_of(bank: Bank, *, new_only: bool = True) -> Iterator[Iterable[Term]]:
         return every
 
     def longer(bank: Bank) -> Iterator[Term]:
-        """One more hop of the newest terms, alone, with an entity, or with one earlier thing."""
+        """The newest terms with one more hop: of a term alone, with an entity, or with an earlier
+        single thing."""
         for term in levels[-1]:
             yield from bank.longer(term)
         earlier = [term for level in levels[:-1] for term in level if new_only and term.is_single]
@@ -359,7 +359,7 @@ def levels_of(bank: Bank, *, new_only: bool = True) -> Iterator[Iterable[Term]]:
     yield level(itertools.chain(bank.longer(), *map(bank.longer, bank.entities)))
     for _ in range(CHAIN - 1):
         yield level(longer(bank))
-    # The last hop is tried on few questions: most programs are wrong on the first.
+    # The last hop is tried on two questions only: most programs fail on the first already.
     narrow = Bank(bank.cases[:2], bank.refusals, 1)
     yield longer(narrow)
     pairs = _pairs(levels)
@@ -369,7 +369,7 @@ def levels_of(bank: Bank, *, new_only: bool = True) -> Iterator[Iterable[Term]]:
 
 
 def _met(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
-    """Lists with one thing that was found out no earlier than they were; short ones first."""
+    """Pairs of a list and a single thing found at the same level or later; fewest hops first."""
     pairs = [
         (term, other)
         for at, level in enumerate(levels)
@@ -382,16 +382,16 @@ def _met(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
 
 
 def _pairs(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
-    """Two things that were found out, for one question: fewest hops first, then doing the same."""
+    """Pairs of single things, those with the fewest hops first, then those with the same forms."""
 
     def order(pair: tuple[Term, Term]) -> tuple[int, bool]:
-        one, other = ([step.form for step in term.steps] for term in pair)
-        return _hops(pair), one != other
+        first, second = ([step.form for step in term.steps] for term in pair)
+        return _hops(pair), first != second
 
     single = [term for level in levels for term in level if term.is_single]
     return sorted(itertools.combinations(single, 2), key=order)[:_PAIRS]
 
 
 def _hops(terms: Iterable[Term]) -> int:
-    """How many hops some programs have, shared ones once."""
+    """How many hops these programs have together, shared ones counted once."""
     return len({step for term in terms for step in term.steps})

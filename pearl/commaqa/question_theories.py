@@ -1,6 +1,6 @@
-"""Kinds of questions that a schema allows, and possible worlds to ask them of.
+"""The kinds of questions that a schema allows, and possible worlds to ask them of.
 
-A theory (CommaQA, section 4) is a question's pieces put together, and the steps that answer it.
+A theory (CommaQA, section 4) is a composition of pieces, and the steps that answer the question.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _OVER_ALL = Operation(Mode.EACH, None, ("values", "flat", "unique"))
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A piece, one of its ways, and what stands in its holes: others, and things of these kinds."""
+    """A piece with one of its ways chosen, and its holes filled by other nodes or by things of
+    these kinds."""
 
     piece: QuestionPart
     way: int
@@ -32,7 +33,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """As ``prizes(songs_by($person))``; a way of several has its number."""
+        """As ``prizes(songs_by($person))``; of a piece with several ways, with the way's number."""
         way = f"/{self.way + 1}" if len(self.piece.ways) > 1 else ""
         parts = (part.name if isinstance(part, Node) else f"${part}" for part in self.parts)
         inner = ", ".join(parts)
@@ -51,10 +52,10 @@ class TheoryStep(NamedTuple):
     """One step of a theory.
 
     Args:
-        ask: what is asked.
-        operation: how.
-        over: the answer whose items are asked for, counted from 1; 0 for none.
-        arguments: above 0 an earlier answer, below 0 a thing (-1 is the first).
+        ask: the name of the ask.
+        operation: its operator.
+        over: the number of the answer whose items are asked for, from 1; 0 for none.
+        arguments: a number above 0 is an earlier answer, one below 0 is a thing (-1 is the first).
     """
 
     ask: str
@@ -68,10 +69,10 @@ class Theory:
     """A kind of question.
 
     Args:
-        root: its pieces.
+        root: the tree of its pieces.
         calls: its steps.
         leaves: the kinds of the things that it names, in the order of its holes.
-        relations: what it looks up.
+        relations: the relations that it looks up.
     """
 
     root: Node
@@ -86,7 +87,7 @@ class Theory:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Each ask that is put to another's answer, with that other first; none twice."""
+        """Each ask that is about another ask's answer, with that other first; without repeats."""
         pairs = (
             (self.calls[argument - 1].ask, call.ask)
             for call in self.calls
@@ -99,11 +100,11 @@ class Theory:
 def theories_of(schema: WorldSchema) -> tuple[Theory, ...]:
     """Every theory within the schema's limits.
 
-    On the way from a question to a thing no piece and no relation comes twice, so that none goes
-    back the way it came.
+    No piece and no relation occurs twice on the path from a question to a thing, so that no
+    question goes back to where it came from.
 
     Raises:
-        InputError: there is none, or there are too many.
+        InputError: there is no theory, or there are too many.
     """
     theories: list[Theory] = []
     fewest, most = schema.steps
@@ -131,9 +132,9 @@ def _check_number(number: int, schema: WorldSchema) -> None:
 def _nodes(
     schema: WorldSchema, gives: Iterable[str], most: int, used: frozenset[str]
 ) -> Iterator[Node]:
-    """Pieces that give one of these, with at most so many steps, those of their parts counted.
+    """Nodes that give one of these, with at most ``most`` steps including those of their parts.
 
-    Pieces and relations that were used may not come again.
+    They have none of the pieces and relations in ``used``.
     """
     for piece in schema.pieces.values():
         if piece.gives not in gives or f"piece {piece.name}" in used:
@@ -155,7 +156,7 @@ def _nodes(
 
 
 def _theory(schema: WorldSchema, root: Node) -> Theory | None:
-    """The theory of a question; None where one piece is meant in two ways."""
+    """The theory of a question; None where a piece occurs in two of its ways."""
     chosen: dict[str, int] = {}
     for node in root.nodes:
         if chosen.setdefault(node.piece.name, node.way) != node.way:
@@ -177,7 +178,7 @@ def _theory(schema: WorldSchema, root: Node) -> Theory | None:
 
 
 def _flatten(node: Node | str, calls: list[TheoryStep], leaves: list[str]) -> int:
-    """Add a node's calls and things; the argument that stands for it."""
+    """Add a node's steps and things to these lists, and return the argument that refers to it."""
     if isinstance(node, str):
         leaves.append(node)
         return -len(leaves)
@@ -198,14 +199,14 @@ def _flatten(node: Node | str, calls: list[TheoryStep], leaves: list[str]) -> in
 def divide(
     schema: WorldSchema, split: str, theories: tuple[Theory, ...]
 ) -> tuple[tuple[Theory, ...], tuple[Theory, ...]]:
-    """Say which theories training and development questions are made of, and which test questions.
+    """The theories of training and development questions, and those of test questions.
 
-    In a split that holds pairs out, a test question has at least one of them and no training
-    question has any, while every ask and every piece of a test question also comes in training. In
-    one that names kinds, training has those alone, and so has the test, but for its own.
+    In a split that holds pairs out, every test question has one of the pairs and no training
+    question has any, but every ask and piece of a test question also occurs in training. In a split
+    that names kinds, training has only these; so has the test, unless the split names its own.
 
     Raises:
-        InputError: there is no such split, or it does not hold what it says.
+        InputError: there is no such split, or it cannot be made.
     """
     if split not in schema.splits:
         names = ", ".join(schema.splits)
@@ -224,10 +225,10 @@ def divide(
             raise InputError(f"{place}: no question puts {pair[1]} to the answer of {pair[0]}.")
     trained, needed = (
         dict.fromkeys(
-            [f"ask {call.ask}" for theory in those for call in theory.calls]
-            + [f"piece {node.piece.name}" for theory in those for node in theory.root.nodes]
+            [f"ask {call.ask}" for theory in theories for call in theory.calls]
+            + [f"piece {node.piece.name}" for theory in theories for node in theory.root.nodes]
         )
-        for those in (train, test)
+        for theories in (train, test)
     )
     for part in needed:
         if part not in trained:
@@ -241,7 +242,7 @@ def _of_kinds(
     """The theories of these names.
 
     Raises:
-        InputError: there is no such theory; names one that is close.
+        InputError: there is no theory of one of the names; the message suggests a close one.
     """
     by_name = {theory.name: theory for theory in theories}
     for name in names:
@@ -264,10 +265,10 @@ class PossibleWorld:
     """Facts of some of a schema's relations, and the agents that know them.
 
     Args:
-        agents: who knows each relation that the world has.
+        agents: the agent that knows each relation of the world.
         facts: by relation, in the order they are written.
-        sentences: each fact in words, by the fact as written.
-        things: by kind, what the facts name.
+        sentences: each fact in words, by the fact as `write_fact` writes it.
+        things: by kind, the things that the facts name.
     """
 
     agents: Mapping[str, str]
@@ -292,7 +293,8 @@ class PossibleWorld:
         }
 
     def can_be_asked(self, theory: Theory, schema: WorldSchema) -> bool:
-        """Whether this world has what a theory looks up, and one way alone to mean each piece."""
+        """Whether this world has the relations that a theory looks up, and those of only one way of
+        each piece."""
         return theory.relations <= self.facts.keys() and all(
             sum(schema.looked_up(way) <= self.facts.keys() for way in node.piece.ways) == 1
             for node in theory.root.nodes
@@ -300,7 +302,7 @@ class PossibleWorld:
         )
 
     def agent_of(self, ask: Ask) -> str:
-        """Who answers; empty where nobody in this world does."""
+        """The agent that answers an ask; empty where none of this world does."""
         return self.agents.get(ask.relation, "") if ask.relation else ask.agent
 
     def language(self, schema: WorldSchema) -> dict[str, list[dict[str, Any]]]:
@@ -335,7 +337,7 @@ def predicate_of(ask: Ask, arguments: Sequence[str]) -> str:
 
 
 def fill_slots(text: str, things: Sequence[str]) -> str:
-    """A text with ``$1`` … filled in."""
+    """A text with its slots ``$1`` … filled in."""
     return SLOT.sub(lambda slot: things[int(slot[1]) - 1], text)
 
 
@@ -365,10 +367,10 @@ def make_world(schema: WorldSchema, theory: Theory, random: Random) -> PossibleW
 
 
 def _chosen_relations(theory: Theory, schema: WorldSchema, random: Random) -> frozenset[str]:
-    """The relations of a world that is to be asked a theory.
+    """The relations of a world that a theory can be asked of.
 
-    Of every other way to mean one of its pieces a relation is left out, and where it can be the
-    same is done for the pieces that the theory has not.
+    For each piece of the theory, every other way lacks a relation, so that only one way can be
+    meant. If possible, the same is done for pieces that the theory does not have.
     """
     ways = {node.piece.name: node.way for node in theory.root.nodes}
     pieces = [piece for piece in schema.pieces.values() if len(piece.ways) > 1]
@@ -392,7 +394,7 @@ def _chosen_relations(theory: Theory, schema: WorldSchema, random: Random) -> fr
 def _facts(
     relation: Relation, drawn: Mapping[str, tuple[str, ...]], random: Random
 ) -> tuple[Fact, ...]:
-    """Facts for everything at the first place, which use all at the second alike."""
+    """Facts for everything at the first place, with things at the second place used evenly."""
     first, second = (drawn[kind] for kind in relation.kinds)
     same = relation.kinds[0] == relation.kinds[1]
     facts: list[Fact] = []

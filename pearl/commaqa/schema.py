@@ -1,8 +1,8 @@
-"""Schemas: what questions are made of (docs/generating.md).
+"""Schemas: what worlds and questions are generated from (docs/generating.md).
 
 CommaQA (Khot et al., 2022, section 4) makes questions from theories: a theory says which relations
-a question goes through, and is asked of possible worlds. Here a theory is put together from
-pieces, so that its words and its decomposition grow in the same way.
+a question goes through, and is asked of possible worlds. Here a theory is composed of pieces, which
+carry both words and steps, so that the question and its decomposition grow together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SLOT = re.compile(r"\$([0-9]+)")
 HOLE = re.compile(r"\{([0-9]+)\}")
 
 QUESTION = "question"
-"""What a piece gives that is a whole question."""
+"""The value of ``gives`` for a piece that is a whole question."""
 
 IID = "iid"
 """The split that holds nothing out; every schema has it."""
@@ -28,9 +28,9 @@ class EntityType:
     """A kind of thing.
 
     Args:
-        name: its name, which is the type in the agents' language.
-        pool: every name or number that some world may have.
-        count: how many of them one world has.
+        name: its name, which is also the type in the agents' language.
+        pool: every name or number that a world may have.
+        count: how many of them each world has.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Relation:
 
     Args:
         name: its name; a world's predicate is ``agent_name``.
-        kinds: what its two places hold.
-        each: the fewest and the most facts that a thing at the first place has.
-        says: by agent that may know it, the ways to write a fact, with ``$1`` and ``$2``.
+        kinds: the kinds of the things at its two places.
+        each: the fewest and the most facts for each thing at the first place.
+        says: for each agent that may know it, the ways to write a fact, with ``$1`` and ``$2``.
     """
 
     name: str
@@ -63,11 +63,11 @@ class Ask:
         name: its name.
         words: the ways to ask it, with ``$1`` and ``$2``.
         inputs: the type of each slot.
-        relation: whose facts it looks up; empty for arithmetic.
-        places: what stands at the relation's places: ``?``, ``$1`` or ``_``.
-        unique: whether an answer is given once.
-        agent: who is asked arithmetic; empty where a relation's agent is asked.
-        total: the operation, as ``max``; empty for a look-up.
+        relation: the relation that it looks up; empty for arithmetic.
+        places: for each place of the relation, ``?``, ``$1`` or ``_``.
+        unique: whether repeated answers are dropped.
+        agent: the agent that does arithmetic; empty for a look-up, which the relation's agent does.
+        total: the arithmetic operation, as ``max``; empty for a look-up.
     """
 
     name: str
@@ -85,10 +85,11 @@ class PartStep:
     """One step of a piece.
 
     Args:
-        ask: what is asked.
-        operation: how; None for ``select`` of a thing, and else ``project_values_flat_unique``.
-        arguments: above 0 an earlier step of the piece (1 is its first), below 0 a hole (-1 is its
-            first).
+        ask: the name of the ask.
+        operation: its operator; None for ``select`` where it is asked of a thing, and for
+            ``project_values_flat_unique`` where it is asked of an answer.
+        arguments: a number above 0 is an earlier step of the piece (1 is the first), one below 0
+            is a hole (-1 is the first).
     """
 
     ask: str
@@ -98,7 +99,7 @@ class PartStep:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """What may stand in a piece: pieces that give one of these, and things of these kinds."""
+    """A place in a piece for another piece that gives one of these, or a thing of these kinds."""
 
     gives: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -106,15 +107,15 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPart:
-    """A part of a question, with the steps that find what it means.
+    """A piece of a question, with the steps that find what it refers to.
 
     Args:
         name: its name.
-        gives: what it may stand for; `QUESTION` for a whole question.
-        holes: what stands in it, ``{1}`` first.
-        words: the ways to say it, with ``{1}`` …
-        ways: the steps, where there is more than one way: worlds in which it is asked have the
-            relations of one way alone. A way with no steps means what its only hole means.
+        gives: the name by which holes ask for it; `QUESTION` for a whole question.
+        holes: the holes in it, ``{1}`` first.
+        words: the ways to word it, with ``{1}`` …
+        ways: the alternative lists of steps that may answer it; a world in which it is asked has
+            the relations of only one of them. A list without steps stands for the piece's hole.
     """
 
     name: str
@@ -125,7 +126,7 @@ class QuestionPart:
 
 
 Pair = tuple[str, str]
-"""Two asks, the second of which is put to the answer of the first."""
+"""Two asks, of which the second is asked about the answer of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,8 @@ class Split:
     """How a split divides the kinds of questions.
 
     Args:
-        held_out: pairs that training must not have; test questions have one at least.
-        kinds: the only kinds of training and development questions; empty for any.
+        held_out: pairs that no training question has, and every test question has one of.
+        kinds: the only kinds of training and development questions; empty for all.
         test: the only kinds of test questions; empty for those of training.
     """
 
@@ -145,15 +146,14 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class WorldSchema:
-    """A schema as its file says.
+    """A schema, as its file defines it; mappings are by name.
 
     Args:
         path: the file, for messages.
-        name: what it is called.
-        splits: by name.
+        name: the schema's name.
         steps: the fewest and the most steps of a question.
-        answers: the fewest and the most items of a list that is an answer.
-        questions: how many questions one world is asked.
+        answers: the fewest and the most items of an answer that is a list.
+        questions: the most questions of one world.
     """
 
     path: str

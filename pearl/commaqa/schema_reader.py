@@ -1,6 +1,6 @@
-"""Schemas read from TOML or JSON; whatever is wrong in a file is said in one line with its place.
+"""Reads schemas from TOML or JSON; an error is one line that names the place in the file.
 
-Names are invented, so that nothing can be known of them but what a world says.
+Names are invented, so that a model can know nothing about them but what a world says.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def shipped_schemas() -> tuple[str, ...]:
 
 
 def shipped_text(name: str) -> str:
-    """A shipped schema's file, to start one's own from.
+    """The text of a shipped schema's file, from which users can make their own.
 
     Raises:
         InputError: no schema of that name ships with Pearl.
@@ -78,8 +78,7 @@ def read_schema(name: str) -> WorldSchema:
         name: one that ships with Pearl, or a file that ends in ``.toml`` or ``.json``.
 
     Raises:
-        InputError: the file cannot be read, or something in it cannot be used; one line that names
-            the place.
+        InputError: the file cannot be read, or something in it is wrong.
     """
     if name.endswith((".toml", ".json")):
         path, text = name, read_source(name, "schema").text
@@ -125,19 +124,19 @@ _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
         "table": (lambda value: isinstance(value, dict), "give a table."),
     }
 )
-"""What a value may be: whether it is, and what to say where it is not."""
+"""The forms of values: for each, a test, and the message where a value fails it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SchemaTable:
-    """A table of a schema, read a key at a time; its place is as ``relations.composed``."""
+    """A table of a schema, read key by key; its place is a dotted name, ``relations.composed``."""
 
     path: str
     place: str
     data: Mapping[str, Any]
 
     def fail(self, message: str, key: str = "") -> NoReturn:
-        """Raise `InputError` for this table, or for one of its keys."""
+        """Raise `InputError` with the place of this table, or of one of its keys."""
         place = ".".join(part for part in (self.place, key) if part)
         raise InputError(f"{self.path}: {f'{place}: ' if place else ''}{message}")
 
@@ -152,7 +151,7 @@ class _SchemaTable:
             self.check(key in keys, f"there is no such key: use {', '.join(keys)}.", key)
 
     def get(self, key: str, form: str, default: Any = None) -> Any:  # noqa: ANN401 - as `form` says
-        """A key's value, which is of one of `_FORMS` or is the default."""
+        """A key's value, or the default; it must have this form (of `_FORMS`) or be the default."""
         value = self.data.get(key, default)
         fits, message = _FORMS[form]
         usable = fits(value) or (type(value) is type(default) and value == default)
@@ -160,7 +159,7 @@ class _SchemaTable:
         return value
 
     def span(self, key: str, default: list[int], least: int) -> tuple[int, int]:
-        """The fewest and the most."""
+        """A key's pair of the fewest and the most, of which the fewest is at least ``least``."""
         low, high = self.get(key, "span", default)
         message = f"the fewest is at least {least}, and the most at least that and 1."
         self.check(least <= low <= high and high >= 1, message, key)
@@ -181,13 +180,13 @@ class _SchemaTable:
             yield name, inner.table(name)
 
     def look_up(self, name: str, names: Mapping[str, Any], noun: str, key: str) -> str:
-        """The name, where there is such a thing; else names one that is close, or all."""
+        """The name, if it is among ``names``; otherwise the error suggests a close one, or all."""
         close = get_close_matches(name, names, 1) or list(names)
         self.check(name in names, f"no {noun} is called {name}: use {', '.join(close)}.", key)
         return name
 
     def check_slots(self, text: str, pattern: re.Pattern[str], mark: str, count: int) -> None:
-        """Refuse words that do not have each slot, as ``${}`` marks it, once."""
+        """Refuse words that do not have each of ``count`` slots, marked like ``${}``, once."""
         numbers = [str(number) for number in range(1, count + 1)]
         slots = " and ".join(map(mark.format, numbers))
         message = f"write {slots} once" if slots else f"no {mark.format('')}"
@@ -226,7 +225,7 @@ def _kinds(table: _SchemaTable, seed: str) -> dict[str, EntityType]:
 
 
 def _numbers(kind: _SchemaTable) -> list[str]:
-    """The numbers of a kind, in its own decimal digits."""
+    """The numbers of a kind, all with as many decimal digits as its finest number."""
     kind.check("names" not in kind.data, "give names or numbers, not both.")
     table = kind.table("numbers")
     table.only("from", "to", "step")
@@ -253,11 +252,11 @@ _SYLLABLES = (
     "a a e e i o o u ae ai ea ia io ou",
     "ba bin da del dor fa gan ket la lin lo ma mir na nel no ra ric ro so ta tin vo",
 )
-"""Parts of a word. It has three syllables: with two, words of real languages turn up."""
+"""Letters for each part of an invented word of three syllables; with two, real words turn up."""
 
 
 def invent_words(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Words in small letters, no two the same and none of those ``taken``.
+    """Invented words in lower case, all different and none of those ``taken``.
 
     The same seed gives the same words, on any machine.
     """

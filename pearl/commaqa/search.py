@@ -1,13 +1,12 @@
 """Searching for decompositions hop by hop, which then run as a plan (TMN).
 
-Khot et al., "Hey AI, Can You Solve Complex Tasks by Talking to Agents?", Findings of ACL 2022,
-section 4, has a model that proposes next questions, and agents that answer them or do not. The
-greedy search (TMN-G) asks the best proposal, come what may; the best-first search (TMN-S) keeps
-several and goes on with the best that was answered. What was tried and failed is in the journal
-and not in the plan. Budgets hold for any `HopScorer`, who may have to wait for a model. The paper
-fine-tunes one to write the next question (section 4.2); here `LanguageModelScorer` shows one
-decompositions in the language of plans, and asks for several next hops with how likely each is, so
-that a search can go on from more than one.
+In Khot et al., "Hey AI, Can You Solve Complex Tasks by Talking to Agents?", Findings of ACL 2022,
+section 4, a model proposes next questions, which agents may or may not answer. The greedy search
+(TMN-G) always asks the best proposal; the best-first search (TMN-S) keeps several and goes on with
+the best that was answered. Failed attempts are in the journal and not in the plan. A budget holds
+for every `HopScorer`, which may wait for a model. The paper fine-tunes a model to write the next
+question (section 4.2); here `LanguageModelScorer` shows a model decompositions as plans, and asks
+for several next hops with their probabilities, so that a search can go on from more than one.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class Candidate(NamedTuple):
     """A proposal for the next hop.
 
     Args:
-        score: a logarithm of how likely it is; more is better.
-        hop: what to ask; None where the last answer is the question's.
+        score: the logarithm of how likely it is; more is better.
+        hop: the next hop; None to end, with the last answer as the question's.
     """
 
     score: float
@@ -67,7 +66,7 @@ class HopScorer(Protocol):
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
     ) -> Iterable[Candidate] | Awaitable[Iterable[Candidate]]:
-        """Proposals, best first, given the hops so far and what they gave."""
+        """Proposals, best first, given the hops so far and their answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +74,11 @@ class SearchBudget:
     """What a search may spend on one question.
 
     Args:
-        width: proposals that count after each hop; one that has no answer does not.
-        depth: hops of a decomposition.
-        calls: questions to agents.
-        hops: hops that are tried, over all decompositions.
+        width: the most proposals that are followed after each hop; those without an answer do not
+            count.
+        depth: the most hops of a decomposition.
+        calls: the most questions to agents.
+        hops: the most hops that are tried, over all decompositions.
     """
 
     width: int = 10
@@ -89,14 +89,14 @@ class SearchBudget:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What came of a question.
+    """The result of a search for one question.
 
     Args:
-        answer: None where no decomposition came to an end.
+        answer: the answer; None where no decomposition was completed.
         hops: the decomposition that gave it.
-        answers: what its hops gave.
-        calls: questions that agents were asked, in all.
-        tried: hops that were run, in all.
+        answers: the answers of its hops.
+        calls: how many questions agents were asked in all.
+        tried: how many hops were run in all.
     """
 
     answer: Value | None
@@ -119,18 +119,18 @@ async def search(
 ) -> SearchResult:
     """Search for a decomposition (CommaQA, section 4.3).
 
-    TMN-G takes the best proposal at each hop; one that has no answer ends it, without an answer.
-    TMN-S asks a proposal only when none that waits is better, so that calls go where they count.
-    One that has no answer, or whose agents find nothing, is given up; a filter that keeps nothing
-    is not. Either ends with its budget, whatever is proposed.
+    TMN-G asks the best proposal at each hop; if that has no answer, neither has the question.
+    TMN-S asks a proposal only when none that waits is better, so that few calls are wasted. A
+    proposal with no answer or an empty one is given up, except a filter that keeps nothing. Both
+    stop when the budget is used up.
 
     Args:
-        mode: TMN-G or TMN-S.
-        question: its text.
-        agents: who are asked.
+        mode: ``greedy`` for TMN-G, ``best-first`` for TMN-S.
+        question: the question.
+        agents: the agents that are asked.
         scorer: proposes hops.
         budget: what may be spent.
-        accepts: whether an answer that decomposition came to is one; TMN-S goes on where it is not.
+        accepts: whether the answer of a decomposition is accepted; if not, TMN-S goes on.
     """
     walk = _Walk(question, agents, scorer, budget, accepts)
     return await (_greedy if mode == "greedy" else _best_first)(walk)
@@ -152,7 +152,7 @@ async def _greedy(walk: _Walk) -> SearchResult:
 
 async def _best_first(walk: _Walk) -> SearchResult:
     budget = walk.budget
-    # What waits: its cost, its number (of equal ones the earlier goes first), and a hop.
+    # Proposals that wait: cost, number (equal costs go in order), state so far, and hop.
     waiting: list[tuple[float, int, _State, Hop | None]] = []
     numbers = itertools.count()
     # How many proposals after each hop were answered.
@@ -161,7 +161,7 @@ async def _best_first(walk: _Walk) -> SearchResult:
     async def wait(state: _State, cost: float) -> None:
         full = len(state.hops) >= budget.depth
         for score, hop in await walk.propose(state):
-            # Asked again, a hop would give what it gave.
+            # A repeated hop would only give the same answer.
             if hop is None or not (full or hop in state.hops):
                 heapq.heappush(waiting, (cost - score, next(numbers), state, hop))
 
@@ -174,7 +174,7 @@ async def _best_first(walk: _Walk) -> SearchResult:
             continue
         spent = walk.tried >= budget.hops or walk.calls >= budget.calls
         if spent or widths[state.hops] >= budget.width:
-            continue  # What came to an end already may still be taken.
+            continue  # A decomposition that is complete and waits may still be taken.
         longer = walk.after(state, hop)
         operation = read_operation(hop.operator)
         filters = operation and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
@@ -201,11 +201,11 @@ def _at_once(
 
 
 greedy, best_first = partial(_at_once, "greedy"), partial(_at_once, "best-first")
-"""`search` for TMN-G and for TMN-S, with a scorer who need not be waited for."""
+"""`search` for TMN-G and for TMN-S as ordinary functions, for scorers that are not awaited."""
 
 
 class _State(NamedTuple):
-    """The hops so far, and what they gave."""
+    """The hops so far, and their answers."""
 
     hops: tuple[Hop, ...] = ()
     answers: tuple[Value, ...] = ()
@@ -213,7 +213,7 @@ class _State(NamedTuple):
 
 @dataclass(eq=False)
 class _Walk:
-    """One question's search: who is asked, and what was spent."""
+    """The search for one question, with what it has spent."""
 
     question: str
     agents: Agents
@@ -224,7 +224,7 @@ class _Walk:
     tried: int = 0
 
     async def propose(self, state: _State) -> list[Candidate]:
-        """The best proposals that can be used: an end needs an answer, and a score is a number."""
+        """The usable proposals, best first: one to end needs an answer, and a score is finite."""
         proposed = self.scorer.choices(self.question, state.hops, state.answers)
         candidates = await proposed if isinstance(proposed, Awaitable) else proposed
         usable = [
@@ -235,30 +235,30 @@ class _Walk:
         return sorted(usable, key=lambda candidate: -candidate.score)
 
     def after(self, state: _State, hop: Hop) -> _State | None:
-        """The state with one more hop; None where it has no answer, or no call is left."""
+        """The state after one more hop; None where that has no answer, or no call is left."""
         self.tried += 1
         answer = run_hop(hop, state.answers, self._ask)
         return None if answer is None else _State((*state.hops, hop), (*state.answers, answer))
 
     def result(self, answer: Value | None, state: _State) -> SearchResult:
-        """What came of the question."""
+        """The result, with the calls and hops that were spent."""
         return SearchResult(answer, *state, self.calls, self.tried)
 
     def _ask(self, agent: str, question: str) -> Value | None:
-        """What an agent says; where no call is left, nobody answers."""
+        """An agent's answer; None where no call is left."""
         if self.calls >= self.budget.calls:
             return None
         self.calls += 1
         return self.agents.ask(agent, question)
 
 
-# The search as a strategy, and a language model that proposes to it.
+# The search as a strategy, and a language model that proposes hops.
 
 SEARCH = "search"
-"""The decision that says what a search took, and what it found."""
+"""The journal's name for a search's cost and result."""
 
 MOST_CHANGES = 3
-"""Transformations of one answer, at most: the values of pairs, flat, each once."""
+"""The most transformations of one answer: values, flat and unique, for example."""
 
 Search: TypeAlias = Callable[[str, Agents], Awaitable[SearchResult]]
 """Finds a decomposition of a question, by asking agents."""
@@ -269,9 +269,9 @@ class Tmn:
     """Searches for a decomposition, and gives its steps.
 
     Args:
-        agents: who is asked.
-        search: how, as `pearl.commaqa.search.search` with somebody who proposes.
-        journal: where it is written what the search took.
+        agents: the agents that are asked.
+        search: `search`, with its mode and scorer chosen.
+        journal: where the search's cost and result are recorded.
     """
 
     agents: Agents
@@ -283,7 +283,7 @@ class Tmn:
 
         Raises:
             ModelError: a model that proposes gave no usable answer.
-            RunError: none came to an end.
+            RunError: no decomposition was completed.
         """
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
@@ -308,12 +308,12 @@ class LanguageModelScorer:
     """Asks a model for the next hop (a `HopScorer`).
 
     Args:
-        caller: asks the model and keeps the journal.
+        caller: asks the model and writes the journal.
         library: the actions that ask agents.
-        decompositions: of other questions, as examples.
-        width: hops that a reply may propose.
-        language: what the agents of this world can be asked. They answer nothing else, and
-            decompositions of another world ask in other words.
+        decompositions: decompositions of other questions, as examples.
+        width: the most hops that a reply may propose.
+        language: the questions that the agents of this world answer, which the model is shown, as
+            examples from other worlds have other words.
     """
 
     caller: Caller
@@ -325,7 +325,7 @@ class LanguageModelScorer:
     async def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
     ) -> Iterable[Candidate]:
-        """What the model proposes; nothing where no reply holds a hop.
+        """The model's proposals; none where no reply holds a hop.
 
         Raises:
             ModelError: the model gave no usable answer.
@@ -353,13 +353,13 @@ class LanguageModelScorer:
                 lambda data: _read(data, hops)[1],
             )
         except SchemaError:
-            # What was tried so far is a dead end; the search goes on elsewhere.
+            # Only these hops are a dead end; the search may go on from others.
             return ()
         return _read(reply, hops)[0]
 
 
 def _questions(language: Language) -> Iterator[str]:
-    """Each question that agents answer, with a gap for each blank, below the action that asks."""
+    """Lines that list each action with the questions its agent answers, with gaps for blanks."""
     by_agent: dict[str, list[str]] = {}
     for form, agents in forms_of(language).items():
         for agent in agents:
@@ -370,15 +370,15 @@ def _questions(language: Language) -> Iterator[str]:
 
 
 _WORDS = Chars(r"^\"\\{}#\x00-\x1F\x7F-\x9F", 1, 80)
-"""A part of a question: nothing that ends a text, escapes a character or reads as a reference."""
+"""A part of a question, without characters that end a text, escape another or begin a reference."""
 
 
 def _replies(listed: Iterable[Action], hops: tuple[Hop, ...], width: int) -> Grammar:
-    """The grammar of replies whose every candidate is a hop after these, or ends with the last."""
+    """The grammar of replies whose candidates are next hops, or return the last answer."""
     words, hop, score = Symbol("WORDS"), Symbol("hop"), Symbol("SCORE")
     name, ask, change = f"a{len(hops) + 1}", Symbol("ask"), Symbol("change")
     last = to_plan(hops).steps[-1].name if hops else ""
-    # What a question asks about: any answers as they are, or one in one of the other ways.
+    # A question refers to at most one earlier answer.
     questions: list[Alternative] = [(words,)]
     if hops:
         questions += [(Symbol("ref"),), (Symbol("ref"), words), (words, Symbol("ref"))]
@@ -409,7 +409,7 @@ def _replies(listed: Iterable[Action], hops: tuple[Hop, ...], width: int) -> Gra
 
 
 def _steps_so_far(hops: Sequence[Hop], answers: Sequence[Value]) -> str:
-    """The steps so far; what a hop gave stands behind its last one, as in a trace."""
+    """The steps so far, each hop followed by a comment with its answer, as in a trace."""
     lines: list[str] = []
     done = 0
     for number, answer in enumerate(answers, 1):
@@ -421,7 +421,7 @@ def _steps_so_far(hops: Sequence[Hop], answers: Sequence[Value]) -> str:
 
 
 def _read(reply: dict[str, Any], hops: tuple[Hop, ...]) -> tuple[list[Candidate], Sequence[str]]:
-    """The candidates that can be used; and what is wrong with every one, where none can."""
+    """The usable candidates; and what is wrong with each, if that is so of all of them."""
     candidates: list[Candidate] = []
     problems: list[str] = []
     for at, entry in enumerate(reply["candidates"]):
@@ -436,7 +436,7 @@ def _read(reply: dict[str, Any], hops: tuple[Hop, ...]) -> tuple[list[Candidate]
 
 
 def _next_hop(text: str, hops: tuple[Hop, ...]) -> Hop | None:
-    """The hop that a candidate writes; None for an end. Raises `HopError` where it is neither."""
+    """The hop that a candidate writes; None for an end. Raises `HopError` for anything else."""
     parsed = parse(text)
     before, steps = to_plan(hops).steps, parsed.plan.steps
     if parsed.broken:

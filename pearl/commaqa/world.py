@@ -3,7 +3,7 @@
 A file of the published format has one world a line (or one list of them), each with ``kb``,
 ``pred_lang_config``, ``context`` and ``qa_pairs``. An agent is described by templates. A template
 has several phrasings, the types of its arguments, and steps that look facts up:
-``table_directed($1, ?)`` gives what stands at ``?``. A template with no steps is arithmetic.
+``table_directed($1, ?)`` gives the entities at ``?``. A template with no steps is arithmetic.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text"}
 Fact = tuple[str, ...]
 
 
-# Arithmetic (CommaQA-N's ``math_special``), which reads numbers as text, as answers stand in a
-# question. 66.0 is not 66, and differences are exact: 92.4 and 85.8 differ by 6.6.
+# Arithmetic (CommaQA-N's ``math_special``) reads numbers from the text of a question. 66.0 is not
+# 66, and differences are exact: 92.4 and 85.8 differ by 6.6.
 
 
 def read_number(text: str) -> Decimal | None:
@@ -45,7 +45,7 @@ def read_number(text: str) -> Decimal | None:
 def read_numbers(text: str) -> tuple[Decimal, ...] | None:
     """A list of numbers, one a line or as JSON; None for anything else.
 
-    A list in a plan's template stands one item a line, so that nothing at all is the empty list.
+    A plan writes a list into a question with one item a line, so an empty text is an empty list.
     """
     items: Any = text.split("\n") if text else []
     if text.startswith("["):
@@ -70,7 +70,7 @@ OF_LIST: Mapping[str, Callable[[Sequence[Decimal]], Value | None]] = MappingProx
         "min": lambda numbers: _value(min(numbers)) if numbers else None,
     }
 )
-"""What arithmetic says of one list of numbers; None for "no answer"."""
+"""The operations on one list of numbers; they give None for "no answer"."""
 
 OF_TWO: Mapping[str, Callable[[Decimal, Decimal], Value]] = MappingProxyType(
     {
@@ -79,15 +79,15 @@ OF_TWO: Mapping[str, Callable[[Decimal, Decimal], Value]] = MappingProxyType(
         "is_smaller": lambda first, second: first < second,
     }
 )
-"""What arithmetic says of two numbers."""
+"""The operations on two numbers."""
 
 
 def calculate(name: str, arguments: Sequence[str]) -> Value | None:
     """The answer of one operation; None for arguments that are no numbers.
 
     Args:
-        name: out of `OF_LIST` or `OF_TWO`.
-        arguments: as they stand in the question: one list, or two numbers.
+        name: an operation of `OF_LIST` or `OF_TWO`.
+        arguments: the texts in the question: one list, or two numbers.
     """
     if name in OF_LIST:
         numbers = read_numbers(arguments[0])
@@ -101,18 +101,18 @@ def calculate(name: str, arguments: Sequence[str]) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class Phrasing:
-    """One way to ask: fixed texts, and the slots between them.
+    """One way to word a question: fixed texts, and the slots between them.
 
     Args:
-        fixed: one more than there are slots; the first and last may be empty.
-        slots: their names, as ``$1``.
+        fixed: the fixed texts, one more than there are slots; the first and last may be empty.
+        slots: the names of the slots, as ``$1``.
     """
 
     fixed: tuple[str, ...]
     slots: tuple[str, ...]
 
     def fillings(self, text: str) -> Iterator[Mapping[str, str]]:
-        """What stands in the slots, for every way the fixed texts fit a question."""
+        """The texts of the slots, for every way that the fixed texts match a question."""
         head, tail = self.fixed[0], self.fixed[-1]
         if not self.slots:
             if text == head:
@@ -123,12 +123,12 @@ class Phrasing:
             return
         for words in _cut(text[len(head) : end], self.fixed[1:-1]):
             filling = dict(zip(self.slots, words, strict=True))
-            # A slot that comes twice holds the same both times.
+            # A slot that occurs twice must have the same text both times.
             if all(filling[slot] == word for slot, word in zip(self.slots, words, strict=True)):
                 yield filling
 
     def fill(self, things: Mapping[str, str]) -> str:
-        """The question with something in each slot; the inverse of `fillings`."""
+        """The question with the slots filled in; the inverse of `fillings`."""
         head, *fixed = self.fixed
         pairs = zip(self.slots, fixed, strict=True)
         return head + "".join(f"{things[slot]}{words}" for slot, words in pairs)
@@ -150,10 +150,10 @@ class Lookup:
     """One step of a template.
 
     Args:
-        operation: how it is asked.
-        predicate: whose facts are looked up.
-        places: what stands at each place of a fact: ``?`` what is wanted, ``_`` anything, ``$1``
-            an argument, ``#1`` an earlier step's answer, or the entity itself.
+        operation: how it is asked: once, or for the items of an answer.
+        predicate: the predicate whose facts are looked up.
+        places: for each place of a fact, ``?`` for what is wanted, ``_`` for anything, ``$1`` for
+            an argument, ``#1`` for an earlier step's answer, or an entity.
     """
 
     operation: Operation
@@ -166,8 +166,8 @@ class QuestionTemplate:
     """One kind of question that an agent answers.
 
     Args:
-        agent: whose it is.
-        predicate: its name.
+        agent: the name of the agent.
+        predicate: the template's name.
         phrasings: the ways to ask it.
         inputs: each slot and its type, in the slots' order.
         lookups: what it looks up; empty for arithmetic, whose operation is the predicate.
@@ -181,7 +181,7 @@ class QuestionTemplate:
 
 
 class Reading(NamedTuple):
-    """A question as one of an agent's templates: the words of each slot, in `inputs`' order."""
+    """A question read by a template: the text of each argument, in the order of ``inputs``."""
 
     template: QuestionTemplate
     arguments: tuple[str, ...]
@@ -197,7 +197,7 @@ class Language:
     def __init__(self, templates: Sequence[QuestionTemplate]) -> None:
         self.templates = tuple(templates)
         self.agents = tuple(dict.fromkeys(template.agent for template in templates))
-        # Phrasings that begin with a slot, or with a word that a slot is part of, have no word.
+        # The word is None for phrasings that begin with a slot, or with a word that has one in it.
         self._phrasings: dict[tuple[str, str | None], list[tuple[Phrasing, QuestionTemplate]]] = {}
         for template in self.templates:
             for phrasing in template.phrasings:
@@ -209,7 +209,7 @@ class Language:
         """Every way to read a question as one of the agent's templates."""
         for word in (question.partition(" ")[0], None):
             for phrasing, template in self._phrasings.get((agent, word), ()):
-                # Most do not begin so, and to ask them costs more than this.
+                # A quick test first: most phrasings fail it, and `fillings` takes longer.
                 if not question.startswith(phrasing.fixed[0]):
                     continue
                 for filling in phrasing.fillings(question):
@@ -221,16 +221,16 @@ class Language:
 
 @dataclass(frozen=True, slots=True)
 class WorldQuestion:
-    """A question of a world, and what is recorded of it.
+    """A question of a world, with its gold answer.
 
     Args:
-        id: its name.
-        text: its words.
-        answer: a list of texts, or a number.
+        id: the question's name.
+        text: the question.
+        answer: the gold answer: a list of texts, or a number.
         hops: the gold decomposition; empty where it is not recorded.
-        answers: what each hop gives, in order.
-        facts: the facts that the answer rests on, as written.
-        theory: its kind: the name that generated questions have, or its words with holes.
+        answers: the recorded answer of each hop, in order.
+        facts: the facts that the answer rests on, as the file writes them.
+        theory: the kind of question: the name of its theory, or its text with holes.
     """
 
     id: str
@@ -264,7 +264,7 @@ class World:
 
     @cached_property
     def index(self) -> Mapping[tuple[str, int], Mapping[str, Sequence[Fact]]]:
-        """Facts by predicate and place (from 0), and the entity that stands there."""
+        """Facts by predicate and place (from 0), then by the entity at that place."""
         columns: dict[tuple[str, int], dict[str, list[Fact]]] = {}
         for predicate, facts in self.facts.items():
             for fact in facts:
@@ -274,7 +274,7 @@ class World:
 
     @cached_property
     def entities(self) -> Mapping[str, frozenset[str]]:
-        """The entities of each type: what stands where a template takes that type."""
+        """The entities of each type: those at the places where a template takes that type."""
         entities: dict[str, set[str]] = {}
         for template in self.language.templates:
             types = dict(template.inputs)
@@ -286,7 +286,7 @@ class World:
         return {kind: frozenset(names) for kind, names in entities.items()}
 
     def without_gold(self) -> World:
-        """The same world with questions and answers alone: no decomposition, no facts used."""
+        """The same world without gold decompositions and the facts that answers rest on."""
         bare = (WorldQuestion(item.id, item.text, item.answer) for item in self.questions)
         return replace(self, questions=tuple(bare))
 
@@ -298,8 +298,8 @@ def read_worlds(path: str) -> Iterator[World]:
     """Read a file of worlds: JSON lines, or one JSON list, in UTF-8.
 
     Raises:
-        InputError: the file cannot be used, or, past the last world, one of them; names its line
-            (of JSON lines) or number (in a list).
+        InputError: the file cannot be read, or, after the last world, some worlds were wrong; each
+            is named by its line (of JSON lines) or number (in a list).
     """
     text = read_source(path, "file of worlds").text
     listed = _json(text, path) if text.lstrip().startswith("[") else None
@@ -394,7 +394,7 @@ def _question(data: Any, where: str) -> WorldQuestion:  # noqa: ANN401 - any JSO
 
 
 def _recorded_answer(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - any JSON
-    """A recorded answer: the files write pairs as lists of two."""
+    """A recorded answer, in which the files write pairs as lists of two."""
     try:
         value = from_json(data)
     except (DecodeError, RecursionError):
@@ -408,7 +408,7 @@ def _recorded_answer(operator: str, data: Any, where: str) -> Value:  # noqa: AN
 
 
 def _template(agent: str, entry: Any, where: str) -> QuestionTemplate:  # noqa: ANN401 - any JSON
-    """A template; a phrasing whose slots are not the template's cannot be asked, and is left out.
+    """Read a template, and leave out phrasings whose slots are not the template's.
 
     The published CommaQA-I has ``Who all work as $2?`` for ``$1``.
     """

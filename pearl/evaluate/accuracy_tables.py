@@ -1,7 +1,7 @@
-"""How many answers are right: of the rows, of those that answered, of all questions.
+"""Tables and charts of accuracy: over rows, over answered questions, and over all questions.
 
-In total, by split, by kind of question, by size of the library, and under each
-order of the options.
+They are in total, by split, by kind of question, by size of the library, and
+under each order of the options.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from pearl.report.document import (
 )
 
 FEWEST = 5
-"""Questions below which a kind of question is no group of its own."""
+"""The fewest questions for which a label has a row of its own."""
 
 MOST_DRAWN = 5
-"""Methods that a chart with a bar for each of them and each label shows."""
+"""The most methods in a chart with a bar for each method and label."""
 
 Row = dict[str, Any]
 
 
 def method_rows(evaluation: Evaluation, row_of: Callable[[str], Mapping[str, Any]]) -> list[Row]:
-    """A row for each method of which there is something to tell, which begins with its name."""
+    """A row, beginning with the method's name, for each method for which ``row_of`` has any."""
     return [
         {"method": method, "called": evaluation.name_of(method), **row}
         for method in evaluation.methods
@@ -74,7 +74,7 @@ def share_fields(name: str, title: str) -> tuple[Column, Column]:
 
 
 def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]:
-    """Each method's accuracy on a split, or on all, counted in three ways, as numbers."""
+    """Each method's accuracy on one split, or on all, counted in three ways, as numbers."""
     count = evaluation.count(split)
 
     def row(method: str) -> Row:
@@ -90,7 +90,7 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
             "asked": count,
             **shares("of_rows", interval([*scores, *strays])),
             **shares("of_answered", interval(answered)),
-            # A method that was never asked has no score.
+            # A method without any results has no score.
             **shares("of_asked", interval(scores and [*scores, *[0.0] * (count - len(scores))])),
         }
 
@@ -130,12 +130,12 @@ def accuracy_tables(evaluation: Evaluation) -> list[Table]:
 
 
 def in_parts(evaluation: Evaluation) -> bool:
-    """Whether there is a score that is neither 0 nor 1."""
+    """Whether any score is neither 0 nor 1."""
     return any(result.score not in (0, 1) for result in evaluation.results)
 
 
 def recorded_table(evaluation: Evaluation) -> Table | None:
-    """What each method's rows are; None where every method has one answer a question."""
+    """Counts of each method's rows by kind; None where every question has an answer."""
 
     def row(method: str) -> Row:
         results = evaluation.results_of(method)
@@ -167,13 +167,13 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
 
 
 def accuracy_chart(evaluation: Evaluation) -> Chart:
-    """A bar a method: accuracy over all questions."""
+    """A chart with a bar for each method: accuracy over all questions."""
     points = [accuracy_point(row["called"], row) for row in accuracy_rows(evaluation)]
     return percent_chart("bars", "Accuracy of each method", {"": points}, "% of all questions")
 
 
 def accuracy_point(label: str, row: Row, x: float = 0.0) -> Point:
-    """A row of `accuracy_rows` in a chart: its share of all questions, in hundredths."""
+    """A row of `accuracy_rows` as a point in a chart: accuracy over all questions, in percent."""
     return _point(label, row["of_asked"], row["of_asked_low"], row["of_asked_high"], x)
 
 
@@ -186,15 +186,15 @@ def _point(label: str, mean: float | None, low: float, high: float, x: float = 0
 def percent_chart(
     kind: Kind, title: str, lines: Mapping[str, Sequence[Point]], y_label: str, x_label: str = ""
 ) -> Chart:
-    """A chart of hundredths.
+    """A chart of percentages.
 
     Args:
-        kind: bars stand between 0 and 100; axes of other kinds start and end in tens, so that
-            every interval is on them.
-        title: what it tells.
+        kind: the axis of bars is from 0 to 100; that of other kinds starts and ends at multiples of
+            ten that include every interval.
+        title: its title.
         lines: the points of each series, by its name.
         y_label: what the values are.
-        x_label: what they stand over.
+        x_label: what the horizontal axis shows.
     """
     bottom, top = 0.0, 100.0
     if kind != "bars":
@@ -207,7 +207,7 @@ def percent_chart(
 
 
 def size_chart(evaluation: Evaluation) -> Chart | None:
-    """Accuracy over the library's size, of methods named as ``pearl@20``; None below two sizes."""
+    """Accuracy by library size, for methods such as ``pearl@20``; None for less than two sizes."""
     lines: dict[str, list[Point]] = {}
     for row in accuracy_rows(evaluation):
         name, size = _size(row["method"])
@@ -221,10 +221,8 @@ def size_chart(evaluation: Evaluation) -> Chart | None:
 
 
 def _size(method: str) -> tuple[str, int]:
-    """A method's name without its library's size, and that size; 0 where it names none.
-
-    A model or a set of demonstrations, which stand behind it, stay in the name.
-    """
+    """A method's name without its library size, and that size, 0 for none; a model or a set of
+    demonstrations after it stays in the name."""
     name, _, rest = method.rpartition("@")
     size, *of = rest.split(", ", 1)
     sized = name and size.isascii() and size.isdigit()
@@ -232,10 +230,9 @@ def _size(method: str) -> tuple[str, int]:
 
 
 def spread_table(evaluation: Evaluation) -> Table | None:
-    """Each method's mean over several sets of demonstrations, and how far they lie apart.
+    """Each method's mean over several sets of demonstrations, with its spread; None for one set.
 
-    DecomP's tables average over three sets of prompts (Khot et al., ICLR 2023, section 4). None
-    where one set was shown.
+    DecomP's tables average over three sets of prompts (Khot et al., ICLR 2023, section 4).
     """
     if f"{PROMPT_SET}s" not in dict(evaluation.about):
         return None
@@ -269,7 +266,7 @@ def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     def accuracy(share: Row) -> str:
         return f"{percent(share['mean'])} ({span(share['low'], share['high'])})"
 
-    # Bars of a method at several sizes, or of many methods, could not be told apart.
+    # A chart with a method's library sizes, or with many methods, could not be read.
     unsized = [method for method in evaluation.methods if not _size(method)[1]]
     drawn = (unsized or evaluation.methods)[:MOST_DRAWN]
     of_some = "" if len(drawn) == len(evaluation.methods) else f", of {len(drawn)} methods"
@@ -297,7 +294,7 @@ def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
 def method_fields(
     evaluation: Evaluation, methods: Iterable[str], show: Callable[[Row], str], align: Align
 ) -> list[Column]:
-    """The columns of a table that has one for each method, under ``methods`` of a row."""
+    """A column for each method; its cells are made from the row's ``methods`` entry."""
 
     def cell(method: str, row: Mapping[str, Any]) -> str:
         value = row["methods"].get(method)
@@ -339,10 +336,8 @@ def label_rows(evaluation: Evaluation, kind: str) -> list[Row]:
 
 
 def order_table(evaluation: Evaluation) -> Table | None:
-    """How much the order of the options matters, of methods that tried several (PEARL, appendix).
-
-    None where no method did.
-    """
+    """Consistency across orders of the options (PEARL, appendix); None where no method tried
+    several."""
 
     def row(method: str) -> Row:
         results = [result for result in evaluation.results_of(method) if result.orders]
@@ -387,6 +382,6 @@ def order_table(evaluation: Evaluation) -> Table | None:
 
 
 def majority(orders: tuple[str | None, ...]) -> str | None:
-    """The option chosen under most orders, of several such the one chosen first; None for none."""
+    """The option chosen under most orders; of a tie, the one chosen first; None for none."""
     chosen = Counter(option for option in orders if option is not None)
     return max(chosen, key=lambda option: chosen[option]) if chosen else None

@@ -1,4 +1,4 @@
-"""Wrong answers for a person to look at: drawn, labelled by hand, counted (PEARL, section 5)."""
+"""Error analysis: wrong answers are drawn, labelled by a person, and counted (PEARL, section 5)."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
         "other": "none of these",
     }
 )
-"""What may have gone wrong, in the words a person decides by."""
+"""The categories of errors, with their meanings."""
 
 SEED = 1
 NAMED = 10
-"""Rows without a category that are named one by one."""
+"""The most rows without a category that a note names."""
 
 
 def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[dict[str, Any]]:
     """Draw wrong answers, evenly over the splits, the same ones each time.
 
-    Questions that failed are left out: their results say why.
+    Questions that failed are left out, as their results say why.
 
     Args:
-        evaluation: whose results.
-        count: how many; fewer where there are no more.
-        method: whose answers; by default the first method's that ran plans,
-            or else the first one's.
+        evaluation: the results.
+        count: how many to draw; fewer where there are no more.
+        method: the method whose answers are drawn; by default the first that
+            ran plans, or else the first.
 
     Returns:
-        Rows for a person to fill in.
+        Rows in which a person fills in the category.
 
     Raises:
         InputError: there is no such method, or it has no wrong answer.
@@ -85,17 +85,16 @@ def evenly(results: Iterable[Result], evaluation: Evaluation, count: int) -> lis
     random = Random(SEED)  # noqa: S311 - the same draw each time is what is wanted
     for group in groups:
         random.shuffle(group)
-    # The first of each, then the second, and so on.
     turns = [(turn, at) for at, group in enumerate(groups) for turn in range(len(group))]
     drawn = sorted(sorted(turns)[:count], key=lambda place: place[1])
     return [groups[at][turn] for turn, at in drawn]
 
 
 def error_table(path: str) -> Table:
-    """The share of each category, in total and by split; rows without one are named.
+    """The share of each category, in total and by split; a note names rows without one.
 
     Args:
-        path: a file of drawn answers that a person filled in.
+        path: a file of drawn answers with categories filled in.
 
     Raises:
         InputError: it is no such file, or no row has a category.

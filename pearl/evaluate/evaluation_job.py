@@ -1,4 +1,4 @@
-"""Every method on every question, as one job; and the evaluation that its stored rows come to."""
+"""The job that tries every method on every question, and the evaluation made from its rows."""
 
 from __future__ import annotations
 
@@ -73,28 +73,24 @@ REASONING = (
     ("finish the phrase", "the end of a sentence that the question begins"),
     ("other", "none of the kinds above"),
 )
-"""Kinds of reasoning that questions ask for, as QuALITY's authors name them (section 4.3), and what
-each means."""
+"""Kinds of reasoning, as QuALITY's authors name them (section 4.3), with their meanings."""
 
 SHORT = r"(?:\S+[^\S\n]+){0,2}\S*[^\s.!?]"
-"""An answer that is short already: three words at most, and no sentence."""
+"""The pattern of an answer that is short already: at most three words, and no sentence."""
 
 MOST_LABELS = 2
-"""Kinds that a question may have."""
+"""The most kinds of reasoning that a question may have."""
 
 BESIDE = "beside"
-"""Under this an evaluation's head has the fingerprints of all the runs of its command."""
+"""The key, in the head of an evaluation, of the fingerprints of all runs of its command."""
 
 REASON_LABELS = "reasoning"
-"""Stands for the method in a task that labels a question."""
+"""In place of a method's name, for a task that labels a question."""
 
 
 def read_labels(reply: str) -> tuple[str, ...]:
-    """The kinds of reasoning that a reply names, in its order, at most two.
-
-    Args:
-        reply: as a model wrote it; what is no kind is passed over.
-    """
+    """The kinds of reasoning that a reply names, in order, at most `MOST_LABELS`; other text is
+    ignored."""
     names = sorted((name for name, _ in REASONING), key=len, reverse=True)
     pattern = "|".join(map(re.escape, names))
     labels = re.findall(rf"(?<![\w/])(?:{pattern})(?![\w/])", reply.lower())
@@ -111,7 +107,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trials:
-    """Tries methods.
+    """The work of an evaluation's job: tries a method on a question.
 
     Args:
         dataset: the name of the data set.
@@ -136,7 +132,6 @@ class Trials:
         if method is None:
             return row | await _label(example, session)
         started = time.monotonic()
-        # Every question counts: one without an answer is wrong.
         outcome, score, measures = Outcome(None), Score(0.0), dict[str, float]()
         try:
             outcome = await self._answer(method, example, session)
@@ -147,8 +142,7 @@ class Trials:
             if outcome.answer is not None:
                 error["message"] = f"The answer was not scored: {error['message']}"
             row |= {"status": "failed", "error": error}
-        # What the journal and the clock say, whether there is an answer or not.
-        # What grading takes is no part of what the method took.
+        # Measured even without an answer; calls that grade it are not the method's.
         own = [entry for entry in journal.entries if not entry.path.startswith(f"{GRADING}/")]
         measures |= {**form(own), **search_measures(own), **machine_measures(example, own)}
         failed = failed_calls(own)
@@ -158,7 +152,7 @@ class Trials:
         }
         calls = calls_made(own)
         spent = spent_by_model(calls, model.name)
-        # A plan stays a plan where one of its steps has no output.
+        # Recorded even where a step failed.
         plan, fallback = plan_come_to(own) if method.plans else ("", False)
         result = Result(
             method=name,
@@ -185,7 +179,7 @@ class Trials:
         return {**row, "correct": correct, "result": asdict(result)}
 
     def fail(self, task: Task[Trial], error: Exception) -> dict[str, Any]:
-        """The row of a trial that was never brought to an end: every question counts."""
+        """The row of a trial that could not be finished; it counts as wrong."""
         name, example = task.payload.method, task.payload.example
         row = {**failed_row(task, error), "example": example.id}
         if name == REASON_LABELS:
@@ -204,10 +198,10 @@ class Trials:
         return {**row, "correct": False if example.gold else None, "result": asdict(result)}
 
     async def _answer(self, method: Method, example: Example, session: Session) -> Outcome:
-        """What a method came to.
+        """A method's outcome for one question.
 
-        Where the data set's answers are short, one in sentences is brought to a short one; its
-        words stay as they are.
+        If the data set has short answers, the model shortens an answer in sentences; the outcome's
+        ``words`` keep the long one.
         """
         dataset = find_dataset(self.dataset)
         check_choice(example.question, example.options, session.context)
@@ -227,11 +221,12 @@ class Trials:
     async def _score(
         self, example: Example, outcome: Outcome, measures: dict[str, float], session: Session
     ) -> Score:
-        """The score of what a method came to; the data set's measures of it are added to others."""
+        """Score an outcome, and add the data set's measures of it to ``measures``."""
         dataset, metric = find_dataset(self.dataset), self.shared.metric
-        # A metric of a person's own may want just that; a gold answer may say it by chance.
-        given = metric or example.options or not says_nothing(outcome.words, session.engine.model)
-        if outcome.answer is None or not given:
+        # The offline reader's words for no answer could match a gold answer by chance; the user's
+        # own metric decides about them itself.
+        usable = metric or example.options or not says_nothing(outcome.words, session.engine.model)
+        if outcome.answer is None or not usable:
             return Score(0.0)
         measures |= {**dataset.measures(example, outcome.answer), **measures}
         if metric:
@@ -241,7 +236,7 @@ class Trials:
 
 
 async def _label(example: Example, session: Session) -> dict[str, Any]:
-    """The kinds of reasoning that a question takes, as the model says, for its row."""
+    """Ask the model which kinds of reasoning a question needs, for its row."""
     try:
         call = LabelQuestion(example.question, REASONING)
         labels = list(read_labels((await session.caller()(call, "label")).text))
@@ -257,22 +252,22 @@ def trial_tasks(
     shared: EvaluationContext,
     dataset: str = "",
 ) -> Iterator[Task[Trial]]:
-    """A task for each method and question, those of one document together.
+    """A task for each question and method; those about one document are together.
 
-    Its key has what decides the row, and so the gold in all its forms and the data set, by whose
-    rules answers are scored: a question that was mended is asked and scored anew. Where questions
-    are to be labelled, `REASON_LABELS` is one of the methods.
+    A task's key covers all that decides its row, including the data set and all gold answers, so
+    that a corrected question is answered and scored again. If questions are to be labelled,
+    `REASON_LABELS` is among the methods.
     """
     digests = {name: shared.digest(name) for name in methods}
     position = 0
-    # The questions of a world share it, and stand together.
+    # Questions of one world follow each other, so its digest is computed once.
     data, data_digest = None, ""
     for example in examples:
         document = example.document.digest
         if not data_digest or example.data is not data:
             data = example.data
-            # Of a world, what its agents know and what its answers rest on: its questions are
-            # examples of their own, and its facts in words are the document.
+            # A world's questions are other examples, and its facts in words are the document, so
+            # only what its agents know and what answers rest on is added.
             if isinstance(data, World):
                 used = [question.facts for question in data.questions]
                 data_digest = digest([repr((data.facts, data.language.templates, used))])
@@ -290,12 +285,12 @@ def trial_tasks(
 def evaluation_of(
     rows: Iterable[dict[str, Any]], head: Mapping[str, Any], prices: Prices, model: str
 ) -> Evaluation:
-    """What a job's rows come to.
+    """The evaluation made from a job's rows.
 
     Args:
         rows: as `Trials` gives them.
-        head: what the job says of the evaluation.
-        prices: what models' tokens cost.
+        head: the evaluation's entry in the head of the job.
+        prices: the price table.
         model: the name of the run's model, where it has one.
     """
     results: list[Result] = []
@@ -320,12 +315,12 @@ def evaluation_of(
 def answers_of(
     rows: Iterable[dict[str, Any]], head: Mapping[str, Any], prices: Prices, model: str
 ) -> Evaluation:
-    """What a batch's rows come to, as an evaluation of one method.
+    """A batch's rows as an evaluation of one method.
 
     Args:
         rows: as `pearl.jobs.batch` gives them; one without a gold answer is neither right nor
             wrong.
-        head: what the batch says of itself.
+        head: the head of the batch's run.
         prices, model: as `evaluation_of` takes them.
     """
     results = []
@@ -342,7 +337,7 @@ def answers_of(
                 id=row["id"],
                 score=float(bool(row["correct"])),
                 gold=row["gold"] or "",
-                # One that names no option is none, whatever its words.
+                # Where there are options, words that name none are no answer.
                 answer=option.named if option else row.get("answer"),
                 question=row["question"],
                 options=tuple(row.get("options", ())),
@@ -363,17 +358,18 @@ def answers_of(
 
 
 def load_run(name: str, place: str, prices: Prices) -> Evaluation:
-    """The evaluation of a run, or what a batch came to.
+    """The evaluation of a stored run, or of a batch.
 
     Args:
-        name: the run's, the beginning of it, or ``last``, the last evaluation: where its command
-            evaluated several models or sets of demonstrations, all that are over side by side.
+        name: the run's name, the beginning of it, or ``last`` for the last evaluation. If that
+            command evaluated several models or sets of demonstrations, all that have ended are
+            put side by side.
         place: the store's file or address.
-        prices: what models cost.
+        prices: the price table.
 
     Raises:
-        InputError: there is no such run, it is neither of the two, or it is not over and there is
-            nothing of it to count yet.
+        InputError: there is no such run, it is neither an evaluation nor a batch, or it has not
+            ended and has nothing to count yet.
     """
     if not is_there(place):
         raise InputError(f"There is no store at {place}: make an evaluation with pearl eval.")
@@ -387,8 +383,8 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
 
 
 def _last(engine: Engine, place: str, now: float) -> Sequence[RunRow]:
-    """The runs of the last evaluation's command, it alone while it is not over; `InputError`
-    where there is none."""
+    """The ended runs of the last evaluation's command, or only the last run while it has not ended.
+    Raises `InputError` where there is none."""
     last = list_runs(engine, now, 1, RunFilter(kind="eval"))
     if not last:
         batches = list_runs(engine, now, 1, RunFilter(kind="batch"))
@@ -401,7 +397,7 @@ def _last(engine: Engine, place: str, now: float) -> Sequence[RunRow]:
 
 
 def _loaded(run: RunRow, rows: Sequence[dict[str, Any]], prices: Prices) -> Evaluation:
-    """What the rows of a run come to."""
+    """The evaluation of one stored run, given its rows."""
     if run.kind not in ("eval", "batch"):
         raise InputError(f"The run {run.name} is no evaluation: pearl {run.kind} made it.")
     model = str(run.head.get("model", ""))
@@ -429,7 +425,7 @@ def _loaded(run: RunRow, rows: Sequence[dict[str, Any]], prices: Prices) -> Eval
 
 
 def _of_all_methods(evaluation: Evaluation) -> Evaluation:
-    """The questions that every method has a result for: what is not done yet is not wrong."""
+    """An unfinished evaluation with only the questions that every method has a result for."""
     done = Counter((result.split, result.id) for result in evaluation.results)
     whole = {key for key, count in done.items() if count == len(evaluation.methods)}
     return replace(

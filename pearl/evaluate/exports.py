@@ -1,5 +1,5 @@
-"""Results in the forms of others: a log of Inspect, and a folder that Hugging Face's ``datasets``
-reads."""
+"""Results in formats of other tools: a log of Inspect, and a folder that Hugging Face's
+``datasets`` reads."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ROWS, CARD = "test.jsonl", "README.md"
 
 
 def with_gold(evaluation: Evaluation) -> Evaluation:
-    """What can be counted of an evaluation: the results that have a gold answer.
+    """An evaluation with only the results that have a gold answer, and so can be counted.
 
     Raises:
-        InputError: none has.
+        InputError: no result has a gold answer.
     """
     results = tuple(result for result in evaluation.results if result.gold)
     missing = len(evaluation.results) - len(results)
@@ -47,11 +47,11 @@ def with_gold(evaluation: Evaluation) -> Evaluation:
 
 
 def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
-    """Write a method's results as a log of Inspect (``inspect view``), a sample a question.
+    """Write a method's results as a log of Inspect (``inspect view``), one sample per question.
 
     Args:
-        evaluation: what the methods came to.
-        method: which; empty where there is one.
+        evaluation: the results.
+        method: the name of the method; empty where there is only one.
         path: the log, which ends in ``.eval``.
 
     Raises:
@@ -72,7 +72,6 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
     results = evaluation.results_of(chosen)
     samples = [_sample(log, result, model) for result in results]
     now = time.time()
-    # When it was run is not told; what its questions took is.
     took = sum(result.measures.get("seconds", 0.0) for result in results)
     stats = log.EvalStats(started_at=_moment(now - took), completed_at=_moment(now))
     document = log.EvalLog(
@@ -103,7 +102,7 @@ def write_inspect(evaluation: Evaluation, method: str, path: str) -> None:
 
 
 def _scores(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspect's own
-    """What a method came to, over the questions with a right answer."""
+    """Inspect's mean and standard error of a method's scores, over the questions with a score."""
     scores = [score for result in results if (score := result.known_score) is not None]
     mean = fmean(scores) if scores else 0.0
     error = stdev(scores) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
@@ -123,7 +122,7 @@ def _scores(log: Any, results: Sequence[Result]) -> Any:  # noqa: ANN401 - Inspe
 
 
 def _moment(seconds: float) -> str:
-    """A time since 1970 as Inspect writes it."""
+    """A time, in seconds since 1970, as Inspect writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds))
 
 
@@ -176,11 +175,11 @@ def write_dataset(evaluation: Evaluation, folder: str) -> None:
     """Write all results as a folder that ``datasets.load_dataset`` reads: rows, and a card.
 
     Args:
-        evaluation: what the methods came to.
-        folder: a new one, or one that was written before.
+        evaluation: the results.
+        folder: a new folder, or one that was written before.
 
     Raises:
-        InputError: it has other files, or cannot be written.
+        InputError: the folder has other files, or cannot be written.
     """
     place = Path(folder)
     try:
@@ -225,7 +224,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 def _card(evaluation: Evaluation, features: Sequence[tuple[str, str]]) -> str:
-    """What is said of the rows: to ``datasets``, and to a reader."""
+    """The text of the card: a head that ``datasets`` reads, and a report for people."""
     methods = Counter(result.method for result in evaluation.results)
     head = [
         "---",

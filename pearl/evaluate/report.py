@@ -1,4 +1,4 @@
-"""An evaluation as a report: what it came to, how sure that is, and what it took."""
+"""An evaluation as a report: accuracy, statistical comparisons, plans, and cost."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ from pearl.strategies.pearl import ANSWER_FROM
 
 
 def summarise(evaluation: Evaluation) -> Report:
-    """Everything a reader is shown of an evaluation.
+    """The whole report of an evaluation.
 
-    Accuracy in total, with what a question takes, and by split, comparisons with the first method,
-    and, where the results say enough: answers and their evidence, accuracy by kind of question and
-    by size of the library, consistency across orders of the options, plans, and calls, tokens and
-    cost.
+    It has accuracy in total, with the calls and tokens of a question, and by split; comparisons
+    with the first method; and, where the results have the data: answers and their evidence,
+    accuracy by kind of question and by size of the library, consistency across orders of the
+    options, plans, and calls, tokens and cost.
     """
     total, *others = overall_tables(evaluation)
     failed = tuple(line for line in failures(evaluation) if line not in evaluation.notes)
@@ -88,7 +88,7 @@ def summarise(evaluation: Evaluation) -> Report:
         agents_table(evaluation),
         *comparison_tables(evaluation),
         *chain.from_iterable(
-            # Each method by one model and by the others.
+            # The same method, by one model against the others.
             comparison_tables(replace(evaluation, methods=group, groups=()))
             for group in evaluation.groups
             if len(evaluation.groups) > 1
@@ -105,7 +105,7 @@ def summarise(evaluation: Evaluation) -> Report:
 
 
 def failures(evaluation: Evaluation) -> Iterator[str]:
-    """How many questions of each method failed, and what of most."""
+    """For each method a sentence on how many questions failed, and the most frequent error."""
     for method in evaluation.methods:
         errors = [result.error for result in evaluation.results_of(method)]
         causes = Counter(one_line(error) for error in errors if error)
@@ -135,16 +135,16 @@ _SPENT: Mapping[str, Column] = {
         "seconds", "seconds", lambda seconds: NONE if seconds is None else f"{seconds:,.1f} s"
     ),
 }
-"""What a question takes, by what it is called in `spending_rows`."""
+"""The columns of what a question takes, by their keys in `spending_rows`."""
 
 _MARKS = {
     "none_fits": "no option fits", "guessed": "picked by words", "ungrounded": "no evidence",
 }  # fmt: skip
-"""What says of answers how little they rest on, in words."""
+"""The titles of columns that count weakly supported answers, by mark."""
 
 
 def _marked(results: Sequence[Result], mark: str) -> int | None:
-    """How many results have a mark; None where it is not known of any."""
+    """How many results have a mark; None where no result tells."""
     if mark != "ungrounded":
         return sum(result.measures.get(mark, 0) == 1 for result in results)
     known = [result for result in results if "grounded" in result.measures]
@@ -154,11 +154,11 @@ def _marked(results: Sequence[Result], mark: str) -> int | None:
 
 
 def overall_tables(evaluation: Evaluation) -> list[Table]:
-    """Accuracy in total, with what a question takes, and how it is in each split.
+    """Tables of accuracy in total, with what a question takes, and in each split.
 
-    The first table has calls, tokens, cost and seconds where they are known. The other ways to
-    count accuracy follow in a table of their own where they differ from the first; where nothing
-    was spent they stand in it.
+    The first table has calls, tokens, cost and seconds where they are known. Other ways to count
+    accuracy follow in a second table, where they differ from the first; without any calls they are
+    in the first table.
     """
     total, *by_split = accuracy_tables(evaluation)
     rows = [
@@ -166,7 +166,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         for row, spent in zip(accuracy_rows(evaluation), spending_rows(evaluation), strict=True)
     ]
     spent_on = {key for key in ("cost", "seconds") if any(row[key] is not None for row in rows)}
-    # A reader that counts no tokens reports 0, and costs nothing that could be told.
+    # A model that counts no tokens reports 0, and then the cost is not known.
     spent_on |= {key for key in ("calls", "tokens") if any(row[key] for row in rows)}
     if "calls" not in spent_on:
         return [total, *by_split]
@@ -213,10 +213,8 @@ def planning_table(evaluation: Evaluation) -> Table | None:
 
 
 def agents_table(evaluation: Evaluation) -> Table | None:
-    """What was asked of CommaQA's agents, and how much of it none could read.
-
-    None where no agent was asked.
-    """
+    """How many questions CommaQA's agents were asked, and how many matched none of their templates;
+    None where no agent was asked."""
 
     def row(method: str) -> Row:
         results = [item for item in evaluation.results_of(method) if "agent_calls" in item.measures]
@@ -235,10 +233,10 @@ def agents_table(evaluation: Evaluation) -> Table | None:
 
 
 def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
-    """Comparisons with the first method.
+    """Tables that compare the other methods with the first one.
 
-    On the questions both have, in total and in each split; and over all questions, where some have
-    no result: those count as wrong.
+    They are on the questions that both have, in total and in each split; and, where some results
+    are missing, on all questions, where a missing result counts as wrong.
     """
     first, *others = evaluation.methods
     if not others:
@@ -276,15 +274,13 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
 def comparison_rows(
     evaluation: Evaluation, split: str | None = None, *, fill: bool = False
 ) -> list[Row]:
-    """Each method but the first compared with the first, as numbers, on a split or on all.
-
-    Where ``fill`` says so, a question without a result counts as a wrong one.
-    """
+    """The numbers of `comparison_tables`, on one split or on all; with ``fill``, a question without
+    a result counts as wrong."""
     empty: dict[Any, float] = {}
     if fill:
         keys = {(item.split, item.id) for item in evaluation.results if split in (None, item.split)}
         empty = dict.fromkeys(sorted(keys), 0.0)
-        # Questions that no method has a result for are asked all the same.
+        # Questions without a result of any method count as well.
         empty.update(((None, at), 0.0) for at in range(evaluation.count(split) - len(keys)))
 
     def scores(method: str) -> dict[Any, float]:
@@ -316,17 +312,17 @@ def comparison_rows(
 
 
 MOST_USED = 10
-"""Actions that are shown of a method."""
+"""The most actions that are shown for a method."""
 
 
 def plan_statistics(texts: Iterable[str]) -> Row:
-    """Plans in figures, without what Pearl itself adds to read a long document in parts.
+    """Statistics of plans, without what Pearl itself adds to read a long document in parts.
 
     Returns:
-        ``plans`` with at least one step, and texts without any (``unreadable``); ``steps`` and
-        ``distinct_actions``, means a plan, None where there is none; ``inventing``, plans that
-        declare an action that the library lacks; ``invented``, in how many plans each is declared;
-        ``actions``, how many steps call each, the most used first and equally used ones by name.
+        ``plans``, the number of plans with at least one step; ``unreadable``, of those without any;
+        ``steps`` and ``distinct_actions``, the means per plan, None without plans; ``inventing``,
+        the number of plans that declare an action; ``invented``, in how many plans each such action
+        is declared; ``actions``, how many steps call each action, the most used first.
     """
     parsed = [_as_written(parse(text).plan) for text in texts]
     plans = [plan for plan in parsed if plan.steps]
@@ -344,20 +340,19 @@ def plan_statistics(texts: Iterable[str]) -> Row:
 
 
 def _as_written(plan: Plan) -> Plan:
-    """A plan without the steps and the actions that put parts together, and declaring nothing that
-    Pearl declares itself."""
+    """A plan as the model wrote it, without the steps and actions that Pearl added."""
     own = {name for name, action in builtins().items() if "unlisted" in action.traits}
-    own |= {one.name for one in plan.declares if any(p.name == FINDINGS for p in one.params)}
+    own |= {new.name for new in plan.declares if any(p.name == FINDINGS for p in new.params)}
     return replace(
         plan,
         steps=tuple(step for step in plan.steps if step.action not in own),
         declares=tuple(
-            one for one in plan.declares if one.name not in own and one.doc not in _definitions()
+            new for new in plan.declares if new.name not in own and new.doc not in _definitions()
         ),
     )
 
 
-@cache  # A plan is parsed in less time than the library is loaded in.
+@cache  # Loading the library takes longer than parsing a plan.
 def _definitions() -> frozenset[str]:
     """The definitions of the actions that Pearl itself declares."""
     return frozenset({*DEFINITIONS, load_library("core").actions[ANSWER_FROM].doc})
@@ -414,7 +409,6 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         evaluation, tops, lambda action: f"{action['action']} {action['steps']:,}", "left"
     )
     yield build("Most used actions, with the steps that call them", fields, ranks)
-    # Of the method with most plans; of several such, the first.
     method = max(rows, key=lambda row: row["plans"])["method"]
     bars = tuple(Point(action, float(count)) for action, count in tops[method])
     title = f"Most used actions of {evaluation.name_of(method)}"
@@ -422,10 +416,8 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
 
 
 def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
-    """Calls, tokens and cost a question, and a chart of them against accuracy.
-
-    Nothing where no call is recorded.
-    """
+    """Calls, tokens and cost per question, and a chart of them against accuracy; nothing where no
+    call is recorded."""
     rows = spending_rows(evaluation)
     if not any(row["calls"] for row in rows):
         return
@@ -468,10 +460,8 @@ def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
 
 
 def spending_rows(evaluation: Evaluation) -> list[Row]:
-    """What each method takes a question, as numbers; cost in dollars, None where it is not known.
-
-    A question is one that the method has a result for.
-    """
+    """What each method takes per question with a result, as numbers: seconds, and cost in dollars,
+    which is None where it is not known."""
 
     def row(method: str) -> Row:
         results = evaluation.results_of(method)
@@ -504,19 +494,19 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
 _SCORES = re.compile(
     r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall(?:_at_\d+)?|none_fits|guessed"
 )
-"""Names of measures that a question without them has 0 of."""
+"""Names of measures that count as 0 for a question without them."""
 
 
 def means_of(evaluation: Evaluation) -> dict[str, float]:
     """The means of the first method's measures.
 
-    Scores count over all questions asked, those without any as 0; other measures, as hops, over the
-    questions that have them. Calls of agents are summed up.
+    Scores are averaged over all questions, with 0 where they are missing; other measures, as hops,
+    over the questions that have them. Calls of agents are summed instead.
     """
     values: dict[str, list[float]] = {}
     for result in evaluation.results_of(evaluation.methods[0]):
         for name, value in result.measures.items():
-            # Beside a run's own seconds it would be taken for those.
+            # Renamed, as a run has ``seconds`` of its own.
             name = "seconds_a_question" if name == "seconds" else name
             values.setdefault(name, []).append(value)
     count = evaluation.count()

@@ -1,6 +1,6 @@
-"""What methods came to on questions: the one shape that runs write and reports read.
+"""The results of methods on questions, which runs write and reports read.
 
-Recorded outcomes of experiments that others ran are read into it, too.
+Recorded outcomes of other experiments are read as results, too.
 """
 
 from __future__ import annotations
@@ -25,32 +25,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a method came to on one question.
+    """The result of a method on one question.
 
     Args:
-        method: its name.
-        id: the question's, unique within its split.
-        split: the part of the data set, as ``long``; empty where there are none.
-        score: 1 for right, 0 for wrong; in between where a data set scores in parts.
-        gold: the right option's letter, or the right answer.
+        method: the method's name.
+        id: the question's id, unique within its split.
+        split: the split of the data set, as ``long``; empty where there are none.
+        score: 1 for right, 0 for wrong, or partial credit in between.
+        gold: the right option's letter, or the gold answer.
         answer: the letter of the option that was chosen, or the answer; None
             where there is none (the method failed, or named no option).
         orders: the option chosen under each order of the options, in the
             letters of the first order; only for methods that try several.
-        labels: kinds the question belongs to, by what they tell apart
-            (``context``, ``reasoning``, ``article``).
+        labels: labels of the question, by kind (``context``, ``reasoning``, ``article``).
         question: what was asked.
-        options: what there was to choose from.
-        words: the open answer that the option was chosen by.
+        options: the options, if there were any.
+        words: the open answer from which the option was chosen.
         plan: the plan that was written, in canonical form; empty where none was.
-        error: why there is no answer, or why the one there is was not scored; else empty.
+        error: why there is no answer, or why it was not scored; else empty.
         fallback: whether no plan was accepted.
-        calls: calls that the answer took.
-        usage: the tokens they took when they were made.
-        models: the same by model, where several answered.
-        cost: of the same, in millionths of a dollar; None where no price is known.
-        measures: more figures on the answer, by name, as ``f1``.
-        reason: why the score is what it is, as a grader says; else empty.
+        calls: how many calls of models the answer took.
+        usage: the tokens that these calls took when they were sent.
+        models: these tokens by model, where several models answered.
+        cost: the cost of these tokens in millionths of a dollar; None where no price is known.
+        measures: further measures of the answer, by name, as ``f1``.
+        reason: a grader's reason for the score; else empty.
     """
 
     method: str
@@ -76,35 +75,34 @@ class Result:
 
     @property
     def answered(self) -> bool:
-        """Whether it names an option, or gives an answer that could be scored."""
+        """Whether there is an option or an answer that could be scored."""
         return self.answer is not None and not self.error
 
     @property
     def known_score(self) -> float | None:
-        """The score; None where nothing scored the answer: no right one is known, or what was to
-        score it failed. A report counts that as wrong."""
+        """The score; None where the answer was not scored, as there is no gold answer or scoring
+        failed. A report counts that as wrong."""
         return None if not self.gold or (self.error and self.answer is not None) else self.score
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(Tabled):
-    """Methods side by side on the same questions.
+    """The results of several methods on the same questions.
 
     Args:
         title: what was evaluated on what.
         about: facts on how it was run, in order: data, model, library …
-        methods: their names, in the order to show them; the first is what the
-            others are compared with.
-        asked: how many questions each split has; every one of them counts in
-            a denominator, whether a method has a result for it or not.
-        results: one a method and question.
+        methods: their names, in the order to show them; the others are
+            compared with the first.
+        asked: how many questions each split has; all of them count in
+            accuracy, even without a result.
+        results: one for each method and question.
         notes: what a reader must know, in whole sentences.
-        strays: recorded rows that belong to no question, scored as whoever
-            recorded them scored them. A share of the rows counts them, and
-            nothing else does.
-        called: words for methods whose names say little.
-        groups: methods that differ in the model alone, where several models stand side by side.
-        planned_with: as `pearl.evaluate.methods.base.planned_with` has it.
+        strays: recorded rows that belong to no question, with the scores that
+            the published figures gave them. Only the share of rows counts them.
+        called: names for readers, of methods whose own names say little.
+        groups: methods that differ only in the model, where several models are compared.
+        planned_with: as `pearl.evaluate.methods.base.planned_with` gives it.
     """
 
     title: str
@@ -137,31 +135,31 @@ class Evaluation(Tabled):
         ]
 
     def frame(self) -> DataFrame:
-        """The results as a table of pandas (`as_frame`), a row a method and question; the score is
-        missing where it is not known."""
+        """The results as a pandas table (`as_frame`), with a row for each method and question; the
+        score is missing where it is not known."""
         return as_frame({**asdict(each), "score": each.known_score} for each in self.results)
 
 
 FAILED_CALLS, FAILED_TOKENS = "in_vain", "in_vain_tokens"
-"""Measures of a result: tries that got no usable answer, and the tokens that they took."""
+"""Measures of a result: calls that got no usable answer, and the tokens that they took."""
 
 PROMPT_SET = "prompt set"
-"""The fact that says which of several sets of demonstrations was shown."""
+"""The name of the fact that says which of several sets of demonstrations was shown."""
 
 UNFINISHED = "unfinished"
-"""The fact that says how much of a run that is not over is done."""
+"""The name of the fact that says how much of an unfinished run is done."""
 
 
 def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Evaluations of the same questions as one, those of a method together.
-
-    They are by several models, or one model was shown several sets of demonstrations.
+    """Combine evaluations of the same questions, by several models, or by one model with several
+    sets of demonstrations.
 
     Args:
-        evaluations: each with its ``model``, or its `PROMPT_SET`, among its facts.
+        evaluations: each has its ``model``, or its `PROMPT_SET`, among its facts.
 
     Raises:
-        InputError: two are of one model, or they are not of the same questions.
+        InputError: two are of the same model or set, one is unfinished, or they are not of the same
+            questions.
     """
     if len(evaluations) == 1:
         return evaluations[0]
@@ -208,7 +206,7 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
 
 
 def _of_model(evaluation: Evaluation, model: str) -> Evaluation:
-    """An evaluation whose methods have a model's name, or a set's, behind their own."""
+    """An evaluation with the name of a model, or set of demonstrations, after each method's."""
     called, planned_with = evaluation.called, evaluation.planned_with
     return replace(
         evaluation,
@@ -221,13 +219,11 @@ def _of_model(evaluation: Evaluation, model: str) -> Evaluation:
 
 
 def from_row(row: Mapping[str, Any]) -> Result:
-    """A result from its row, as `dataclasses.asdict` makes it and JSON keeps it.
-
-    Keys that are not there take their usual values.
+    """A result from its row, which `dataclasses.asdict` made; missing keys have defaults.
 
     Raises:
-        InputError: it is no row of a result; the message says which key, and
-            begins with it, so that a place can be put before it.
+        InputError: it is no row of a result; the message begins with the
+            wrong key, so that a place can be put before it.
     """
     for key in ("method", "id"):
         if key not in row:
@@ -242,10 +238,8 @@ def from_row(row: Mapping[str, Any]) -> Result:
 
 
 def write_lines(evaluation: Evaluation) -> Iterator[str]:
-    """An evaluation as lines of JSON: what it is, then a row a result.
-
-    A stray row stands after the results, as ``{"stray": {…}}``.
-    """
+    """An evaluation as lines of JSON: its head, then a row for each result, and then stray rows as
+    ``{"stray": {…}}``."""
     yield _line({"evaluation": {key: getattr(evaluation, key) for key in _HEAD}})
     keys = _TYPES[Result]
     for result in evaluation.results:
@@ -259,7 +253,7 @@ def _line(row: dict[str, Any]) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        # Half a surrogate pair cannot be written as UTF-8, and is to come back as it was.
+        # UTF-8 cannot hold a lone surrogate; an escape keeps it.
         text = json.dumps(row, default=asdict)
     return text + "\n"
 
@@ -308,10 +302,10 @@ _HEAD = tuple(item.name for item in fields(Evaluation) if item.name not in ("res
 
 
 def read_head(data: Any, where: str) -> Evaluation:  # noqa: ANN401 - any JSON
-    """An evaluation without its results, from what `write_lines` writes first.
+    """An evaluation without its results, from the first line that `write_lines` writes.
 
     Raises:
-        InputError: it is none; the message begins with the place, ``where``.
+        InputError: it is no such line; the message begins with the place, ``where``.
     """
     if not isinstance(data, dict):
         raise InputError(
@@ -325,8 +319,12 @@ def read_head(data: Any, where: str) -> Evaluation:  # noqa: ANN401 - any JSON
     for key in _HEAD:
         if key not in data and key not in ("called", "groups", "planned_with"):
             raise InputError(f"{where}: {key} is missing in the evaluation: give it.")
-    if len(set(arguments["methods"])) < len(arguments["methods"]):
-        raise InputError(f"{where}: methods names one twice: give each once.")
+    methods = set(arguments["methods"])
+    if not methods or len(methods) < len(arguments["methods"]):
+        wrong = "names one twice: give each once" if methods else "is empty: name at least one"
+        raise InputError(f"{where}: methods {wrong}.")
+    if not all(group and methods.issuperset(group) for group in arguments.get("groups", ())):
+        raise InputError(f"{where}: groups is to be lists of methods, none of them empty.")
     return Evaluation(results=(), **arguments)
 
 
@@ -355,7 +353,7 @@ _WORDS: Mapping[str, str] = {
         "library, actions, demonstrations and handlers by method"
     ),
 }
-"""What a field is to be, by its type as it is declared."""
+"""Descriptions of a field's type for messages, by its annotation."""
 
 
 _TYPES: Mapping[type, Mapping[str, Any]] = {
@@ -364,7 +362,7 @@ _TYPES: Mapping[type, Mapping[str, Any]] = {
 
 
 _MOST = 1 << 63
-"""Nothing that is counted or measured comes near it."""
+"""An upper bound on all counts and measures."""
 
 
 @cache
@@ -373,10 +371,10 @@ def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - any type
 
 
 def _arguments(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON data by field, as the types of the fields have it.
+    """JSON data converted to the types of a class's fields.
 
     Raises:
-        InputError: the data of a field are of another type; the message begins with its name.
+        InputError: a value has another type; the message begins with the field's name.
     """
     types, arguments = _TYPES[kind], {}
     for key, value in data.items():
@@ -388,10 +386,10 @@ def _arguments(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
-    """JSON data as a value of a type: lists are tuples, and whole numbers count something.
+    """JSON data as a value of a type: lists become tuples, and whole numbers must be at least 0.
 
     Raises:
-        TypeError, ValueError: they are of another.
+        TypeError, ValueError: the data have another type.
     """
     if type(data) is kind and kind in (str, bool):
         return data
@@ -416,9 +414,8 @@ def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
     return data
 
 
-# Recorded outcomes as an evaluation: the tables of a finished experiment, without a model. A row is
-# one JSON object a line with the keys of `_KEYS`, as the outcomes of PEARL's published runs are
-# kept.
+# Recorded outcomes as an evaluation, to report a finished experiment without a model. Each line is
+# a JSON object with the keys of `_KEYS`, the format of the outcomes of PEARL's published runs.
 
 CALLED: Mapping[str, str] = MappingProxyType(
     {
@@ -428,10 +425,10 @@ CALLED: Mapping[str, str] = MappingProxyType(
         "baseline_mcq_out": "multiple choice",
     }
 )
-"""Words for the methods of the published outcomes, in the order to show them."""
+"""Names for the methods of the published outcomes, in the order to show them."""
 
 LAST = "D"
-"""The last option where no row says more: questions of QuALITY have four."""
+"""The last option, unless some gold answer is a later letter: QuALITY's questions have four."""
 
 _KEYS: Mapping[str, Any] = MappingProxyType(
     {"split": str, "method": str, "qid": str | int, "answer": str | None, "gold": str | None}
@@ -441,11 +438,10 @@ _KEYS: Mapping[str, Any] = MappingProxyType(
 def read_outcomes(path: str) -> Evaluation:
     """Read recorded outcomes.
 
-    A question is known by its split and its number, and there are as many as
-    have a gold option in some row. A row without a gold option whose question
-    no other row has is no question but a fragment of a broken file: it counts
-    among the rows, as the published figures count it, and nowhere else. Those
-    figures take a fragment with neither answer nor gold option for right.
+    A question is identified by its split and number, and counts if some row
+    gives its gold option. A row whose question has no gold option anywhere is
+    a fragment of a broken file: it counts only in the share of rows, as in the
+    published figures. They take a fragment without an answer for right.
 
     Args:
         path: the file of outcomes.
@@ -497,7 +493,7 @@ def read_outcomes(path: str) -> Evaluation:
 
 
 def _row(row: dict[str, Any], where: str) -> Result:
-    """A row as a result that is not scored yet; its answer stands as its words."""
+    """A row as a result that is not scored yet; its answer is in ``words``."""
     for key, kinds in _KEYS.items():
         if key not in row:
             raise InputError(f"{where} has no {key}: give {', '.join(_KEYS)}.")
@@ -511,10 +507,10 @@ def _row(row: dict[str, Any], where: str) -> Result:
 
 def _score(row: Result, gold: str, last: str) -> Result:
     names_option = _is_letter(row.words) and row.words <= last
-    # Where options are no letters, an answer is taken by its words.
+    # If the gold answer is no letter, any text is an answer.
     open_answer = gold and not _is_letter(gold) and row.words
     answer = row.words if names_option or open_answer else None
-    # The published count compares what stands there, and finds two gaps to be alike.
+    # The published figures take a row with neither answer nor gold option for right.
     score = float(answer == gold) if gold else float(row.words == row.gold)
     return replace(row, score=score, gold=gold, answer=answer, words="" if answer else row.words)
 

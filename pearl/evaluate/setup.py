@@ -1,4 +1,4 @@
-"""What methods of an evaluation are given, put together from what a person chose; and its job."""
+"""Prepares an evaluation from the user's choices: its questions, its methods, and its job."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class Sample:
     """The questions of an evaluation.
 
     Args:
-        dataset: the data set that they are of.
+        dataset: their data set.
         path: its file.
-        split: the splits that they are of, with commas, or ``all``.
-        examples: they.
-        notes: what a reader must know of how they were chosen, in whole sentences.
+        split: their splits, with commas, or ``all``.
+        examples: the questions.
+        notes: what a reader must know about how they were chosen, in whole sentences.
     """
 
     dataset: Dataset
@@ -85,7 +85,7 @@ class Sample:
 
     @property
     def title(self) -> str:
-        """The data set, and which part of it."""
+        """The data set's title, with the splits."""
         if self.split == "all":
             return self.dataset.title
         *most, last = self.split.split(",")
@@ -99,23 +99,22 @@ class Sample:
         return f"{counted(len(self.examples), 'question')}, {counted(documents, 'document')}"
 
     def check(self, methods: Sequence[Method], shared: EvaluationContext, model: Model) -> None:
-        """Make sure that each method can answer each question.
+        """Check that each method can answer each question.
 
         Raises:
-            InputError: one lacks what it needs.
+            InputError: a method lacks something that it needs.
         """
         for method in methods:
-            told = [words for item in self.examples if (words := method.lacks(shared, item))]
-            lacking = told[0] if told else ""
-            # What the command's options lack is the same of all questions, and needs no count.
-            if 0 < len(told) < len(self.examples) or len({*told}) > 1:
+            reasons = [words for item in self.examples if (words := method.lacks(shared, item))]
+            lacking = reasons[0] if reasons else ""
+            # A missing option of the command concerns all questions alike: no count is needed.
+            if 0 < len(reasons) < len(self.examples) or len({*reasons}) > 1:
                 of = counted(len(self.examples), "question")
-                lacking += f" It cannot answer {len(told):,} of {of}."
+                lacking += f" It cannot answer {len(reasons):,} of {of}."
             if method.needs_model and planner_of(model).name == OFFLINE:
                 lacking = NEEDS_MODEL
             if lacking:
                 raise InputError(f"{method.name} {lacking}")
-            # An answer in sentences is brought to a short one by the reader.
             shortens = self.dataset.short and method.prose
             if shortens and readers_of(model)[0].name == OFFLINE:
                 raise InputError(
@@ -136,17 +135,17 @@ def read_sample(
     """The questions to be evaluated.
 
     Args:
-        name: the data set's.
+        name: the data set's name.
         path: its file.
-        split: its splits, with commas; ``all`` for every one.
-        limit: how many at most, the first of the file; 0 for all.
-        folder: where documents are; empty for the file's own.
-        drawn: how many are drawn of those, as `draw_sample` draws; 0 for all.
-        seed: of the draw.
+        split: splits, with commas between them; ``all`` for every one.
+        limit: take only the first so many questions; 0 for all.
+        folder: the folder of the documents; empty for the file's own.
+        drawn: how many of those to draw with `draw_sample`; 0 for all.
+        seed: the seed of that draw.
 
     Raises:
-        InputError: there is no such data set, its file cannot be used, or has no such question, or
-            one whose right answer is not known.
+        InputError: there is no such data set or split, its file cannot be used, it has too few
+            questions, or the gold answer of one is not known.
     """
     dataset = find_dataset(name)
     if not path:
@@ -183,7 +182,7 @@ def read_sample(
 
 
 def _is_own(path: str, folder: str) -> bool:
-    """Whether a file has questions of a person's own."""
+    """Whether a file has questions in the format of `OWN`."""
     with suppress(InputError):
         return any(True for _ in OWN.read(path, folder))
     return False
@@ -195,12 +194,11 @@ class Demonstrations:
 
     Args:
         refined: plans with their question.
-        unrefined: the same as they were written first; empty where they are
-            not known.
-        left_out: questions that are evaluated, so that their plans are not
-            shown.
-        seed: what is shown too where a library can run few of them.
-        execute: what is shown with nothing but EXECUTE and CONCAT.
+        unrefined: the first versions of these plans; empty where they are not
+            known.
+        left_out: questions whose plans are not shown, as they are evaluated.
+        seed: plans that are shown as well where a library can run few others.
+        execute: plans with no other actions than EXECUTE and CONCAT.
     """
 
     refined: tuple[Source, ...]
@@ -215,8 +213,7 @@ def without_evaluated(
 ) -> Demonstrations:
     """Demonstrations without those whose question is to be evaluated.
 
-    A plan that was refined until its answer was right would otherwise be shown to the planner
-    beside the very question it answers.
+    Otherwise the planner would be shown a plan that was refined until it answered that question.
     """
     evaluated = {comparable(example.question) for example in examples}
 
@@ -237,17 +234,17 @@ def make_context(
     sizes: Sequence[int] = (),
     stepwise: Demonstrations | None = None,
 ) -> EvaluationContext:
-    """What methods share.
+    """What the methods of an evaluation share.
 
-    Libraries of several sizes are shown the same demonstrations: those that all of them can run,
-    where there are any.
+    Libraries of several sizes have the same demonstrations: those that all of them can run, where
+    there are any.
 
     Args:
         library: the actions that plans may call.
-        demonstrations: none of an evaluated question (`without_evaluated`).
+        demonstrations: demonstrations of other questions (`without_evaluated`).
         sizes: numbers of actions that the library is also condensed to.
-        stepwise: what decompositions over passages are written after, where the library and
-            the demonstrations are for whole plans; None where they are for decompositions.
+        stepwise: demonstrations for decompositions, where the library and ``demonstrations`` are
+            for whole plans; None where they are for decompositions.
     """
 
     def setup(library: Library, sources: Sequence[Source]) -> PlanningSetup:
@@ -259,7 +256,8 @@ def make_context(
         UNREFINED: setup(library, demonstrations.unrefined),
         EXECUTE: setup(load_library(EXECUTE), demonstrations.execute),
     }
-    # What repeats its last parameter cannot be written anew: every size has it, as the builtins.
+    # Actions that repeat their last parameter cannot be merged, so that every size has them, like
+    # the builtins.
     fixed = {name: own for name, own in library.actions.items() if own.is_builtin or own.variadic}
     others = [action for name, action in library.actions.items() if name not in fixed]
     kept = sum(not action.is_builtin for action in fixed.values())
@@ -280,13 +278,13 @@ def make_context(
 
 @dataclass(frozen=True)
 class Preparation:
-    """Methods with all that they work with.
+    """A prepared evaluation.
 
     Args:
         sample: the questions.
-        methods: names.
-        shared: what methods share.
-        notes: what a reader must know of what they work with, in whole sentences.
+        methods: the names of the methods.
+        shared: what the methods share.
+        notes: what a reader must know about the preparation, in whole sentences.
     """
 
     sample: Sample
@@ -305,16 +303,16 @@ class Preparation:
         """The job of one model.
 
         Args:
-            model: who answers.
-            fit: says of the models that answer how much fits a prompt.
-            reasoning: whether the model is to label each question's kind.
-            shown: which of several sets of demonstrations these are.
+            model: the model that answers.
+            fit: gives how much fits a prompt of these models.
+            reasoning: whether the model also labels each question's kind of reasoning.
+            shown: the name of this set of demonstrations, where there are several.
 
         Returns:
-            It, and the model with those that actions of the libraries name.
+            The job, and the model together with those that actions of the libraries name.
 
         Raises:
-            InputError: there is no method of a name, or it lacks what it needs.
+            InputError: there is no method of a name, or it lacks something that it needs.
         """
         sample, shared, methods = self.sample, self.shared, self.methods
         model = with_library(model, [setup.library for setup in shared.setups.values()])
@@ -353,7 +351,6 @@ class Preparation:
             "examples": digest([example.id for example in examples]),
             "methods": every,
             "library": library.digest,
-            # Two settings are two runs, which stand side by side.
             "kit": digest([shared.digest(name) for name in every]),
             "context": [context.policy, context.window, context.reply],
         }
@@ -372,32 +369,32 @@ def prepare_methods(
     named: Sequence[str] = (),
     equip: Callable[[EvaluationContext], EvaluationContext] = lambda context: context,
 ) -> Preparation:
-    """Put together what methods work with.
+    """Prepare an evaluation.
 
     Args:
         sample: the questions.
         library: the actions of plans.
-        methods: names; none for those that the data set is for.
-        sizes: numbers of actions to which the library is condensed for PEARL, too.
-        folder: the demonstrations'; empty for those that ship.
-        named: the libraries that a person named; empty where nobody did.
+        methods: names of methods; empty for those that suit the data set.
+        sizes: also run PEARL with the library condensed to each of these numbers of actions.
+        folder: the folder of demonstrations; empty for those that ship.
+        named: the libraries that the user named; empty where none were.
         equip: adds what else methods share.
 
     Raises:
-        InputError: something named cannot be used.
+        InputError: something that was named cannot be used.
     """
     dataset, examples = sample.dataset, sample.examples
     methods, sizes, sized = with_sizes(methods or dataset.methods, sizes, library)
     shipped = shipped_folder(named, dataset.demonstrations)
     shown = without_evaluated(_demonstrations(folder, shipped, methods), examples)
     stepwise = None
-    # A library that somebody names, or that the data set has, is for every method.
+    # A library that the user or the data set names is for every method, decompositions included.
     if not (named or dataset.libraries):
-        given = load_demonstrations(folder, STEPWISE_LIBRARY)
-        # Plans that were named for other methods take nothing away from these.
-        if not choose_demonstrations(given, load_library(STEPWISE_LIBRARY)):
-            given = load_demonstrations("", STEPWISE_LIBRARY)
-        stepwise = without_evaluated(Demonstrations(given), examples)
+        plans = load_demonstrations(folder, STEPWISE_LIBRARY)
+        # A folder with demonstrations only for whole plans leaves decompositions the shipped ones.
+        if not choose_demonstrations(plans, load_library(STEPWISE_LIBRARY)):
+            plans = load_demonstrations("", STEPWISE_LIBRARY)
+        stepwise = without_evaluated(Demonstrations(plans), examples)
     shared = equip(make_context(library, shown, sizes, stepwise=stepwise))
     larger = tuple(
         f"pearl@{size} has {count:,} actions: no fewer can say what the library's do."
@@ -425,10 +422,10 @@ def with_options(
     examples: int = 0,
     turns: bool = False,
 ) -> EvaluationContext:
-    """What methods share, with what is named beside it: the options of ``pearl eval``.
+    """What methods share, with options of ``pearl eval`` added.
 
     Raises:
-        InputError: one of them cannot be used.
+        InputError: an option cannot be used.
     """
     if not 0 <= (passages or 0) <= MOST:
         raise InputError(f"A look-up gives at most {MOST} passages, not {passages}.")
@@ -450,15 +447,15 @@ def with_options(
 
 
 def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None:
-    """See that an option which was set has a use for one of the methods at least.
+    """Refuse an option that none of the methods uses, as a report would show it nevertheless.
 
     Raises:
-        InputError: one has none, and a report would show it as if it had.
+        InputError: an option that was set is not used.
     """
     search, limits = shared.search or HopSearch(), shared.limits
     usual = HopSearch()
     nested = has_subplans(*(setup.library for setup in shared.setups.values()))
-    given = {
+    is_set = {
         "turns": shared.turns,
         "tools": shared.tools is not None,
         "learned": bool(search.learned),
@@ -469,22 +466,22 @@ def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None
         "shown": bool(shared.shown),
         "passages": bool(shared.passages),
         "index": shared.retriever is not None,
-        # Who grades by a rubric fills a form, too.
+        # Grading by a rubric asks for structured output as well.
         "examples": bool(shared.examples) and not isinstance(shared.metric, Graded),
     }
     used = {name for method in methods for name in method.uses}
-    for name in (name for name, is_set in given.items() if is_set and name not in used):
+    for name in (name for name in is_set if is_set[name] and name not in used):
         users = ", ".join(method.name for method in METHODS if name in method.uses)
         raise InputError(f"None of the methods uses --{name}: leave it out, or add one of {users}.")
 
 
 def _with_set(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them
-    """An object made with those options that are not None."""
+    """An object made from the options that are not None."""
     return make(**{name: value for name, value in options.items() if value is not None})
 
 
 def _demonstrations(folder: str, shipped: str, methods: Sequence[str]) -> Demonstrations:
-    """Those of a folder, and as they were before refinement where a method asks for it."""
+    """The demonstrations of a folder, with their first versions where a method needs them."""
     refined = load_demonstrations(folder, shipped)
     seed, execute = seed_demonstrations(folder, shipped), load_demonstrations("", EXECUTE)
     if NO_REFINEMENT not in methods:
@@ -504,7 +501,7 @@ def _notes(
     shown: Demonstrations,
     stepwise: Demonstrations | None,
 ) -> Iterator[str]:
-    """Which demonstrations methods are not shown, and why."""
+    """Notes on demonstrations that methods are not shown, with the reasons."""
     users = setups_in_use([find_method(name, shared.own) for name in methods], shared)
     if users.keys() - {STEPWISE}:
         yield from _left_out(shown, "")

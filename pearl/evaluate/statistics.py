@@ -1,7 +1,7 @@
-"""How sure a figure is: intervals, and paired tests between two methods.
+"""Confidence intervals, and paired tests between two methods.
 
-Every draw comes from a generator with a fixed seed, so the same results give
-the same report.
+Random numbers come from a generator with a fixed seed, so that the same results
+give the same report.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ SEED = 20_240_501
 RESAMPLES = 10_000
 LEVEL = 0.95
 FEW = 20
-"""Values up to which a resample is drawn by how often it has each."""
+"""With at most so many distinct values, a resample is drawn as counts of each value."""
 
 AT_A_TIME = 500
-"""Resamples drawn together, so that memory stays small where all scores differ."""
+"""Resamples drawn together; more would take more memory where all scores differ."""
 
 MCNEMAR = "exact McNemar test"
 SIGN_FLIP = "paired sign-flip permutation test"
@@ -30,12 +30,12 @@ class Interval:
     """A mean and its 95 % interval.
 
     Args:
-        mean: of the scores.
+        mean: the mean of the scores.
         low: the interval's lower end.
         high: its upper end.
-        count: how many scores.
+        count: how many scores there are.
         how: ``bootstrap``; ``Wilson`` where all scores are equal, and ``none`` where all
-            differences are.
+            differences are equal.
     """
 
     mean: float
@@ -47,19 +47,19 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two methods on the questions that both have.
+    """Two methods compared on the questions that both have results for.
 
     A question is right where its score is 1.
 
     Args:
-        count: how many questions.
-        both: that both have right.
-        only_first: that only the first method has right.
-        only_second: that only the second has right.
-        neither: that neither has right.
-        difference: the second's mean less the first's, and its interval.
-        p: two-sided.
-        test: which test, in words.
+        count: how many questions were compared.
+        both: questions that both methods have right.
+        only_first: questions that only the first method has right.
+        only_second: questions that only the second method has right.
+        neither: questions that neither has right.
+        difference: the second method's mean minus the first's, with its interval.
+        p: the two-sided p-value.
+        test: the name of the test.
     """
 
     count: int
@@ -75,12 +75,12 @@ class Comparison:
 def interval(scores: Sequence[float]) -> Interval | None:
     """The mean of scores with its 95 % interval, by the percentile bootstrap (10,000 resamples).
 
-    Resamples of equal scores are all equal, so that a bootstrap would call a mean certain that five
-    questions gave. There Wilson's interval for a share (1927) is taken instead, whose width depends
-    on the number of scores alone.
+    Resamples of equal scores are all equal, so that a bootstrap would take a mean of five questions
+    to be certain. Where all scores are equal, Wilson's interval for a proportion (1927) is used
+    instead.
 
     Args:
-        scores: one a question, from 0 to 1; without any there is no interval.
+        scores: one for each question, from 0 to 1; without any the result is None.
     """
     if len(set(scores)) != 1:
         return _bootstrap(tuple(scores)) if scores else None
@@ -94,11 +94,11 @@ def interval(scores: Sequence[float]) -> Interval | None:
 
 @lru_cache(maxsize=1024)
 def _bootstrap(scores: tuple[float, ...]) -> Interval:
-    """The mean of scores between the ends of the middle 95 % of their resamples' means.
+    """The mean of scores, with the middle 95 % of the means of their resamples.
 
-    How often each value is drawn decides a resample's mean, and those counts
-    are multinomial. Where there are few values, drawing the counts is the same
-    as drawing the scores, and takes a draw a value in place of one a score.
+    A resample's mean depends only on how often it has each value, and these
+    counts have a multinomial distribution. Where there are few distinct values,
+    drawing the counts is equivalent to drawing the scores, and faster.
     """
     import numpy as np
 
@@ -121,11 +121,11 @@ def _bootstrap(scores: tuple[float, ...]) -> Interval:
 
 
 def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Comparison | None:
-    """Compare two methods, by their scores, on the questions that both have.
+    """Compare two methods by their scores on the questions that both have; None without any.
 
-    Where all scores are 0 or 1, by McNemar's test in its exact form: a binomial test on the
-    questions that one of the two alone has right. Else by a permutation test that flips the signs
-    of the differences at random. None where they have no question in common.
+    If all scores are 0 or 1, the test is McNemar's exact test: a binomial test on the questions
+    that only one of the two has right. Otherwise it is a permutation test that flips the signs of
+    the differences at random.
     """
     pairs = [(score, second[key]) for key, score in first.items() if key in second]
     if not pairs:
@@ -140,7 +140,6 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
     else:
         p, test = sign_flip(differences), SIGN_FLIP
     mean = differences[0]
-    # A difference that is always the same has no spread to show.
     difference = Interval(mean, mean, mean, len(pairs), "none")
     if len(set(differences)) > 1:
         difference = _bootstrap(tuple(differences))
@@ -148,7 +147,8 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """The two-sided p-value of McNemar's exact test: questions that one method alone has right."""
+    """The two-sided p-value of McNemar's exact test, given how many questions only the first, and
+    only the second, method has right."""
     from scipy.stats import binomtest
 
     if not only_first + only_second:
@@ -157,10 +157,8 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def sign_flip(differences: Sequence[float]) -> float:
-    """The two-sided p-value of a paired permutation test, with 10,000 random sets of signs.
-
-    The differences are those of the scores, one a question.
-    """
+    """The two-sided p-value of a paired permutation test, with 10,000 random sets of signs, given
+    the difference of scores for each question."""
     import numpy as np
 
     sizes = Counter(round(abs(each), 12) for each in differences if abs(each) > 1e-12)
@@ -172,7 +170,7 @@ def sign_flip(differences: Sequence[float]) -> float:
     for size, count in sizes.items():
         sums += size * (2 * random.binomial(count, 0.5, RESAMPLES) - count)
     as_far = np.abs(sums) >= abs(sum(differences)) - 1e-9
-    # What was observed is one of the sets, so that no p-value is 0.
+    # The observed signs count as one of the sets, so that no p-value is 0.
     return float((as_far.sum() + 1) / (RESAMPLES + 1))
 
 

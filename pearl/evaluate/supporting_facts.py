@@ -1,7 +1,7 @@
-"""How well an answer over several paragraphs is supported, and whether replies had their form.
+"""How well an answer over several paragraphs is supported, and whether replies fit their schema.
 
-A model copies the sentences that its answer rests on: which sentences of the
-document those quotes are decides the supporting facts.
+A model copies the sentences that its answer rests on; these quotes are matched
+with sentences of the document, which are its supporting facts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pearl.report.document import Table, counts, figure, percent
 from pearl.runtime.calls import FITTED, Entry
 
 CLOSE = 85.0
-"""How alike a quote and a sentence are at least, of 100 (rapidfuzz' ratio)."""
+"""The least similarity of a quote and a sentence, of 100 (rapidfuzz' ratio)."""
 
 _TURNING = re.compile(
     r"\b(?:not|no|nor|neither|never|none|nothing|nobody|without|cannot)\b|n['’]t\b"
@@ -30,19 +30,19 @@ _TURNING = re.compile(
 _NUMBER = re.compile(r"\d+")
 
 SHORTEST = 4
-"""Words of a quote that is a part of a sentence, at least."""
+"""The fewest words of a quote that is only a part of a sentence."""
 
 HALF = 0.5
-"""The F1 from which a wrong answer is a right one in other words."""
+"""The least F1 of a wrong answer that counts as a right one in other words."""
 
 DEPTHS = (2, 5)
-"""How many of the paragraphs that searches named are looked at for recall."""
+"""The numbers of named paragraphs for which recall is measured."""
 
 _STATE = re.compile(r"fsm/\d+/\w+")
-"""The path of what came of a machine's state."""
+"""The path of the journal entry about a machine's state."""
 
 NOWHERE = -1
-"""The number of a fact that no sentence is: a quote that the document does not have."""
+"""The number of a fact for a quote that the document does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class _Place:
 
 
 def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[SupportingFact]:
-    """The facts that quotes stand for.
+    """The supporting facts that quotes refer to.
 
-    A quote stands for the sentences that it has at least half of, white space
-    aside; where it is a part of one sentence, for that one. Where it stands
-    more than once, the place counts of whose sentences it has most. Where it is
-    not to the letter, it stands for the sentence, or the two neighbours, that
-    it is closest to among those that deny as much and have its numbers. One
-    that is close to none is a fact that no document has, and so a wrong one.
+    A quote refers to the sentences of which it has at least half, apart from
+    white space, or to the one sentence that it is a part of. If the text has it
+    more than once, the place counts where it covers its sentences best. A quote
+    that is not word for word refers to the most similar sentence, or two
+    neighbours, with the same number of negations and all of its numbers. If
+    none is similar enough, it is a wrong fact, with the number `NOWHERE`.
 
     Args:
         data: the paragraphs; its unit says what a fact is.
@@ -92,22 +92,22 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[SupportingFact]
     choices = [*(([place.fact], place.text) for place in places), *choices]
     cited: set[SupportingFact] = set()
     for quote in quotes:
-        # Without the marks that say it is a quote, and without a document's escapes.
-        bare = one_line(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
-        if bare:
-            matches = _exact(bare, text, places) or _close(bare, choices)
-            cited.update(matches or (SupportingFact(bare, NOWHERE),))
+        # Without quote marks, and without the escapes of `compose`.
+        words = one_line(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
+        if words:
+            matches = _exact(words, text, places) or _close(words, choices)
+            cited.update(matches or (SupportingFact(words, NOWHERE),))
     return frozenset(cited)
 
 
 def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[SupportingFact]:
-    # A sentence that two paragraphs have is the first one's, whichever is gold.
+    # Of a sentence that occurs twice, the first counts, whichever is gold.
     whole = [place.fact for place in places if place.text == quote]
     if whole:
         return whole[:1]
 
     def covered(start: int) -> list[tuple[int, _Place]]:
-        """The sentences that the quote has a part of where it starts there, and how much."""
+        """The sentences that the quote overlaps if it starts there, with the overlapping length."""
         end = start + len(quote)
         near = places[bisect_right(places, start, key=lambda place: place.end) :]
         return [
@@ -116,7 +116,7 @@ def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[SupportingFa
         ]
 
     def share(stretch: Sequence[tuple[int, _Place]]) -> float:
-        """How much of its sentences a stretch of the text has, from 0 to 1."""
+        """The share of these sentences that the quote covers, from 0 to 1."""
         length = sum(len(place.text) for _, place in stretch)
         return sum(shared for shared, _ in stretch) / length if length else 0.0
 
@@ -129,10 +129,8 @@ def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[SupportingFa
 
 
 def _close(quote: str, choices: Sequence[tuple[list[SupportingFact], str]]) -> list[SupportingFact]:
-    """The sentence, or two neighbours, that a quote is closest to, if it is close to any.
-
-    Those alone that deny as much as the quote does, and have all of its numbers.
-    """
+    """The most similar sentence, or two neighbours, if similar enough, with as many negations as
+    the quote and all of its numbers."""
     from rapidfuzz import fuzz, process
 
     folded = quote.casefold()
@@ -153,15 +151,15 @@ def support_measures(
     """Measures of an answer that comes with its evidence.
 
     Supporting facts are compared as sets of (title, sentence) (HotpotQA,
-    section 5.2), for MuSiQue as sets of paragraphs, by their numbers. Joint
-    figures are those of answer and facts together, and of the triples too where
-    the data set and the method have them (2WikiMultihopQA, section 5).
+    section 5.2), or of paragraphs for MuSiQue. Joint measures are those of
+    answer and facts together, and of the triples too where the data set and
+    the method have them (2WikiMultihopQA, section 5).
 
     Args:
-        example: the question with its gold.
+        example: the question with its gold answer and facts.
         answer: the answer.
-        sentences: what it rests on, copied from the document.
-        triples: the same as subject, relation, object; None for a method that gives none.
+        sentences: its supporting facts, as sentences copied from the document.
+        triples: its evidence as (subject, relation, object); None for a method that gives none.
 
     Returns:
         ``sp_em``, ``sp_f1``, ``sp_precision``, ``sp_recall``, ``joint_em``,
@@ -188,19 +186,16 @@ def support_measures(
 
 
 def form(entries: Iterable[Entry]) -> Mapping[str, float]:
-    """``format``: the share of structured outputs whose first reply was valid.
-
-    One that is not is corrected; that costs a call, and counts against the share.
-    ``format_final`` is the share whose last reply was valid, corrected or not. Nothing is
-    said of a run that asked for no structured output.
+    """``format``, the share of structured outputs whose first reply was valid, and
+    ``format_final``, the share whose last reply was; nothing without structured outputs.
 
     Args:
-        entries: the run's journal, which says of each structured output which reply
-            was valid (`pearl.runtime.calls.fill`).
+        entries: the run's journal, which records for each structured output which
+            reply was valid (`pearl.runtime.calls.fill`).
     """
     entries = list(entries)
     first = {entry.path for entry in entries if entry.kind == "call"}
-    # A step of a plan may be called as such a decision is; it was never asked for in tries.
+    # A plan's step may have the same name as such a decision, but no call with a number.
     fitted = [
         entry.value
         for entry in entries
@@ -215,15 +210,15 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
 
 
 def recall(example: Example, searches: Sequence[tuple[str, Sequence[str]]]) -> Mapping[str, float]:
-    """Gold paragraphs beside those that searches named, in that order.
+    """Recall and precision of the paragraphs that searches named, in that order.
 
-    ``recall``, ``recall_at_2`` and ``recall_at_5`` are shares of the gold ones; ``precision``,
-    where any was named, is of those. Nothing where there are no gold paragraphs. Of several
-    paragraphs of one title, as MuSiQue has them, the ones count that the search quoted.
+    ``recall``, ``recall_at_2`` and ``recall_at_5`` are shares of the gold paragraphs;
+    ``precision`` is there if any was named. There are no measures without gold paragraphs. Of
+    several paragraphs with the same title, as in MuSiQue, those count that the search quoted.
 
     Args:
         example: the question with its gold paragraphs.
-        searches: the title that each named, and the sentences that it quoted.
+        searches: for each search, the title it named and the sentences it quoted.
     """
 
     def plain(title: str) -> str:
@@ -235,7 +230,8 @@ def recall(example: Example, searches: Sequence[tuple[str, Sequence[str]]]) -> M
     by_number = data.unit == "paragraph"
 
     def found(title: str, quotes: Sequence[str]) -> list[tuple[str, int]]:
-        numbers = {one.number for one in data.paragraphs if by_number and plain(one.title) == title}
+        same_title = (own for own in data.paragraphs if by_number and plain(own.title) == title)
+        numbers = {paragraph.number for paragraph in same_title}
         if len(numbers) > 1:
             numbers = numbers & {fact.number for fact in facts_of(data, quotes)} or numbers
         return [(title, number) for number in sorted(numbers)] or [(title, NOWHERE)]
@@ -250,19 +246,19 @@ def recall(example: Example, searches: Sequence[tuple[str, Sequence[str]]]) -> M
 
 
 def machine_measures(example: Example, entries: Iterable[Entry]) -> Mapping[str, float]:
-    """What a machine's searches found, by its journal, whether it came to an answer or not.
+    """Measures of the searches of a state machine, whether or not it came to an answer.
 
     Args:
         example: the question with its gold paragraphs.
-        entries: the run's journal, in which each state's end says what came of it.
+        entries: the run's journal, which records the outcome of each state.
 
     Returns:
-        As `recall` has it, and ``unanswered``: searches whose paragraphs did not say. Nothing
+        The measures of `recall`, and ``unanswered``, how many searches found no answer. Nothing
         where no machine ran, or there are no gold paragraphs.
     """
     ends = [entry for entry in entries if entry.kind == "decision" and _STATE.fullmatch(entry.path)]
     searches = [entry.value for entry in ends if entry.path.endswith("/search")]
-    named = [(one["title"], one.get("evidence", [])) for one in searches if "title" in one]
+    named = [(end["title"], end.get("evidence", [])) for end in searches if "title" in end]
     shares = recall(example, named)
     if not ends or not shares:
         return {}
@@ -297,21 +293,19 @@ _EVIDENCE_WORDS = {
     "format": "Format: the share of structured outputs whose first reply was valid, over the "
     "questions with any; final: whose last reply was.",
 }
-"""What columns say that is not in their titles, by the beginning of their measures."""
+"""Explanations of columns, by the beginning of their measures' names."""
 
 _EVIDENCE = r"(?:sp|triples|joint)_\w+"
 _MEASURED = re.compile(
     rf".* (?:exact_match|f1|contains)|(?:.*-evidence|fsm2) {_EVIDENCE}"
     r"|fsm1 (?:sp|joint)_\w+|fsm\d recall_at_\d"
 )
-"""Methods and their measures: one that answered nothing has 0 of these, and of others none."""
+"""Methods with the measures that each of them has; without any answer, these are 0."""
 
 
 def evidence_table(evaluation: Evaluation) -> Table | None:
-    """Exact match and F1 of answers, supporting facts, triples and all of them, and the form.
-
-    None where no reply was demanded in a form, and no F1 is measured.
-    """
+    """The table of exact match and F1 of answers, supporting facts and triples, alone and jointly,
+    and of the format of replies; None where neither F1 nor a format is measured."""
     if not any({"format", "f1"} & result.measures.keys() for result in evaluation.results):
         return None
     elsewhere = {name for result in evaluation.results for name in result.measures}
@@ -321,10 +315,10 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     def mean(method: str, name: str) -> float | None:
         results = evaluation.results_of(method)
         values = [result.measures[name] for result in results if name in result.measures]
-        # A model, or a set of demonstrations, stands behind a method's name.
+        # After a comma, a method's name may have that of a model or a set of demonstrations.
         measured = _MEASURED.fullmatch(f"{method.partition(', ')[0]} {name}")
         counts = values or (name in elsewhere and measured)
-        # Not every question demands a form: who demanded none kept none badly.
+        # The format is averaged over the questions with structured output only.
         over = len(values) if name.startswith("format") else evaluation.count()
         return sum(values) / over if counts else None
 
@@ -333,12 +327,12 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     )
     known = [name for name in _EVIDENCE_TITLES if any(row[name] is not None for row in rows)]
     fields = [figure(name, _EVIDENCE_TITLES[name], percent) for name in known]
-    told = [
+    explanations = [
         words
         for beginning, words in _EVIDENCE_WORDS.items()
         if any(name.startswith(beginning) for name in known)
     ]
-    note = " ".join(("Means over all questions; one without a result counts as 0.", *told))
+    note = " ".join(("Means over all questions; one without a result counts as 0.", *explanations))
     return method_table("Answers and their evidence", fields, rows, note)
 
 
@@ -353,14 +347,14 @@ _OUTCOME_KINDS = {
     "form": "no valid output",
     "none": "no answer",
 }
-"""How an answer and the search for its paragraphs went, the wrong ones by their kinds."""
+"""The outcomes of an answer and the search for its paragraphs, with their titles."""
 
 
 def found_table(evaluation: Evaluation) -> Table | None:
-    """Right answers whose paragraphs were not all found, and of which kind wrong ones are.
+    """The table of outcomes: right answers with and without all paragraphs, and kinds of errors.
 
-    FSM's paper tells right answers that rest on nothing from those that rest on what was found, and
-    five kinds of error, by hand. Here a run says which it was. None where no search is measured.
+    FSM's paper labels these outcomes by hand; here they follow from measures of the run. None where
+    no search is measured.
     """
 
     def row(method: str) -> dict[str, int]:

@@ -1,1 +1,1 @@
-"""Work in many pieces: stopped at any time and resumed, nothing lost, nothing paid twice."""
+"""Jobs of many tasks, which can be stopped at any time and resumed, with no call paid twice."""

@@ -1,5 +1,5 @@
-"""How right an answer is: by the words of a gold one, or, where a person says so, by a function of
-their own or a rubric."""
+"""How right an answer is: by the words of a gold answer, or, if the user chooses, by their own
+function or by a rubric."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from pearl.session import Session
 from pearl.strategies.preparation import NEEDS_MODEL
 
 GRADING = "grade"
-"""Where in a trial's journal the grading is."""
+"""The path of the grading in a trial's journal."""
 
 GRADES: Mapping[str, float] = MappingProxyType({"wrong": 0.0, "partly": 0.5, "right": 1.0})
-"""The scores of a model's grades."""
+"""The score of each grade that a model may give."""
 
 
 def holds(answer: str, *golds: str) -> bool:
-    """Whether an open answer holds a gold one: its words, in their order; case and articles before
-    other words do not count, as where answers are compared with SQuAD's (Rajpurkar et al., 2016).
+    """Whether an open answer contains one of the gold answers: its words, in their order. Case and
+    articles do not count, as when answers to SQuAD are compared (Rajpurkar et al., 2016).
 
-    A number is a word by what it comes to: ``148,000`` and ``148000`` are one, as 2.50 and 2.5,
-    ``3.750,00`` and 3750, 1.2 million and 1200000, twelve and 12 are; -5 and 5 are two. One that
-    may be meant in two ways, as ``3.750``, is each of them. A time is a word, too, and so are *C++*
-    and *C#*. Yes, no, not and nothing are given where a sentence is one, or begins with it and a
-    mark or says that the answer is that: *no claim was made* holds none. Nothing is given, too, at
-    the end of an answer of one sentence: *he found nothing*.
+    Numbers are compared by value: ``148,000`` equals ``148000``, as 2.50 equals 2.5, ``3.750,00``
+    equals 3750, 1.2 million equals 1200000, and twelve equals 12; -5 and 5 differ. A number with
+    two readings, as ``3.750``, equals both. Times, *C++* and *C#* are words. A gold answer of yes,
+    no, not, true, false, nothing or none counts only if a sentence consists of it, begins with it
+    and punctuation, or says that it is the answer: *no claim was made* does not contain *no*.
+    Nothing and none also count at the end of an answer of one sentence: *he found nothing*.
     """
-    given = [_VERDICTS.get(gold.strip().casefold(), "") for gold in golds]
-    if any(re.search(verdict, answer, re.IGNORECASE) for verdict in given if verdict):
+    verdicts = [_VERDICTS.get(gold.strip().casefold(), "") for gold in golds]
+    if any(re.search(verdict, answer, re.IGNORECASE) for verdict in verdicts if verdict):
         return True
-    golds = tuple(gold for gold, verdict in zip(golds, given, strict=True) if not verdict)
+    golds = tuple(gold for gold, verdict in zip(golds, verdicts, strict=True) if not verdict)
     return any(
         f" {gold} " in f" {words} "
         for words, *right in ([*map(_words, (answer, *golds))],
@@ -65,12 +65,12 @@ _VERDICTS = {
     **{word: _SAID + word + _ALONE for word in ("no", "not", "true", "false")},
     **{word: rf"{_SAID}{word}{_ALONE}|\A[^.?!\n]*\b{word}\W*\Z" for word in ("nothing", "none")},
 }
-"""What stands where a sentence gives one of these as its answer: the others begin phrases, too."""
+"""By gold answer, the pattern of a sentence that gives it: these words may also begin a phrase."""
 
 
 def _words(text: str) -> str:
-    """A text's words with a space between them, and numbers by what they come to; of a script that
-    puts no space between words, its characters."""
+    """A text's words with spaces between them, and numbers in canonical form; in a script without
+    spaces between words, each character is a word."""
     spaced = UNSPACED.sub(lambda run: f" {' '.join(run[0])} ", composed(text).casefold())
     return " ".join(map(_plain, _WORD.findall(_MINUS.sub("-", spaced))))
 
@@ -85,13 +85,13 @@ _WORD = re.compile(
 
 
 def _plain(word: str) -> str:
-    """A number without commas between its thousands and zeros at its ends; another word as is."""
+    """A number without thousands separators and extra zeros; any other word unchanged."""
     plain = re.sub(r"^(-?)0*\.", r"\g<1>0.", word.replace(",", ""))
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
 class Score(NamedTuple):
-    """The score of an answer, from 0 to 1, and why; empty where nobody says."""
+    """The score of an answer, from 0 to 1, and the reason; empty where none is given."""
 
     value: float
     reason: str = ""
@@ -102,12 +102,12 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """As a report says it."""
+        """Its name in reports."""
         ...
 
     @property
     def version(self) -> str:
-        """What tells it from another of its name."""
+        """A hash that tells it from others of the same name."""
         ...
 
     async def score(
@@ -117,14 +117,14 @@ class Scorer(Protocol):
 
         Args:
             question: what was asked.
-            options: what there was to choose from; ``gold`` and ``answer`` are letters then.
-            gold: the right answer.
-            answer: what was answered.
+            options: the options, if there were any; then ``gold`` and ``answer`` are letters.
+            gold: the gold answer.
+            answer: the answer to score.
             session: the model in its layers, and the journal.
 
         Raises:
-            ModelError: there is no score (its reason is ``metric``), or the model that is asked
-                gave no usable answer.
+            ModelError: there is no score (reason ``metric``), or the model that grades gave no
+                usable answer.
         """
         ...
 
@@ -137,10 +137,9 @@ async def best_score(
     answer: str,
     session: Session,
 ) -> Score:
-    """The score of an answer beside the right one that it comes nearest to.
+    """The best score of an answer against several gold answers.
 
-    One after another, as a grader is paid for each: beside a right answer that is met, no other is
-    looked at.
+    They are tried one by one up to the first score of 1, as a grader costs money each time.
     """
     scores: list[Score] = []
     for gold in golds:
@@ -151,8 +150,8 @@ async def best_score(
 
 
 MetricFunction: TypeAlias = Callable[[str, str, str], float | Awaitable[float]]
-"""Scores an answer from 0 to 1, or as False or True, given the question, the right answer and the
-answer. Where there are options, both are their texts."""
+"""Scores an answer from 0 to 1, or as False or True, given the question, the gold answer and the
+answer. Where there are options, both answers are the options' texts."""
 
 
 @dataclass(frozen=True)
@@ -166,30 +165,31 @@ class OwnMetric:
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> Score:
-        """As `Scorer` has it."""
+        """As `Scorer.score`."""
         words = (option_words(text, options) for text in (gold, answer))
         try:
-            given = await call(self.function, question, *words)
-            # NumPy's truth values are no numbers of Python's.
-            score = float(given) if isinstance(given, SupportsFloat) else -1.0
+            result = await call(self.function, question, *words)
+            # NumPy's booleans are no Python numbers, but can be converted.
+            score = float(result) if isinstance(result, SupportsFloat) else -1.0
         except BaseException as error:
             if is_interruption(error):
                 raise
             message = f"The metric {self.name} failed: {failure_text(error)}"
             raise ModelError("metric", message) from error
         if not 0 <= score <= 1:
-            message = f"The metric {self.name} gave {str(given)[:80]}: let it give 0 to 1."
+            message = f"The metric {self.name} gave {str(result)[:80]}: let it give 0 to 1."
             raise ModelError("metric", message)
         return Score(score)
 
 
 @dataclass(frozen=True)
 class Graded:
-    """A metric: a model grades answers by a rubric as wrong, partly or right: 0, 0.5 or 1.
+    """A metric in which a model grades answers by a rubric: wrong is 0, partly 0.5, and right 1.
 
     Args:
-        rubric: what makes an answer right: a text, or the path of a file.
-        model: the name of who grades, as `choose_model` takes it; empty for who reads.
+        rubric: what makes an answer right: a text, or a `Path` of a file with it.
+        model: the name of the model that grades, as `choose_model` takes it; empty for the model
+            that reads.
 
     Raises:
         InputError: the rubric cannot be read, or is empty.
@@ -206,7 +206,7 @@ class Graded:
 
     @property
     def name(self) -> str:
-        """As a report says it."""
+        """Its name in reports."""
         return f"graded by {self.model or 'the reader'} with a rubric"
 
     @property
@@ -217,7 +217,7 @@ class Graded:
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
     ) -> Score:
-        """As `Scorer` has it."""
+        """As `Scorer.score`."""
         gold, answer = (option_words(text, options) for text in (gold, answer))
         inputs = (("question", question), ("rubric", str(self.rubric).strip()),
                   ("right_answer", gold), ("answer", answer))  # fmt: skip
@@ -231,20 +231,20 @@ class Graded:
 
 
 def option_words(text: str, options: Sequence[str]) -> str:
-    """An option's words in place of its letter."""
+    """The words of the option with this letter; any other text unchanged."""
     at = ord(text) - ord("A") if len(text) == 1 else -1
     return options[at] if 0 <= at < len(options) else text
 
 
 Metric: TypeAlias = "str | MetricFunction | Graded"
-"""What a person names: a function, the name under which a package offers one, or a rubric."""
+"""What a user may choose: a function, the name under which a package offers one, or a rubric."""
 
 
 def find_metric(metric: Metric) -> Scorer | None:
-    """What scores answers; None where nothing is named.
+    """The scorer for a user's choice of metric; None for an empty name.
 
     Raises:
-        InputError: there is none of that name, or it cannot be loaded or called.
+        InputError: there is no metric of that name, or it cannot be loaded or called.
     """
     if metric == "":
         return None
@@ -263,7 +263,7 @@ def find_metric(metric: Metric) -> Scorer | None:
 
 
 def with_grader(model: Model, metric: Scorer | None) -> Model:
-    """A run's models, and beside them the one that grades, where a metric asks one.
+    """A run's models, with the one that grades added where the metric needs one.
 
     Raises:
         InputError: there is no such model, or it is no language model.

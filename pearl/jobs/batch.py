@@ -48,8 +48,8 @@ class Setup:
         prepared: the strategy.
         context: how much fits a prompt, and what to do with a longer document.
         plans: the actions that a question's own plan may call; None for the strategy's.
-        examples: worked examples that a prompt for structured output shows, at most.
-        tools: what may be asked beside the document, as `open_tools` takes it.
+        examples: the most worked examples that a prompt for structured output shows.
+        tools: the tools that may be called, as `open_tools` takes them.
     """
 
     prepared: Prepared
@@ -68,22 +68,21 @@ class Setup:
         return ""
 
     def prepare_plan(self, text: str) -> Prepared:
-        """A question's own plan, in place of the strategy.
+        """Prepare a question's own plan, which replaces the strategy.
 
         Raises:
-            RunError: it has errors.
+            RunError: the plan has errors.
         """
         return _prepare_plan(text, self.plan_library(text), self.prepared.settings.passes)
 
     def plan_library(self, plan: str) -> Library:
-        """The actions that a question may use: the strategy's, or those of its own plan, if it has
-        one."""
+        """The actions for a question: those for its own plan, or the strategy's if it is empty."""
         if not plan:
             return self.prepared.library
         return plan_library(Source("plan", plan), self.plans or self.prepared.library)
 
     def digest(self) -> str:
-        """The hash of all of it that may change an answer.
+        """The hash of everything in the setup that may change an answer.
 
         Raises:
             InputError: the strategy embeds, and the embedding of the environment cannot be used.
@@ -126,19 +125,19 @@ def make_setup(
     examples: int = 0,
     tools: str | tuple[Action, ...] = "",
 ) -> tuple[Setup, Model]:
-    """How questions are answered, checked.
+    """Check how questions are to be answered.
 
     Args:
-        model: who answers.
+        model: the model that answers.
         strategy, library, demonstrations, settings, tools: as `prepare` takes them.
-        fit: says of the models that answer how much fits a prompt.
-        plans, examples: as `Setup` has them.
+        fit: gives how much fits a prompt of these models.
+        plans, examples: as in `Setup`.
 
     Returns:
-        It, and the model with those that actions of the libraries name.
+        The setup, and the model together with the models that actions of the libraries name.
 
     Raises:
-        InputError: one of them cannot be used.
+        InputError: an argument cannot be used.
     """
     planner = planner_of(model).name
     prepared = prepare(strategy, planner, library, demonstrations, settings, tools)
@@ -151,13 +150,13 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     """Answer one question.
 
     Args:
-        setup: how.
-        task: what is asked, of which document.
+        setup: how to answer.
+        task: the question and its document.
         session: the model in its layers, and the question's journal.
 
     Returns:
-        The row of the output, as JSON data. Where there is no answer it says
-        why, and counts as wrong.
+        The row of the output, as JSON data. A question without an answer has
+        an error in its row, and counts as wrong.
     """
     question, document, prepared = task.payload.question, task.payload.document, setup.prepared
     session = replace(session, examples=setup.examples)
@@ -173,7 +172,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
             box = cached_tools(tools, session, question.id) if tools else None
             args = (question.question, document, options, session, None, box)
             reply = await answer(prepared, *args)
-        # The same answers give the same row, whichever run they come from, whoever paid for them.
+        # Only fields that do not depend on the run, or on which of its replies were cached.
         shown = (
             "answer words option evidence grounded plan fallback guessed lacks calls usage".split()
         )
@@ -190,7 +189,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
 
 
 def _failed_row(question: Question, journal: Journal, error: Exception) -> dict[str, Any]:
-    """The row of a question without an answer: why, and how far it came."""
+    """The row of a question without an answer: the error, and how far it came."""
     plan, fallback = plan_come_to(journal.entries)
     done = calls_made(journal.entries)
     return {
@@ -226,12 +225,13 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
         setup: how to answer.
 
     Raises:
-        InputError: a question or a document is where answers are to go, or no tool can be called.
+        InputError: the output would overwrite the questions or a document, or the tools cannot be
+            used.
     """
     if setup.tools:
         from pearl.tools.declared import check_tools
 
-        # Else every row would fail of the same.
+        # Checked now, or every row would fail for the same reason.
         check_tools(setup.tools, os.environ)
     if output:
         check_writable(output, (index.path, *index.files))

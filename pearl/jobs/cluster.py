@@ -1,7 +1,7 @@
 """A job on a Dask cluster: in chunks of tasks, with one store for all workers.
 
-Keys never travel: a worker reads its own environment. Rows, journals, replies and the budget
-are in the store, so a worker that dies loses no more than the calls it had under way.
+API keys are never sent: a worker reads its own environment. Rows, journals, replies and the budget
+are in the store, so a worker that dies loses only the calls it had under way.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from pearl.store.store import Store
 from pearl.store.totals import last_entry, totals
 
 FAREWELL = 0.2
-"""Seconds for leaving a scheduler that may not hear it."""
+"""Seconds to wait when disconnecting from a scheduler that may be gone."""
 
 LOCAL = "local"
-"""In place of an address: a cluster of this command's own."""
+"""In place of an address: a local cluster that this command starts."""
 
 SMALLEST, LARGEST = 4, 64
-"""Tasks in a chunk; in between, so that each worker gets several."""
+"""Limits of the tasks in a chunk; within them, each worker gets several chunks."""
 
 KILLED = (
     "Every worker that began it died: an own function may have ended the process, or it needs more "
     "memory than a worker has."
 )
-"""Why a task has no answer that no worker has outlived."""
+"""The message for a task during which every worker died."""
 
 
 class ClusterRun:
@@ -64,17 +64,17 @@ class ClusterRun:
         self._store, self._progress = store, progress
         self._plugin = f"pearl-{progress.run}"
         self._client: Client | None = None
-        """Where there are workers to be told of a stop."""
+        """Set while there are workers that a stop must reach."""
         self._futures: dict[Future, list[str]] = {}
-        """What the workers have to do, with the ids of its tasks."""
+        """The chunks submitted to workers, with the ids of their tasks."""
         self._stopped: ModelError | None = None
         self._telling: asyncio.Task[None] | None = None
 
     def stop(self, error: ModelError) -> bool:
-        """Make no further call; those under way go on.
+        """Make no further calls; those under way go on.
 
         Returns:
-            Whether there may be some.
+            Whether calls may be under way.
         """
         if self._stopped is None:
             self._stopped = error
@@ -83,17 +83,17 @@ class ClusterRun:
         return self._client is not None
 
     async def _tell(self, client: Client, error: ModelError) -> None:
-        # One that does not hear it, as it is gone, makes no calls; one that is new is cut off.
+        # A worker that cannot be reached is gone and makes no calls.
         with suppress(OSError):
-            told = (self._plugin, error.reason, str(error))
-            await client.run(stop_worker, *told, on_error="ignore")
+            args = (self._plugin, error.reason, str(error))
+            await client.run(stop_worker, *args, on_error="ignore")
 
     async def run(self) -> None:
-        """Do every task that has no row yet; who cancels it cuts off what is under way.
+        """Do every task that has no row yet; cancelling this cancels the calls under way.
 
         Raises:
             InputError: there is no such cluster, or a worker cannot do its work.
-            ModelError: nothing more can be asked; what was done is kept.
+            ModelError: no more calls can be made; finished tasks are kept.
         """
         job, store, run = self._job, self._store, self._progress.run
         open_ledger(store, run, self._settings)
@@ -114,7 +114,7 @@ class ClusterRun:
                 output.close(stored_lines(store, run))
         if self._stopped:
             raise self._stopped
-        # A worker that died has not told of its calls.
+        # Counted in the store, as a worker that died has not reported its calls.
         made = totals(store.engine, run, after=before)
         models = made.models or {"": made}
         self._progress.models = {name or self._progress.model: models[name] for name in models}
@@ -122,7 +122,7 @@ class ClusterRun:
     async def _use(
         self, client: Client, ids: tuple[str, ...], count: Callable[[dict[str, Any]], None]
     ) -> None:
-        """Have a cluster's workers do the tasks of some ids; ``count`` is told each row."""
+        """Have a cluster's workers do the tasks of these ids; ``count`` is called with each row."""
         workers = len(await client.nthreads()) or 1
         order = _order(self._job, self._settings, self._store, self._progress.run, workers)
         size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
@@ -132,18 +132,20 @@ class ClusterRun:
                 watch = group.create_task(self._watch(client))
                 await client.register_plugin(DaskWorker(order), name=self._plugin)
                 self._client = client
-                # A worker that dies takes down all that it has: what did it is found by itself.
+                # A chunk fails when its workers die: its tasks are tried again one by one, to find
+                # the task that kills them.
                 lost = await self._do(client, _chunks(read(ids), size), count)
                 lost = await self._do(client, ((task,) for task in read(lost)), count)
                 for task in read(lost):
-                    # Where others were lost as well, it may have died of them.
+                    # If several were lost, another task may have killed this one's worker, so it is
+                    # tried once more, alone.
                     if len(lost) == 1 or await self._do(client, iter([(task,)]), count):
                         await self._fail(task, count)
                 watch.cancel()
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         finally:
-            # There is nobody to be told by a scheduler that is gone.
+            # A scheduler that is gone can no longer reach any workers.
             if client.status == "running":
                 with suppress(OSError, TimeoutError, ValueError):
                     await asyncio.wait_for(self._let_go(client), PATIENCE)
@@ -157,7 +159,7 @@ class ClusterRun:
         """Do chunks of tasks, each wherever there is room.
 
         Returns:
-            The ids of the tasks in chunks whose workers died, again and again.
+            The ids of the tasks in chunks whose workers kept dying.
         """
         if self._stopped:
             return []
@@ -165,7 +167,7 @@ class ClusterRun:
         for chunk in chunks:
             future = client.submit(do_chunk, self._plugin, chunk, pure=False)
             self._futures[future] = [task.id for task in chunk]
-            # What it takes to read them all is no time to be deaf in.
+            # Reading tasks may take long; meanwhile the event loop must go on.
             await asyncio.sleep(0)
         lost: list[str] = []
         async for future in as_completed(self._futures, loop=client.loop):
@@ -178,7 +180,7 @@ class ClusterRun:
         return lost
 
     async def _fail(self, task: Task[Any], count: Callable[[dict[str, Any]], None]) -> None:
-        """Have a task failed that no worker has outlived."""
+        """Record a task as failed, as every worker died during it."""
         row = self._job.fail(task, ModelError("worker", KILLED))
         put_row(self._store, self._progress.run, task, row)
         await self._store.flush()
@@ -186,15 +188,15 @@ class ClusterRun:
         self._progress.tell()
 
     async def _watch(self, client: Client) -> None:
-        """See to it that there are workers.
+        """Watch that there are workers.
 
         Raises:
-            ModelError: for so long there has been none.
+            ModelError: there has been no worker for `PATIENCE` seconds.
         """
         seen = time.monotonic()
         while time.monotonic() - seen < PATIENCE:
             await asyncio.sleep(PATIENCE / 10)
-            # A scheduler that is gone is told by what it leaves undone.
+            # A scheduler that is gone is noticed by whatever waits for it.
             with suppress(OSError):
                 if client.status != "running" or await client.nthreads():
                     seen = time.monotonic()
@@ -211,13 +213,13 @@ class ClusterRun:
             self.stop(ModelError(*result.stopped))
 
     async def _let_go(self, client: Client) -> None:
-        """Make the workers as they were."""
+        """Cancel the chunks, and remove the plugin from the workers."""
         await client.cancel(list(self._futures))
         await client.unregister_worker_plugin(self._plugin)
 
 
 def _order(job: Job, settings: JobSettings, store: Store, run: str, workers: int) -> Order:
-    """What each of so many workers needs to know of a job."""
+    """The order for each of so many workers."""
     limits = settings.limits
     return Order(
         run=run,
@@ -240,7 +242,7 @@ def _order(job: Job, settings: JobSettings, store: Store, run: str, workers: int
 
 
 def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], ...]]:
-    """Tasks in order, so many together, and up to twice as many to end with a group."""
+    """Tasks in order, in chunks of ``size``, or up to twice that where a group would be split."""
     chunk: list[Task[Any]] = []
     for task in tasks:
         same_group = bool(chunk) and chunk[-1].group == task.group
@@ -254,11 +256,11 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
 
 @contextmanager
 def _holding_interrupt() -> Iterator[None]:
-    """Lets Ctrl-C wait until the end of the block, here and in processes that are begun in it."""
+    """Hold Ctrl-C back until the end of the block, here and in processes that are started in it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # Who begins it later lets signals through again, and passes that on.
+    # The resource tracker unblocks signals when it starts, so it must have started before.
     resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -269,7 +271,7 @@ def _holding_interrupt() -> Iterator[None]:
 
 @asynccontextmanager
 async def _connect(address: str) -> AsyncIterator[Client]:
-    """A client of the cluster, with at least one worker.
+    """Connect a client to the cluster, and wait for at least one worker.
 
     Raises:
         InputError: there is no such cluster.
@@ -277,22 +279,22 @@ async def _connect(address: str) -> AsyncIterator[Client]:
     """
     if address == LOCAL:
         local = {"processes": True, "threads_per_worker": 1, "host": "127.0.0.1"}
-        # What Dask warns of, as of a worker that died, is told of the question that it is about.
+        # Dask's warnings, as of a dead worker, say less than the failed rows do.
         local |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-        # Else it takes a certain port, and warns where another has it.
+        # By default it takes a fixed port, and warns where that is in use.
         local["scheduler_kwargs"] = {"dashboard_address": "127.0.0.1:0"}
-        # A terminal's Ctrl-C goes to the workers, too, which are to finish their calls.
-        deaf = "from signal import *; signal(SIGINT, SIG_IGN)"
-        # Dask looks whether one that died is back at a moment when it may be down again.
+        # A terminal sends Ctrl-C to the workers as well, but they should finish their calls.
+        ignoring = "from signal import *; signal(SIGINT, SIG_IGN)"
+        # Without this, Dask may give up on a worker that died and is being restarted.
         with dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}):
             with _holding_interrupt():
-                cluster = await LocalCluster(asynchronous=True, preload=deaf, **local)
+                cluster = await LocalCluster(asynchronous=True, preload=ignoring, **local)
             async with cluster, Client(cluster, asynchronous=True) as client:
                 yield client
         return
     client = Client(address, timeout=PATIENCE, asynchronous=True)
     try:
-        # Dask's own limit ends before whoever listens has said that it is a scheduler.
+        # Dask's own timeout does not cover a server that accepts connections but is no scheduler.
         await asyncio.wait_for(client, PATIENCE)
         await asyncio.wait_for(client.wait_for_workers(1), PATIENCE)
     except (OSError, ValueError, TimeoutError):
@@ -303,7 +305,7 @@ async def _connect(address: str) -> AsyncIterator[Client]:
             "dask worker, or use --scheduler local."
         ) from None
     log, farewell = logging.getLogger("distributed.client"), PATIENCE
-    # Dask warns of what a dead worker leaves to others, and tells of a lost scheduler at length.
+    # Dask logs warnings about dead workers, and long tracebacks about a lost scheduler.
     log.disabled = True
     try:
         yield client

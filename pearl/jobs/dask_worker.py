@@ -1,4 +1,4 @@
-"""A Dask worker's side of a job on a cluster: what it is told, and how it does a chunk of tasks."""
+"""A Dask worker's side of a job on a cluster: its orders, and how it does a chunk of tasks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from pearl.runtime.context import Context, learned_window
 from pearl.store.store import StoreLedger, open_store
 
 PATIENCE = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
-"""Seconds to wait for a scheduler, for its first worker, and for a worker to let go: 30, or what
-Dask's own setting says."""
+"""Seconds to wait for a scheduler, for its first worker, and for a worker to shut down: Dask's own
+setting, by default 30."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Order:
 
     Args:
         run: the run's name.
-        store: the store's address, the same for all.
-        scope: which of its replies count.
-        models: who answers.
-        identity: all that decides their answers, as the client sees it.
+        store: the store's address, the same for all workers.
+        scope: the run whose cached replies count; empty for those of all runs.
+        models: the names of the models that answer.
+        identity: all that decides the models' answers, as the client sees it.
         work: what is done with each task.
         context: how much fits a prompt.
-        limits: one worker's share of them, but for the budget, which is whole.
-        prices: what models' tokens cost.
+        limits: one worker's share of the limits, but the whole budget.
+        prices: the price table.
         constrain: whether replies are held to grammars and schemas.
     """
 
@@ -62,12 +62,12 @@ class Order:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """What came of a chunk.
+    """The result of a chunk.
 
     Args:
-        rows: of the tasks that came to an end.
-        progress: the calls it took.
-        stopped: reason and message where nothing more can be asked.
+        rows: the rows of the tasks that were finished.
+        progress: the calls that were made.
+        stopped: the reason and message if no more calls can be made; else None.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -78,7 +78,7 @@ class ChunkResult:
 class DaskWorker(WorkerPlugin):  # type: ignore[misc]
     """A Dask worker's side: one event loop, one engine and one store for all its chunks.
 
-    Dask hands it to every worker, those that join later among them.
+    Dask installs it on every worker, including those that join later.
     """
 
     def __init__(self, order: Order) -> None:
@@ -94,30 +94,30 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         threading.Thread(target=self._loop.run_forever, name="pearl", daemon=True).start()
 
     async def teardown(self, worker: Worker) -> None:
-        """Called by Dask when the job is over, or begun again: what is under way is cut off."""
+        """Called by Dask when the job is over or begun again; cancels chunks under way."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is None:
             return
         closing = asyncio.run_coroutine_threadsafe(self._close(), loop)
-        # Whoever waits for a chunk waits for as long as its loop does not run.
+        # The loop stops only afterwards, or threads that wait for a chunk would wait forever.
         closing.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
         with suppress(Exception):
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(closing)), PATIENCE)
 
     def transition(self, key: str, start: str, finish: str, **_: object) -> None:
-        """Called by Dask as a task's state changes: a chunk that nobody waits for any more, as the
-        command was killed, is cut off."""
+        """Called by Dask as a task's state changes: cancels a chunk that the client no longer waits
+        for, as it was killed, say."""
         if finish == "released" and key in self._chunks:
             self._chunks[key].cancel()
 
     def do(self, key: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        """Do a chunk's tasks; ``key`` is what Dask calls it.
+        """Do a chunk's tasks; ``key`` is Dask's name for the chunk.
 
         Raises:
-            Reschedule: it was cut off, so another worker is to do it, if it is still wanted.
+            Reschedule: the chunk was cancelled; Dask gives it to another worker if still wanted.
         """
-        # What is handed to the loop before it closes is cut off as it closes.
+        # Under the lock, as `teardown` cancels only what the loop was given before it closes.
         with self._lock:
             if self._loop is None:
                 raise Reschedule
@@ -148,7 +148,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         )
 
     def _open(self) -> WorkerPool:
-        """What does the chunks; the engine and the store are opened for the first of them."""
+        """The pool that does the chunks; the first chunk opens its engine and store."""
         if self._pool is not None:
             return self._pool
         order = self._order
@@ -169,12 +169,12 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
             ledger=StoreLedger(store, order.run, order.limits.ceiling) if limited else None,
             constrain=order.constrain,
         )
-        # A count is remembered for the very function that counts.
+        # The cache of token counts is keyed by the counting function, which must be this process's.
         count, learned = counter_of(readers_of(model)[0]), learned_window(order.identity)
         context = replace(order.context, count=count, learned=learned)
         size = order.limits.concurrency or CONCURRENT_TASKS
-        nothing = JobProgress(order.run, 0)
-        self._pool = WorkerPool(order.work, context, engine, store, order.run, size, nothing)
+        unused = JobProgress(order.run, 0)
+        self._pool = WorkerPool(order.work, context, engine, store, order.run, size, unused)
         return self._pool
 
     async def _close(self) -> None:
@@ -188,12 +188,12 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
 
 
 def do_chunk(plugin: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-    """What a worker does with a chunk; called there."""
+    """Do a chunk of tasks; Dask calls this on a worker."""
     dask_worker = get_worker()
     worker: DaskWorker = dask_worker.plugins[plugin]
     return worker.do(dask_worker.get_current_task(), tasks)
 
 
 def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> None:
-    """Tell a worker to stop; called there."""
+    """Stop making calls; Dask calls this on every worker."""
     dask_worker.plugins[plugin].stop(reason, message)

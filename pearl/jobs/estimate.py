@@ -1,9 +1,9 @@
-"""What a batch may take, before anything is sent: calls, tokens, money, time.
+"""Estimates what a batch takes before anything is sent: calls, tokens, money and time.
 
-Each question is run on the replies that the store keeps, up to the calls that nobody has made yet.
-What is kept costs nothing. Where it has the question's plan, the rest is that plan's; where it has
-none, a plan of usual length is counted. A strategy that asks as it finds is counted with the calls
-that a question may take at most.
+Each question is run on the replies in the store, up to the first calls that have no reply yet.
+Stored replies cost nothing. If the store has the question's plan, the rest of that plan is counted;
+if not, a plan of average length. For a strategy whose calls depend on what it finds, the most calls
+that a question may take are counted.
 """
 
 from __future__ import annotations
@@ -46,45 +46,46 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine as Database
 
 STEPS = 2.94
-"""Calls that a plan makes where it is not written yet: the mean of GPT-4's 1,988 plans."""
+"""Calls of a plan that is not written yet: the mean of GPT-4's 1,988 plans."""
 
 AROUND = 220
-"""Tokens of a step's prompt around the document, and of its arguments: as Pearl's own runs have."""
+"""Tokens of a step's prompt without the document: the mean of Pearl's own runs."""
 
 SMALLEST_PREFIX = 1024
-"""Tokens below which endpoints keep no beginning of a prompt; they keep steps of 128."""
+"""The fewest tokens of a prompt's beginning that endpoints cache; beyond, they cache 128 at a
+time."""
 
-SAID = 150
+REPLY = 150
 """Tokens of a step's reply."""
 
 PLANNED = 200
 """Tokens of a plan."""
 
 FITS = 6000
-"""Tokens of a document that fits the window of every model that is likely to be asked."""
+"""Tokens of a document that fits the window of every likely model."""
 
 PARALLEL = 32
-"""Calls at a time, where nobody says."""
+"""Calls at the same time, by default."""
 
 MAPPING = 2
-"""Calls that map an answer to an option, at most: where none is said to fit, it is asked again."""
+"""The most calls that map an answer to an option: the model may be asked again for the best one."""
 
 
 class Share(NamedTuple):
-    """What one question may take, or many together; tokens are those of calls that are to be made.
+    """What one question takes, or many together; tokens count only calls that are still to be made.
 
     Args:
-        calls: to be made.
-        stored: that need no sending: their replies are in the store, or another question's call is
-            the same.
-        planned: of those to be made, the ones that write a plan.
-        read: tokens read.
-        cached: of them, those that an endpoint with a prefix cache keeps.
-        written: tokens written.
-        unforeseen: questions of which only is known how many calls they take at most.
+        calls: calls to be made.
+        stored: calls that need not be sent, as their reply is in the store, or another question
+            makes the same call.
+        planned: calls to be made that write a plan.
+        read: prompt tokens.
+        cached: prompt tokens that an endpoint with a prefix cache has cached.
+        written: completion tokens.
+        unforeseen: questions for which only the most calls are known.
         refused: questions that end before anything is sent.
-        open_lists: questions whose plans go over a list of which only a run knows the length.
-        asking: questions that have calls to make.
+        open_lists: questions whose plans go over a list whose length only a run can tell.
+        asking: questions with calls to make.
     """
 
     calls: float = 0.0
@@ -101,24 +102,24 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a batch may take.
+    """What a batch takes.
 
     Args:
-        questions: how many.
-        documents: how many different ones.
-        strategy: how they are answered.
-        share: of all questions together.
-        planning: tokens of writing plans.
-        planner: the name of the model that writes them.
-        model: that of the one that reads.
-        prices: what models cost.
-        parallel: calls at a time.
-        means: seconds that a call of each model takes, by its name; none of those that the store
-            has no call of.
-        looked_up: whether what is kept was taken off.
-        why: what each question is told that ends before anything is sent, by its id.
+        questions: how many questions.
+        documents: how many different documents.
+        strategy: the name of the strategy.
+        share: what all questions take together.
+        planning: tokens for writing plans.
+        planner: the name of the model that writes plans.
+        model: the name of the model that reads.
+        prices: the price table.
+        parallel: calls at the same time.
+        means: mean seconds of a call, by the model's name; models without a call in the store are
+            missing.
+        looked_up: whether stored replies were subtracted.
+        why: for each question that ends before anything is sent, its id and the reason.
         longest: tokens of the longest document, where the model's window is not known; else 0.
-        forms: calls of a few tokens that find out which forms of replies are kept to, at most.
+        forms: the most short calls that find out which constraints on replies the endpoint takes.
     """
 
     questions: int
@@ -138,7 +139,7 @@ class Estimate:
 
     @property
     def reading(self) -> Usage | None:
-        """Tokens of all but planning; None where they depend on what is found."""
+        """Tokens of all calls but planning; None where they depend on what is found."""
         share = self.share
         used = Usage(round(share.read), round(share.written), round(share.cached))
         return None if share.unforeseen else used
@@ -150,7 +151,7 @@ class Estimate:
 
     @property
     def costs(self) -> tuple[int, int] | None:
-        """Millionths of a dollar, without a prefix cache and with one; None where not known."""
+        """The cost in millionths of a dollar, without and with a prefix cache; None if unknown."""
         reading, planned = self.reading, self.share.planned
         price = self.prices.get(self.model)
         planning = self.prices.cost({self.planner: self.planning} if planned else {})
@@ -162,15 +163,15 @@ class Estimate:
 
     @property
     def unmeasured(self) -> str:
-        """A model that is to be called, and of which the store has no call; empty for none."""
+        """The name of a model to be called that has no call in the store yet; empty for none."""
         planned, calls = self.share.planned, self.share.calls
         called = [self.planner] * (planned > 0) + [self.model] * (calls > planned)
         return next((name for name in called if name not in self.means), "")
 
     @property
     def seconds(self) -> float | None:
-        """How long it takes; None where that is not known. Calls of one question are taken to
-        follow one another."""
+        """The seconds that it takes, if calls of one question follow one another; None where that
+        is not known."""
         if self.unmeasured:
             return None
         planned, means = self.share.planned, self.means
@@ -179,7 +180,7 @@ class Estimate:
         return one_by_one / min(self.parallel, max(self.share.asking, 1))
 
     def table(self) -> Iterator[tuple[str, str]]:
-        """The estimate for a person, a line a fact."""
+        """The estimate for people, one line for each fact."""
         share, usage, costs = self.share, self.usage, self.costs
         most = "at most" if share.unforeseen else "about"
         yield "questions", f"{self.questions:,} on {counted(self.documents, 'document')}"
@@ -227,7 +228,7 @@ class Estimate:
         )
 
     def as_object(self) -> dict[str, Any]:
-        """The same as JSON data; money in dollars, None where it is not known."""
+        """The estimate as JSON data; money in dollars, None where it is not known."""
         share, costs = self.share, self.costs
         unknown = dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"))
         return {
@@ -264,22 +265,22 @@ def estimate(
     """Estimate a batch. Nothing is sent, and no tool is asked.
 
     Args:
-        index: its questions.
+        index: the questions.
         setup: how they are to be answered.
-        model: who is to answer, or the several who do.
-        prices: what models cost.
-        store: where replies are kept; None where there is none.
+        model: the model that is to answer, or several `Models`.
+        prices: the price table.
+        store: where replies are kept; None where there is no store.
         constrain: whether replies are to be held to grammars and schemas.
-        parallel: calls at a time.
-        cache: whether replies of other runs are to count.
+        parallel: calls at the same time.
+        cache: whether replies of other runs may be reused.
 
     Raises:
-        InputError: a document cannot be read, or the store, or the file of tools.
+        InputError: a document, the store, or the file of tools cannot be read.
     """
     if setup.tools:
         from pearl.tools.declared import check_tools
 
-        # What a tool needs of the environment may be elsewhere.
+        # The tools' settings may be in the environment of another machine, which runs the batch.
         check_tools(setup.tools, None)
 
     async def look_up(request: Request) -> Reply:
@@ -289,7 +290,7 @@ def estimate(
 
     prepared, context = setup.prepared, setup.context
     embeds = "embedding" in prepared.spec.uses and not isinstance(choose_embedding(), TfIdf)
-    # Tools, and an endpoint that embeds, are asked while a question is answered.
+    # Stored replies can be followed only if no tool, and no embedding endpoint, would be called.
     looked_up = not (setup.tools or embeds)
     planning = planning_context(model, context)
     engine = Engine(look_up, model, (), constrain=constrain)
@@ -297,11 +298,11 @@ def estimate(
     share, why, longest = asyncio.run(_count(index, setup, session if looked_up else None))
     write = WritePlan("?", prepared.library, prepared.demonstrations)
     write = narrowed(write, prepared.settings.shown)
-    # Where none is to be written, it may be that none fits.
+    # With no plan to write, the planner's prompt need not fit its window.
     planned = share.planned > 0
     writing = _tokens(fit_planning(write, planning)[0], planning) if planned else 0
     reader = readers_of(model)[0]
-    # A model in this process makes fewer at a time than it is asked for; the others wait.
+    # A model in this process may make fewer calls at the same time than were asked for.
     at_once = min(parallel, getattr(reader, "at_once", parallel))
     planner = planner_of(model)
     means: dict[str, float] = {}
@@ -335,13 +336,13 @@ async def _count(
     """Count all questions.
 
     Args:
-        index: them.
+        index: the questions.
         setup: how they are to be answered.
-        session: has the replies that are kept; None where none is to be looked up.
+        session: gives stored replies; None where they are not looked up.
 
     Returns:
-        What they may take, what those are told that end before anything is sent, and the tokens of
-        the longest document where the window is not known.
+        What the questions take; for each that ends before anything is sent, the reason; and the
+        tokens of the longest document where the window is not known.
     """
     shares: list[Share] = [Share()]
     why: list[str] = []
@@ -368,7 +369,7 @@ async def _count(
 
 
 def _most(setup: Setup, question: Question) -> int:
-    """Calls that a question may take, at most."""
+    """The most calls that a question may take."""
     return setup.prepared.calls + MAPPING * bool(question.options)
 
 
@@ -380,15 +381,15 @@ def _share(
     sent: set[str],
     fresh: bool,
 ) -> Share:
-    """What a question may take, once it went as far as kept replies bring it.
+    """What a question still takes, after it was run as far as stored replies go.
 
     Args:
         setup: how it is to be answered.
-        item: it, and its document.
-        row: its row.
-        journal: with its calls, of which those fail that are to be made.
-        sent: the keys of calls that are to be made; these are added.
-        fresh: whether no other question has its document read.
+        item: the question and its document.
+        row: the row of that run.
+        journal: the journal of that run, in which calls without a stored reply have failed.
+        sent: the keys of all calls to be made; those of this question are added.
+        fresh: whether it is the first question that reads its document.
     """
     question, context = item.question, setup.context
     calls = [call for call in journal.entries if call.kind == "call"]
@@ -398,13 +399,13 @@ def _share(
         return Share(stored=len(done), refused=row["status"] == "failed" and not done)
     if setup.prepared.spec.name != "pearl" and not question.plan:
         return Share(max(1, _most(setup, question) - len(done)), len(done), unforeseen=1)
-    # What a model takes is asked once, and not for a question's sake.
+    # Probes of what constraints an endpoint takes are sent once, and counted elsewhere.
     proofs = {call.call_key for call in calls if call.path.startswith(f"{PROVE}/")}
     missing -= proofs
     again = len(missing & sent)
     sent |= missing
     library = (setup.plans if question.plan else None) or setup.prepared.library
-    # A plan that is not written yet has such steps, as far as a long document goes.
+    # A plan that is not written yet is taken to read a long document as the direct plan does.
     plan, times = parse(row["plan"] or "").plan, 1.0
     if not row["plan"]:
         direct = direct_plan(question.question)
@@ -428,34 +429,34 @@ def _share(
 def _reading(
     item: QuestionTask, context: Context, steps: float, reads: float, fresh: bool
 ) -> tuple[float, float, float]:
-    """Tokens that are read for a question, those of them that a prefix cache keeps, and those that
-    are written.
+    """The prompt tokens of a question, those of them that a prefix cache has, and its completion
+    tokens.
 
     Args:
-        item: it, and its document.
-        context: what a prompt holds, and what is done with a longer document.
+        item: the question and its document.
+        context: how much fits a prompt, and what is done with a longer document.
         steps: calls that carry out steps.
-        reads: documents that they read.
-        fresh: whether no other question has the document read.
+        reads: how many times they read the whole document.
+        fresh: whether it is the first question that reads its document.
     """
     size, passages, options = size_of(item.document, context.count), False, item.question.options
     if context.limit and context.policy == "retrieve":
         shown = min(size, max(0, context.room - AROUND))
         passages, size = shown < size, shown
-    read, written = reads * size + steps * AROUND, steps * SAID
+    read, written = reads * size + steps * AROUND, steps * REPLY
     if options:
         choosing = _tokens(MapAnswer(item.question.question, "", options), context)
-        read, written = read + choosing + SAID, written + 2
-    # Each document is read once in full; after that an endpoint may have its beginning ready.
+        read, written = read + choosing + REPLY, written + 2
+    # The first call that reads a document cannot find it in a prefix cache.
     cached = size // 128 * 128 if size >= SMALLEST_PREFIX and not passages else 0
     return read, max(0.0, reads - fresh) * cached, written
 
 
 def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, float, int]:
-    """How many calls a plan makes, how many whole documents these read, and how many of its steps
-    go over a list of which only a run knows the length.
+    """How many calls a plan makes, how many whole documents they read, and how many of its steps go
+    over a list whose length only a run can tell, which counts as one item.
 
-    Such a list counts as one item. ``documents`` is how many the document consists of.
+    ``documents`` is the number of documents that the source holds.
     """
     calls, reads, lists = 0.0, 0.0, 0
     lengths: dict[str, int] = {}
@@ -468,7 +469,7 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
             labels |= {step.name} if step.action == "PARTS" else set()
             continue
         if step.action == "BY_ITEM" and (first := next(iter(step_refs(step)), None)):
-            # Its items are those that other steps go over.
+            # It has as many items as the value that it is made from.
             lengths |= {step.name: lengths[first.name]} if first.name in lengths else {}
         if step.action == "DOCUMENTS":
             labels.add(step.name)
@@ -476,7 +477,7 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
         over = mapped(step_refs(step))
         body, names = action.body if action else None, {ref.name for ref in step_refs(step)}
         if isinstance(body, Builtin) and over is None and names <= known.keys():
-            # What a builtin makes of the plan's own words is the same in every run.
+            # A builtin whose arguments are all in the plan gives the same value in every run.
             with suppress(BindError, BuiltinError, KeyError):
                 given = [Given(arg, value_of(arg, known, None)) for arg in step.args]
                 made = known[step.name] = FUNCTIONS[body.function](given)
@@ -488,9 +489,9 @@ def _calls(plan: Plan, library: Library, documents: int = 1) -> tuple[float, flo
         if over and listed in lengths and not over.mode.startswith("where"):
             lengths[step.name] = times
         if isinstance(body, SubPlan):
-            # A call that comes back goes over a list, and only a run knows how often: it counts as
-            # one, as an action that the library has not.
-            others = {name: one for name, one in library.actions.items() if one is not action}
+            # A recursive call counts as one call, as if its action were unknown: only a run can
+            # tell how deep it goes.
+            others = {name: own for name, own in library.actions.items() if own is not action}
             within = _calls(body.plan, Library(library.names, others), documents)
             calls, reads = calls + times * within[0], reads + times * within[1]
             lists += within[2]

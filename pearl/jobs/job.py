@@ -1,7 +1,7 @@
 """A job: many tasks that can be stopped at any time, and resumed where they stopped.
 
-`start` finds the run to resume or begins one, does what is left of it in this process or on
-a cluster, and lets calls under way finish when a person or a budget stops it.
+`start` resumes an earlier run or begins a new one, does the remaining tasks in this process or on a
+cluster, and lets calls under way finish when the user or a budget stops it.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 CONCURRENT_TASKS = 64
-"""Tasks under way at a time where the number of calls is left to adapt."""
+"""Tasks at the same time where the number of concurrent calls adapts."""
 
 OBJECTS = 60_000
-"""Objects that a job makes before Python looks for cycles among them."""
+"""Objects that a job creates before Python collects cyclic garbage."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class Job:
 
     Args:
         kind: the command's name.
-        head: what is run on what, for a person, as JSON data.
-        identity: beside the model, what makes it the same job when it is started again.
-        tasks: its pieces.
-        work: what is done with each.
+        head: what is run on what, for people, as JSON data.
+        identity: what tells it from other jobs when it is started again, besides the model.
+        tasks: its tasks.
+        work: what is done with each task.
         context: how much fits a prompt, and what to do with a longer document.
-        output: the file that rows go to beside the store; empty for none.
-        fail: what comes of a task that no worker of a cluster lives to end.
+        output: the file that rows are written to besides the store; empty for none.
+        fail: makes the row of a task whose workers on a cluster all died.
     """
 
     kind: str
@@ -86,17 +86,17 @@ class Job:
 
 @dataclass(frozen=True)
 class JobSettings:
-    """How a job is done: by which model, within which limits, and where it is kept.
+    """How a job is done: by which model, within which limits, and where it is stored.
 
     Args:
-        model: who answers.
+        model: the model that answers.
         store: where runs and replies are kept: a file's path or a database's address.
-        prices: what models cost.
-        limits: how fast, and how much of it.
-        cache: whether replies of other runs count.
-        restart: whether to begin a new run where there is one to go on with.
+        prices: the price table.
+        limits: limits of concurrency, rate and budget.
+        cache: whether to reuse the replies of other runs.
+        restart: whether to begin a new run even where there is one to resume.
         scheduler: a Dask scheduler's address, or ``local``; empty for this process.
-        tags: what the run is called, beside what it was called before.
+        tags: tags to add to the run.
         grace: seconds that calls under way get to finish after Ctrl-C.
         constrain: whether replies are held to grammars and schemas.
     """
@@ -116,20 +116,20 @@ class JobSettings:
 def start(
     job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
 ) -> JobProgress:
-    """Run a job to its end, or until Ctrl-C stops it; or go on with it.
+    """Run or resume a job, to its end or until Ctrl-C stops it.
 
     Args:
-        job: what to do.
-        settings: what to do it with.
-        changed: told of each change.
+        job: the job.
+        settings: how it is done.
+        changed: called at each change of progress.
 
     Returns:
-        What it came to.
+        The final progress.
 
     Raises:
-        InputError: something given cannot be used; nothing was sent.
-        ModelError: it was stopped: by the person, a budget, or an endpoint
-            that refuses everything. What was done until then is kept.
+        InputError: the job or a setting cannot be used; nothing was sent.
+        ModelError: it was stopped: by the user, a budget, or an endpoint
+            that refuses every call. Finished tasks are kept.
     """
     with _begin(job, settings, changed) as (store, progress):
         work, stop = _work(job, settings, store, progress)
@@ -140,7 +140,7 @@ def start(
 async def run_job(
     job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
 ) -> JobProgress:
-    """As `start`, in an event loop that runs already; whoever cancels it stops it."""
+    """As `start`, in an event loop that is running; cancelling the task stops the job."""
     with _begin(job, settings, changed) as (store, progress):
         work, _ = _work(job, settings, store, progress)
         await work
@@ -151,8 +151,8 @@ async def run_job(
 def _begin(
     job: Job, settings: JobSettings, listener: Callable[[JobProgress], None]
 ) -> Iterator[tuple[Store, JobProgress]]:
-    """Open the store, and a run in it: the last one to go on with, or a new one. Where nothing
-    stops it, it is marked as ended."""
+    """Open the store, and resume the latest run of this job in it, or begin a new one. The run is
+    marked as ended unless an exception stops it."""
     tags, model = as_tags(settings.tags), settings.model
     unpriced = [each.name for each in members(model) if settings.prices.get(each.name) is None]
     if settings.limits.max_cost is not None and unpriced:
@@ -182,7 +182,7 @@ def _begin(
         progress = JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
         progress.listener = listener
         yield store, progress
-        # Nobody watches what is over, and it can be pickled.
+        # Without its listener, progress can be pickled.
         progress.listener = None
         store.end(run)
     finally:
@@ -191,7 +191,7 @@ def _begin(
 
 
 def fingerprint(job: Job, settings: JobSettings) -> str:
-    """By which a job is known again when it is started by the same model in the same way."""
+    """The hash by which a job is recognised when it is started again with the same settings."""
     identity = {"kind": job.kind, "model": settings.model.identity, "cache": settings.cache}
     if settings.constrain != "auto":
         identity["constrain"] = settings.constrain
@@ -201,8 +201,8 @@ def fingerprint(job: Job, settings: JobSettings) -> str:
 def _work(
     job: Job, settings: JobSettings, store: Store, progress: JobProgress
 ) -> tuple[Coroutine[Any, Any, None], Callable[[ModelError], bool]]:
-    """What does a job's tasks; and what keeps it from making further calls, and tells whether some
-    may be under way."""
+    """A coroutine that does a job's tasks, and a function that keeps it from making further calls
+    and tells whether some may be under way."""
     if settings.scheduler:
         from pearl.jobs.cluster import ClusterRun
 
@@ -224,7 +224,7 @@ def _work(
 
 
 def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> WorkerPool:
-    """Who does the tasks in this process."""
+    """The workers that do the tasks in this process."""
     limits, run = settings.limits, progress.run
     engine = start_engine(
         settings.model,
@@ -242,8 +242,8 @@ def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) 
 def _run_until_stopped(
     work: Coroutine[Any, Any, None], stop: Callable[[ModelError], bool], seconds: float
 ) -> None:
-    """Do a job's work; Ctrl-C makes no new calls, and a second one cuts off those under way, as so
-    many seconds do."""
+    """Do a job's work. After Ctrl-C no new calls are made; a second Ctrl-C, or the end of these
+    seconds, cancels those under way."""
 
     grace: asyncio.TimerHandle | None = None
     stopped = ModelError("stopped", "Stopped.")
@@ -256,7 +256,7 @@ def _run_until_stopped(
         grace = task.get_loop().call_later(seconds if under_way else 0, task.cancel)
 
     def cut_off(task: asyncio.Task[None]) -> None:
-        # What was cut off once is not cut off again while it keeps what was done.
+        # Cancelled only once, so that what was done can still be saved.
         if grace is not None and grace.when() > task.get_loop().time():
             grace.cancel()
             task.cancel()
@@ -270,17 +270,17 @@ def _run_until_stopped(
 async def run_tasks(job: Job, pool: WorkerPool) -> None:
     """Do every task that has no row yet.
 
-    A task that fails leaves the others alone; failed ones of an earlier go
-    are tried again.
+    A task that fails does not affect the others; tasks that failed before the
+    run was resumed are tried again.
 
     Args:
         job: its tasks, and the file their rows go to.
-        pool: who does them.
+        pool: the workers.
 
     Raises:
         InputError: the rows cannot be written.
-        ModelError: nothing more can be asked (`Engine.stopped` says why), or
-            a task cannot be read any more; what was done until then is kept.
+        ModelError: no more calls can be made (`Engine.stopped` says why), or
+            a task can no longer be read; finished tasks are kept.
     """
     ids, output = await resume(job, pool.store, pool.progress)
     pool.progress.tell()
@@ -298,16 +298,16 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Within the block Python looks for cycles after every 60,000 objects, not after 700.
+    """Within the block, Python collects cyclic garbage after every `OBJECTS` new objects.
 
-    What a task makes dies with it, and looking through all that was imported takes a tenth of a
-    job's processor time. Who has set a higher limit, or none, keeps it.
+    A task's objects are freed without that, and to look through all that was imported takes a tenth
+    of a job's processor time. A higher threshold, or none, that the program has set is kept.
     """
     before = gc.get_threshold()
     if not 0 < before[0] < OBJECTS:
         yield
         return
-    # What a program froze before it forked, say, is not to be thawed.
+    # Objects that the program itself froze, before a fork for example, must stay frozen.
     frozen = gc.get_freeze_count()
     if not frozen:
         gc.freeze()
@@ -323,18 +323,18 @@ def _collecting_seldom() -> Iterator[None]:
 async def resume(
     job: Job, store: Store, progress: JobProgress
 ) -> tuple[tuple[str, ...], RowsFile | None]:
-    """Look at what an earlier go of a run has done.
+    """Find out which tasks of a run are done, and drop rows that no longer hold.
 
-    A row holds while what it was asked is what it was; others are dropped.
+    A stored row holds as long as its task's key is unchanged.
 
     Args:
         job: its tasks, and the file their rows go to.
         store: where the run is kept.
-        progress: names the run; what holds is counted in it.
+        progress: names the run; rows that hold are counted in it.
 
     Returns:
-        The ids of the tasks to be done, in order; and the job's file, with the
-        rows that hold, None where it has none.
+        The ids of the remaining tasks, in order; and the job's file with the
+        rows that hold, or None where the job has no file.
 
     Raises:
         InputError: a task cannot be read, or the file cannot be written.
@@ -363,7 +363,7 @@ async def resume(
 
 
 def stored_rows(store: Store, run: str, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
-    """A run's rows in the order of the tasks, all of them or some."""
+    """A run's rows in the order of the tasks, or only those of some ids."""
     rows = read_rows(store.engine, run)
     return (row for name, row in rows if only is None or name in only)
 
@@ -375,7 +375,7 @@ def stored_lines(store: Store, run: str, only: set[str] | None = None) -> Iterat
 
 
 def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | None:
-    """The ledger of a run with a limit, with what it has spent before; else None."""
+    """The ledger of a run with a budget, opened with what the run has spent; else None."""
     ceiling = settings.limits.ceiling
     if ceiling == Ceiling():
         return None
@@ -387,11 +387,11 @@ def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | 
 
 
 def spent_in(run: str, settings: JobSettings) -> dict[str, Usage]:
-    """Tokens that a run has spent since it began, by model.
+    """The tokens that a run has spent since it began, by model.
 
     Args:
-        run: its name.
-        settings: what it was done with.
+        run: the run's name.
+        settings: the settings it was done with.
     """
     with closing(open_store(settings.store)) as store:
         return totals(store.engine, run).spent_by(settings.model.name)
@@ -401,7 +401,7 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
     """A run's rows, in the order of its tasks.
 
     Args:
-        place: the store's.
+        place: the store's path or address.
         run: the run's name.
     """
     with closing(open_store(place)) as store:
@@ -410,12 +410,12 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class JobResult(Tabled):
-    """What a job came to.
+    """The result of a job.
 
     Args:
-        run: its name.
-        rows: a task each, in order, as JSON data; ``status`` says whether it was ``answered``.
-        progress: how many there are, and the calls that they took.
+        run: the run's name.
+        rows: one for each task, in order, as JSON data; ``status`` is ``answered`` or ``failed``.
+        progress: counts of tasks and of the calls that they took.
     """
 
     run: str

@@ -1,5 +1,5 @@
-"""Long work before a person: how far it is, as a bar on a terminal or in a notebook, and Ctrl-C,
-which stops it in good order."""
+"""Long work in front of a user: a progress bar on a terminal or in a notebook, and Ctrl-C, which
+stops the work in an orderly way."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 BAR_EVERY = 0.1
-"""Seconds between two looks of the bar."""
+"""Seconds between two updates of the bar."""
 
 LINE_EVERY = 30.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines of progress where there is no terminal."""
 
 
 def is_watched() -> bool:
-    """Whether a person sees a bar while it moves: on a terminal, or in a notebook with widgets."""
+    """Whether a bar can be shown: on a terminal, or in a notebook with widgets."""
     if sys.stderr is not None and sys.stderr.isatty():
         return True
-    # A notebook's kernel has loaded IPython; where it has not, nobody loads it here.
+    # Not imported: a notebook's kernel has loaded IPython already.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     notebook = shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
     return notebook and find_spec("ipywidgets") is not None
@@ -41,13 +41,13 @@ def is_watched() -> bool:
 def bar(
     *columns: str, every: float = BAR_EVERY, above: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal's standard error, which is gone when the block has ended.
+    """Show a progress bar on standard error, until the block ends.
 
     Args:
         columns: ``bar``, ``count``, ``bytes``, ``elapsed``, ``left``, or any text, in which
             ``{task.description}`` is what is being done.
-        every: seconds between two looks of it, at least; the last one is always shown.
-        above: whether what is printed meanwhile stands above it.
+        every: the least seconds between two updates; the last update is always shown.
+        above: whether text printed meanwhile goes above the bar.
 
     Yields:
         A function that takes what rich's ``Progress.update`` does.
@@ -64,8 +64,8 @@ def bar(
     }
     cols = [kinds[key]() if key in kinds else rich.TextColumn(key, markup=False) for key in columns]
     console, last = Console(stderr=True), 0.0
-    # While a cell is awaited, a notebook's kernel works on the bar's widget when its pages answer:
-    # a thread that draws beside it puts pictures outside the widget, where they stay.
+    # In a notebook, a second thread that draws could put its output outside the bar's widget, where
+    # it would stay; so the bar is drawn only here.
     here = console.is_jupyter
     with rich.Progress(
         *cols, console=console, transient=True, redirect_stdout=above, auto_refresh=not here
@@ -84,10 +84,10 @@ def bar(
 
 @contextmanager
 def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
-    """Shows how far a batch is: a bar on a terminal, else a line now and then.
+    """Show the progress of a batch: as a bar on a terminal, else as a line now and then.
 
     Yields:
-        A function to tell of each change.
+        A function to call with the progress at each change.
     """
     if quiet or sys.stderr is None:
         yield lambda _: None
@@ -101,7 +101,7 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
         last = time.monotonic()
 
         def line(progress: JobProgress) -> None:
-            """A line every half minute, and one when it is over."""
+            """Write a line every `LINE_EVERY` seconds, and one at the end."""
             nonlocal last
             over = progress.finished == progress.total and not progress.running
             if time.monotonic() - last >= LINE_EVERY or over:
@@ -113,7 +113,7 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
 
 
 def describe(progress: JobProgress) -> str:
-    """How far a batch is, in one line."""
+    """The progress of a batch in one line."""
     from pearl.models.tokens import dollars
 
     parts = [
@@ -139,14 +139,14 @@ def run_until_stopped(
 ) -> _T:
     """Run a coroutine to its end, as `asyncio.run` does, or until signals stop it.
 
-    Who is impatient presses Ctrl-C several times. Once it has stopped something, it is not
-    heeded after the end either: a program on its way out is to keep what was done.
+    Impatient users press Ctrl-C several times. If it has stopped the work, it is also ignored
+    afterwards, so that the program can save what was done before it ends.
 
     Args:
-        work: what to run.
+        work: the coroutine.
         stops: what the first signal does to the work's task, what the second does, and so on;
             later ones do nothing.
-        signals: which ones are heeded. Outside the main thread none is.
+        signals: the signals that are handled. Outside the main thread none is.
 
     Raises:
         asyncio.CancelledError: the task was cancelled.
@@ -168,16 +168,16 @@ def run_until_stopped(
         nonlocal wake
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
-        def heed() -> None:
+        def stop_task() -> None:
             while waiting:
                 waiting.pop(0)(task)
 
-        wake = partial(loop.call_soon_threadsafe, heed)
-        heed()
+        wake = partial(loop.call_soon_threadsafe, stop_task)
+        stop_task()
         return await task
 
-    # Not the loop's own handlers: it closes its pipe before it gives a signal back, and one
-    # that comes between the two is told as a traceback, or blocks the process.
+    # Not asyncio's signal handlers: the loop closes its pipe before it restores the old handler,
+    # and a signal in between would print a traceback, or block the process.
     earlier = {}
     with suppress(ValueError):
         for number in signals:
@@ -206,8 +206,8 @@ def in_loop() -> bool:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Lets Ctrl-C and SIGTERM wait until the end of the block: what it closes is closed whole.
-    Outside the main thread, and where a running loop hears of them, nothing is changed."""
+    """Hold Ctrl-C and SIGTERM back until the end of the block, so that it closes everything.
+    Outside the main thread, and where a running event loop handles them, nothing is changed."""
     waiting: list[int] = []
     earlier = {}
     with suppress(ValueError):
@@ -218,12 +218,12 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
-        for came in waiting[:1]:
-            signal.raise_signal(came)
+        for first in waiting[:1]:
+            signal.raise_signal(first)
 
 
 def _ignore(number: signal.Signals) -> None:
-    """Heed a signal no more; one that comes on the way is held back, or Python tells of it."""
+    """Ignore a signal from now on; it is blocked meanwhile, or Python might raise it once more."""
     masks = hasattr(signal, "pthread_sigmask")
     if masks:
         signal.pthread_sigmask(signal.SIG_BLOCK, {number})

@@ -1,6 +1,6 @@
-"""A file of questions: checked as a whole before anything is asked, read again a row at a time.
+"""Files of questions: checked as a whole before anything is sent, then read again row by row.
 
-A row is one JSON object a line: ``id``, ``question``, ``document`` (a path, or
+Each line is a JSON object with ``id``, ``question``, ``document`` (a path, or
 the text itself), and optionally ``options``, ``gold`` and ``plan``; or an article
 with its ``questions``, as QuALITY publishes them.
 """
@@ -27,16 +27,16 @@ from pearl.prompts.calls import letter, letter_of
 from pearl.retrieval.converters import SEVERAL, read_documents
 
 INLINE = "inline:"
-"""What a document that a row holds is filed under, with the row's number."""
+"""The prefix, before the row's number, that stands for the path of a document within a row."""
 
 ROW = ("id", "question", "document", "documents", "options", "gold", "plan")
-"""The keys that are read of a row."""
+"""The keys that a row may have."""
 
 _ARTICLE = ("article", "article_id", "questions", "gold_label", "question_unique_id", "qid")
-"""The keys that are read of an article's line, and of its questions."""
+"""The keys that an article's line, and its questions, may have."""
 
 DOCUMENTS = 16
-"""Documents held in memory beside those that are being read."""
+"""The most documents that are kept in memory for later questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class Question:
     """A question about a document.
 
     Args:
-        id: what its answer is filed under; unique in its file.
+        id: the id of its answer; unique in its file.
         question: what is asked.
-        document: where the document is: a path as the row names it, several with " + " between
-            them, or ``inline``.
+        document: the document's path as the row names it, several paths with " + " between them,
+            or ``inline``.
         text: the document itself where the row holds it; else empty.
-        options: answers to choose from, or none.
-        gold: the letter of the right option, or the right answer where there
+        options: answers to choose from; empty for none.
+        gold: the letter of the right option, or the gold answer where there
             are no options; empty where it is not known.
         plan: a plan to run; empty where one is to be written.
         documents: the paths, where the row names several.
-        accepted: right answers beside the gold one, where the row gives several.
+        accepted: further gold answers, where the row gives several.
     """
 
     id: str
@@ -69,26 +69,26 @@ class Question:
 
     @property
     def golds(self) -> tuple[str, ...]:
-        """All right answers; an empty one where none is known."""
+        """All gold answers; a single empty text where none is known."""
         return (self.gold, *self.accepted)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The documents' paths, where the row does not hold the text."""
+        """The paths of the document, if the row does not hold its text."""
         return self.documents or (self.document,)
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionPlace:
-    """Where a question stands in its file; the file is too large to keep.
+    """Where a question is in its file, which may be too large to keep in memory.
 
     Args:
-        id: the question's.
-        position: counted from 0.
+        id: the question's id.
+        position: its number among all questions, from 0.
         offset: bytes before its line.
-        document: what its document is filed under: the path, or its row.
+        document: the document's path, or `INLINE` and the number of its row.
         name: its file and line, for messages.
-        at: its place among the questions of its line.
+        at: its number among the questions of its line, from 0.
     """
 
     id: str
@@ -109,15 +109,17 @@ class QuestionTask:
 
 @dataclass(frozen=True)
 class QuestionIndex:
-    """A file of questions, checked: as tasks, those of one document together.
+    """A checked file of questions, as the tasks of a job; questions about one document come
+    together.
 
     Args:
         path: the file.
-        folder: where documents are.
-        places: every question's, in order.
-        ahead: how many places before its own a document's first question stands. A document's
-            first call goes alone; set out early, it has returned when the others come.
-        notes: a sentence for each key that is read nowhere and is close to one that a row lacks.
+        folder: the folder of the documents.
+        places: the place of every question, in order.
+        ahead: how many places earlier a document's first question is asked. Its first call warms
+            the prefix cache alone, and has returned when the document's other questions come.
+        notes: a sentence for each unknown key that is close to a missing one, and for each question
+            that has an option twice.
     """
 
     path: Path
@@ -128,7 +130,7 @@ class QuestionIndex:
 
     @cached_property
     def by_document(self) -> dict[str, QuestionPlace]:
-        """The places by id, those of one document together, documents as they are first named."""
+        """The places by id, in the order to ask them: by document, with first questions earlier."""
         groups: dict[str, list[QuestionPlace]] = {}
         for place in self.places:
             groups.setdefault(place.document, []).append(place)
@@ -141,12 +143,12 @@ class QuestionIndex:
 
     @property
     def ids(self) -> Sequence[str]:
-        """Every question's, in the order to ask them in."""
+        """The ids of all questions, in the order to ask them in."""
         return tuple(self.by_document)
 
     @property
     def files(self) -> Iterator[Path]:
-        """Every document that is a file."""
+        """The paths of all documents that are files."""
         named = {place.document for place in self.places if not place.document.startswith(INLINE)}
         named |= {file for document in named for file in document.split(SEVERAL)}
         return (self.folder / document for document in named)
@@ -171,20 +173,20 @@ class QuestionIndex:
         return Source(question.document, read_documents(_within(question.paths, self.folder)).text)
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
-        """Questions with their documents, read when they are drawn.
+        """Questions with their documents, each read when it is needed.
 
         Raises:
-            InputError: one cannot be read any more.
+            InputError: a question or document can no longer be read.
         """
         held: dict[str, Source] = {}
         for place, question in self.questions(ids):
             document = held.pop(place.document, None) or self.document(question)
-            # The last few stay, as questions of one document go together.
+            # Kept, as the next questions are often about the same document.
             held[place.document] = document
             if len(held) > DOCUMENTS:
                 del held[next(iter(held))]
             fields = [question.question, question.options, question.gold, question.plan]
-            # Where what is asked is the same, the row of an earlier go still holds.
+            # An answer in the store holds as long as none of these changes.
             key = digest([*fields, *question.accepted, document.digest])
             payload = QuestionTask(question, document)
             yield Task(place.id, place.position, key, place.document, payload)
@@ -207,15 +209,15 @@ def read_index(
     """Check a file of questions and every document it names.
 
     Args:
-        path: the file; standard input is none.
-        folder: where documents are; by default where the file is.
-        ahead: as `QuestionIndex` takes it.
-        without: questions that are passed over, as `comparable` has them.
-        problem: what else is wrong with a question; empty where nothing is.
+        path: the file; it cannot be standard input.
+        folder: the folder of the documents; by default the file's own.
+        ahead: as in `QuestionIndex`.
+        without: questions to leave out, as `comparable` gives them.
+        problem: tells what else is wrong with a question; empty where nothing is.
 
     Raises:
-        InputError: rows, their documents or their plans cannot be used; the first are named, the
-            others counted.
+        InputError: rows, their documents or their plans cannot be used; the first are named, and
+            the others counted.
     """
     if path == "-":
         raise InputError(
@@ -241,18 +243,18 @@ def read_index(
         name: str, row: dict[str, Any], number: int, offset: int, at: int
     ) -> QuestionPlace | None:
         question = parse_question(row, name)
-        told: list[str] = []
+        problems: list[str] = []
         if question.id in lines:
-            told.append(f"{name} has the id of line {lines[question.id]}: give each its own.")
+            problems.append(f"{name} has the id of line {lines[question.id]}: give each its own.")
         lines.setdefault(question.id, number)
         if not (question.plan or question.question):
-            told.append(f"{name} has neither a question nor a plan: give one.")
+            problems.append(f"{name} has neither a question nor a plan: give one.")
         if not question.text and (reason := document_problem(question.paths)):
-            told.append(f"{name}: {reason}")
+            problems.append(f"{name}: {reason}")
         if reason := problem(question):
-            told.append(f"{name} ({question.id}): {reason}")
-        if told:
-            raise InputError(" ".join(told))
+            problems.append(f"{name} ({question.id}): {reason}")
+        if problems:
+            raise InputError(" ".join(problems))
         if comparable(question.question) in without:
             return None
         if twice_given(question.options):
@@ -291,22 +293,22 @@ def _document_problem(folder: Path, paths: tuple[str, ...]) -> str:
     except InputError as error:
         if len(paths) > 1 or os.path.exists(folder / paths[0]):
             return str(error)
-        # A short text on one line is taken for a path.
-        folder_said = "Name the folder that holds it with --documents"
-        return f'{error} {folder_said}, or give a text itself as {{"text": …}}.'
+        # The row may have meant the text itself: a short text on one line is taken for a path.
+        advice = "Name the folder that holds it with --documents"
+        return f'{error} {advice}, or give a text itself as {{"text": …}}.'
     return ""
 
 
 def _close_keys(row: dict[str, Any]) -> dict[str, str]:
-    """The keys of a row that are not read, each with the key close to it that the row lacks."""
-    # The keys of an article are meant where one of them is there.
+    """The unknown keys of a row, each with a close known key that the row lacks."""
+    # Keys of an article count as known only where the row has one of them.
     known = (*ROW, *_ARTICLE) if row.keys() & {*_ARTICLE} else ROW
     missing = tuple(key for key in known if row.get(key) is None)
     strange = sorted(row.keys() - {*ROW, *_ARTICLE})
     return {key: close for key in strange if (close := _close(key, missing))}
 
 
-@lru_cache(maxsize=256)  # The rows of a file have the same.
+@lru_cache(maxsize=256)  # Most rows of a file have the same keys.
 def _close(key: str, names: tuple[str, ...]) -> str:
     return next(iter(get_close_matches(key.lower(), names, 1, 0.75)), "")
 
@@ -315,14 +317,14 @@ def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, A
     """The questions of a line: its own, or those of an article of QuALITY (Pang et al., 2022).
 
     Args:
-        row: its JSON object.
+        row: the line's JSON object.
         name: its file and line, for messages.
 
     Returns:
         For each question its place for messages, and its row as `parse_question` takes it.
 
     Raises:
-        InputError: it holds a question that is none.
+        InputError: a question of an article has the wrong form.
     """
     article, questions = row.get("article"), row.get("questions")
     if not isinstance(article, str) or not isinstance(questions, list):
@@ -349,18 +351,18 @@ def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, A
 
 
 def comparable(question: str) -> str:
-    """A question as it is compared: case, spaces and the last mark do not count."""
+    """A question in the form for comparison, without case, extra spaces and final punctuation."""
     return one_line(question).casefold().rstrip("?.! ")
 
 
 def questions_in(path: str) -> frozenset[str]:
-    """The questions of a file, as `comparable` has them.
+    """The questions of a file, as `comparable` gives them.
 
     Args:
-        path: JSON lines as `question_rows` takes them; nothing but ``question`` is read.
+        path: a file of JSON lines as `question_rows` takes them; only ``question`` is read.
 
     Raises:
-        InputError: it cannot be read, or holds none.
+        InputError: the file cannot be read, or holds no question.
     """
     lines = read_rows(path, "file of questions")
     rows = (row for where, line in lines for _, row in question_rows(line, where))
@@ -373,7 +375,7 @@ def questions_in(path: str) -> frozenset[str]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
-    """Line number, offset and text of every line that holds something."""
+    """The number, byte offset and text of every line that is not blank."""
     offset, begun = 0, False
     try:
         with file.open("rb") as opened:
@@ -394,7 +396,7 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
 
 
 def _within(documents: Iterable[str], folder: Path) -> list[str]:
-    """Documents' paths, which may not lead out of the folder: who wrote the rows is not asked."""
+    """The paths of documents, which may not lead out of the folder, as rows are untrusted."""
     paths = []
     for document in documents:
         path = folder / document
@@ -415,11 +417,11 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     """Read a question from a row of its file.
 
     Args:
-        row: its JSON object.
+        row: the row's JSON object.
         name: its file and line, for messages.
 
     Raises:
-        InputError: it cannot be used.
+        InputError: the row cannot be used.
     """
     options = check_options(row.get("options") or [], name)
     for key in ("question", "plan"):
@@ -458,11 +460,11 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
 
 
 def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  # noqa: ANN401
-    """What a row says is right: an option's letter, or texts of which each is; or an empty one."""
-    given = gold if isinstance(gold, list) else [gold]
-    # A number that is too large to hold is infinite.
-    numbers = [type(each) is int or (type(each) is float and isfinite(each)) for each in given]
-    right = [str(each) if number else each for each, number in zip(given, numbers, strict=True)]
+    """The gold answers of a row: an option's letter, or texts; a single empty text for none."""
+    golds = gold if isinstance(gold, list) else [gold]
+    # JSON reads a number that is too large as infinity.
+    numbers = [type(each) is int or (type(each) is float and isfinite(each)) for each in golds]
+    right = [str(each) if number else each for each, number in zip(golds, numbers, strict=True)]
     right = [each for each in right if each not in (None, "")] or [""]
     if not all(isinstance(each, str) for each in right):
         raise InputError(

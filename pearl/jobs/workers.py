@@ -1,4 +1,4 @@
-"""The tasks of a job, the workers that do them many at a time, and the file their rows go to."""
+"""The tasks of a job, the workers that do them concurrently, and the file their rows go to."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from pearl.store.store import Store, storable
 from pearl.store.totals import Totals
 
 CUT = 10
-"""Rows one after another that failed as a reply was cut at its limit, from which on no other is
-begun."""
+"""After so many rows in a row that failed because a reply was cut at its token limit, the job is
+stopped."""
 
 
 @dataclass
@@ -43,24 +43,24 @@ class JobProgress:
     Args:
         run: the run's name.
         total: how many tasks there are.
-        prices: what models' tokens cost.
+        prices: the price table.
         model: the name of the run's model, where it has one.
-        before: tasks that had ended when the run was resumed.
-        done: rows with an answer, those of before it was resumed among them.
-        failed: rows without one, by reason.
-        first_failure: why the first of them has none, in a line.
+        before: tasks that were finished when the run was resumed.
+        done: rows with an answer, including those from before the run was resumed.
+        failed: rows without an answer, by reason.
+        first_failure: the message of the first failed row.
         running: tasks under way.
-        right: answers that are the gold ones.
-        judged: questions whose right answer is known.
+        right: answers that match the gold answer.
+        judged: questions with a gold answer.
         fallbacks: questions asked directly, as no plan was accepted, answered or not.
-        limited: of these in this go, those whose last plan ``PEARL_MAX_TOKENS`` cut off.
-        ungrounded: answers that no passage of the document stands behind.
-        unnamed: answers that name no option, where there are some.
+        limited: fallbacks since the run was resumed whose last plan ``PEARL_MAX_TOKENS`` cut off.
+        ungrounded: answers without a supporting passage of the document.
+        unnamed: answers that name no option, where there are options.
         guessed: answers that the offline reader picked by words alone.
-        cut_in_a_row: rows since the last that came to anything else that a cut reply failed.
-        models: what calls of this go came to, by model.
-        started: when this go began, on the monotonic clock.
-        listener: told of each change; None where nobody watches, as on a cluster's worker.
+        cut_in_a_row: how many of the latest rows failed in a row because a reply was cut.
+        models: totals of the calls since the run was started or resumed, by model.
+        started: when it was started or resumed, in seconds on the monotonic clock.
+        listener: called at each change; None on a cluster's worker, for example.
     """
 
     run: str
@@ -85,34 +85,34 @@ class JobProgress:
     listener: Callable[[JobProgress], None] | None = field(default=None, repr=False)
 
     def tell(self) -> None:
-        """Tell who watches that something has changed."""
+        """Call the listener, as something has changed."""
         if self.listener:
             self.listener(self)
 
     @property
     def finished(self) -> int:
-        """Rows that have come to an end."""
+        """How many tasks are finished, answered or failed."""
         return self.done + self.failed.total()
 
     @property
     def calls(self) -> Totals:
-        """What all calls of this go came to."""
+        """Totals of all calls since the run was started or resumed."""
         return replace(sum(self.models.values(), Totals()), models=self.models)
 
     @property
     def cost(self) -> int | None:
-        """What this go has cost, in millionths of a dollar; None where prices are not known, or an
-        endpoint that has one does not say what its calls took."""
+        """The cost of these calls in millionths of a dollar; None where a price is not known, or an
+        endpoint does not report the tokens of its calls."""
         return self.calls.cost(self.prices, self.model)
 
     @property
     def seconds(self) -> float:
-        """How long this go has taken."""
+        """The seconds since the run was started or resumed."""
         return time.monotonic() - self.started
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at the pace so far; None before anything is done."""
+        """The seconds that the rest takes at the pace so far; None before a task is finished."""
         fresh = self.finished - self.before
         return self.seconds / fresh * (self.total - self.finished) if fresh else None
 
@@ -125,7 +125,7 @@ class JobProgress:
         else:
             self.failed[reason] += 1
             self.first_failure = self.first_failure or row["error"]["message"]
-        # An evaluation has numbers for what a batch says in words.
+        # Rows of an evaluation have these marks as numbers, in ``measures``.
         result = row.get("result", row)
         marks = result.get("measures", result)
         self.fallbacks += result.get("fallback") is True
@@ -137,7 +137,7 @@ class JobProgress:
             self.right += row["correct"]
 
     def count_calls(self, entries: Sequence[Entry]) -> None:
-        """Add the lines of a journal."""
+        """Add the calls in the entries of a journal."""
         models: dict[str, list[Entry]] = {}
         for entry in entries:
             if entry.kind == "call":
@@ -152,7 +152,7 @@ class JobProgress:
             self._count(model, Totals(made, kept, len(sent) - made, spent))
 
     def add_calls(self, other: JobProgress) -> None:
-        """Add the calls that a worker elsewhere has made."""
+        """Add the calls that a worker on another machine has made."""
         for model, totals in other.models.items():
             self._count(model, totals)
 
@@ -160,7 +160,7 @@ class JobProgress:
         self.models[model] = self.models.get(model, Totals()) + calls
 
     def table(self) -> Iterator[tuple[str, str]]:
-        """The result for a person, a line a fact."""
+        """The result for people, one line for each fact."""
         failed = "".join(f", {count} {reason}" for reason, count in self.failed.most_common())
         yield "answered", f"{self.done:,} of {self.total:,}"
         if self.failed:
@@ -184,7 +184,7 @@ class JobProgress:
         yield "time", f"{self.seconds:,.1f} s"
 
     def as_object(self) -> dict[str, Any]:
-        """The same as JSON data; money in dollars."""
+        """The result as JSON data; money in dollars."""
         cost, calls = self.cost, self.calls
         return {
             "run": self.run,
@@ -205,12 +205,11 @@ class JobProgress:
 
 
 def names_no_option(row: Mapping[str, Any]) -> bool:
-    """Whether the answer of a row names none of the options there were, in a batch or in an
-    evaluation."""
+    """Whether a row of a batch or an evaluation had options, and its answer names none of them."""
     option, result = row.get("option"), row.get("result")
     if isinstance(result, dict):
-        given = row.get("status") == "answered" and result.get("options")
-        return bool(given) and result.get("answer") is None
+        had_options = row.get("status") == "answered" and result.get("options")
+        return bool(had_options) and result.get("answer") is None
     return isinstance(option, dict) and option.get("letter") == ""
 
 
@@ -219,13 +218,13 @@ T = TypeVar("T", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[T]):
-    """One piece. It travels to workers on other machines, so it is pickled.
+    """A task of a job. It must be picklable, as it may be sent to workers on other machines.
 
     Args:
-        id: what its row is filed under; unique in its job.
-        position: where its row stands among the others, counted from 0.
-        key: the hash of what is asked: where it is the same, a kept row holds.
-        group: pieces of one group, as questions on one document, go together.
+        id: the id of its row; unique in its job.
+        position: the place of its row among the others, from 0.
+        key: the hash of what is asked; a stored row holds as long as it is the same.
+        group: tasks of the same group, such as questions about one document, are done together.
         payload: what is asked.
     """
 
@@ -237,44 +236,43 @@ class Task(Generic[T]):
 
 
 class Tasks(Protocol[T]):
-    """All pieces of a job."""
+    """All tasks of a job."""
 
     @property
     def ids(self) -> Sequence[str]:
-        """Every piece's, in the order to do them in."""
+        """The ids of all tasks, in the order to do them in."""
         ...
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
-        """The tasks of some ids, in their order, each when it is drawn.
+        """The tasks of these ids, in their order, each read when it is needed.
 
         Raises:
-            InputError: one cannot be read any more.
+            InputError: a task can no longer be read.
         """
         ...
 
 
 Work: TypeAlias = Callable[[Task[Any], Session], Awaitable[dict[str, Any]]]
-"""What is done with a piece, in a session of its own; it is pickled, too.
+"""Does a task, in a session of its own, and returns its row; it must be picklable, too.
 
-It gives the piece's row, as JSON data: ``id``; ``status``, which is ``answered`` or ``failed``;
-where it failed ``error`` with ``reason`` and ``message``; ``correct`` where that is known; and what
-else the work found.
+A row is JSON data: ``id``; ``status``, which is ``answered`` or ``failed``; ``error`` with
+``reason`` and ``message`` where it failed; ``correct`` where that is known; and other results.
 """
 
 
 class TaskList(Generic[T]):
-    """Tasks that fit the memory."""
+    """Tasks that are all held in memory."""
 
     def __init__(self, tasks: Sequence[Task[T]]) -> None:
         self._tasks = {task.id: task for task in tasks}
 
     @property
     def ids(self) -> Sequence[str]:
-        """Every task's, in order."""
+        """The ids of all tasks, in order."""
         return tuple(self._tasks)
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
-        """The tasks of some ids, in their order."""
+        """The tasks of these ids, in their order."""
         return (self._tasks[name] for name in ids)
 
 
@@ -287,12 +285,12 @@ def line_of(row: dict[str, Any]) -> str:
 class RowsFile:
     """A file of rows that always holds whole lines.
 
-    It is put in place as a whole when it is opened and when it is closed; in
-    between, rows are appended as they come. Meanwhile it is locked.
+    It is replaced atomically when it is opened and when it is closed; in
+    between, it is locked, and rows are appended as they come.
 
     Args:
         path: the file.
-        lines: what it starts with.
+        lines: the lines that it starts with.
 
     Raises:
         InputError: it cannot be written, or another job writes it.
@@ -326,7 +324,8 @@ class RowsFile:
         """Replace the file by all lines in their final order.
 
         Raises:
-            InputError: it cannot be written, or is another by now, which is left as it is.
+            InputError: it cannot be written, or another file has taken its place, which is left
+                unchanged.
         """
         with suppress(OSError):
             if not os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
@@ -356,18 +355,18 @@ def refuse_locked(path: str) -> None:
         InputError: one does.
     """
     if not os.path.isfile(path):
-        # To open a pipe would wait for its other end.
+        # Opening a pipe would wait for its other end.
         return
-    # What cannot be opened is told by who writes it.
+    # A file that cannot be opened is reported when it is written.
     with suppress(OSError), open(path, "rb") as file:
         if lock(file) is False:
             raise InputError(_LOCKED.format(path))
 
 
 def internal_error(error: BaseException) -> ModelError:
-    """An error of Pearl's own, as what one task failed with: a line, and no reason to stop.
+    """A bug in Pearl as the error of one task, which does not stop the others.
 
-    It says where, and not the error's own words, which may hold anything, a key among it.
+    The message says where it happened, without the exception's text, which may hold an API key.
     """
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -378,10 +377,7 @@ def internal_error(error: BaseException) -> ModelError:
 
 
 def failure_of(error: Exception) -> dict[str, Any]:
-    """What a row says of why it has no answer, as JSON data: reason, message, and lost steps.
-
-    The reason is the model's where it has one, else whose fault it is.
-    """
+    """The ``error`` of a failed row, as JSON data: reason, message, and the steps that failed."""
     steps: Sequence[StepFailure] = ()
     if isinstance(error, ModelError):
         reason = error.reason
@@ -396,16 +392,16 @@ def failure_of(error: Exception) -> dict[str, Any]:
 
 
 Fail: TypeAlias = "Callable[[Task[Any], Exception], dict[str, Any]]"
-"""The row of a piece that was never brought to an end, given why."""
+"""Makes the row of a task that could not be finished, given the error."""
 
 
 def failed_row(task: Task[Any], error: Exception) -> dict[str, Any]:
-    """What every failed row has."""
+    """A failed row with the fields that every job has."""
     return {"id": task.id, "status": "failed", "error": failure_of(error)}
 
 
 def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> None:
-    """Keep a task's row in a run."""
+    """Store the row of a task in a run."""
     store.put_row(
         {
             "run": run,
@@ -422,15 +418,15 @@ def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> Non
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """Coroutines that do tasks side by side.
+    """Coroutines that do tasks concurrently.
 
     Args:
-        work: what is done with each task.
+        work: does a task.
         context: how much fits a prompt.
         engine: the model in its layers.
         store: where runs and replies are kept.
         run: the run's name.
-        size: tasks under way at a time, at most.
+        size: the most tasks under way at the same time.
         progress: how far the job is.
     """
 
@@ -445,15 +441,15 @@ class WorkerPool:
     async def do_all(
         self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
     ) -> None:
-        """Do tasks, until there are none, or nothing more can be asked.
+        """Do tasks, until there are none left or no more calls can be made.
 
-        What keeps the rest from being done, as a document that cannot be read
-        any more, stops the engine; calls under way, which are paid for, still
-        come to their end.
+        A problem that concerns all tasks, such as a document that can no
+        longer be read, stops the engine; calls under way, which are paid for,
+        are still finished.
 
         Args:
-            tasks: drawn as there is room.
-            done: told each row, which is in the store by then.
+            tasks: the tasks, each taken when a worker is free.
+            done: called with each row, which is in the store by then.
         """
 
         def draw() -> Iterator[Task[Any]]:
@@ -467,7 +463,7 @@ class WorkerPool:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.size):
                     group.create_task(self._worker(shared, done))
-                    # In step all would work, then all wait: each starts a round of the loop later.
+                    # Workers start one loop iteration apart, so that they do not all wait together.
                     await asyncio.sleep(0)
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
@@ -494,7 +490,7 @@ class WorkerPool:
                 tell("question", journal, engine.model, task.id)
                 progress.count_calls(journal.entries)
             if row["status"] == "failed" and engine.stopped:
-                # It did not fail: it was not let finish, and is tried again in the next go.
+                # The task was interrupted; it is tried again when the run is resumed.
                 return
             put_row(self.store, self.run, task, row)
             await self.store.flush()

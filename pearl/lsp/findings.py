@@ -1,4 +1,4 @@
-"""What the rules say about a document: shown while it is typed, mended on request, formatted."""
+"""The checker in an editor: findings while the user types, fixes on request, and formatting."""
 
 import asyncio
 import time
@@ -17,25 +17,25 @@ from pearl.lint.checker import Checked, check, check_library, fix, is_better_wit
 from pearl.lsp.workspace import Document, LanguageSession, Libraries, refused, workspace_edit
 
 MOST = 1000
-"""More findings than anybody reads; a text that is no plan at all may have one a line."""
+"""The most findings that are shown; a text that is no plan at all may have one on each line."""
 
 DELAY = 0.01
-"""Long enough for a paste or a change in many places to arrive in full, too short to be felt."""
+"""Seconds to wait before a check, so that a paste or an edit in many places arrives in full."""
 
 _SYNTAX = "PRL1"
 _FADED = ("PRL406",)
-"""Rules about text that could go."""
+"""Rules about unused text, which editors show faded."""
 
 
 def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
-    """What the rules say about a document, in the order of its text.
+    """The findings in a document, in the order of its text.
 
-    An empty one is not begun yet, and nothing is said about it. Where the
-    library cannot be read, only the form of a plan is judged.
+    An empty document has none, as it is not begun yet. If a library cannot be
+    read, only the syntax of a plan is checked.
 
     Args:
         document: a plan or a library.
-        libraries: what it is checked with.
+        libraries: the libraries and rules it is checked with.
     """
     if not document.text.strip():
         return []
@@ -48,7 +48,7 @@ def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
 
 
 def diagnostics(document: Document, libraries: Libraries) -> list[types.Diagnostic]:
-    """Findings in the protocol's form, what cannot be read of the project first."""
+    """Findings in the protocol's form, after messages about settings that cannot be read."""
     findings = find(document, libraries)
     first = document.lines.range(document.lines.line_span(0))
     severity = types.DiagnosticSeverity
@@ -83,15 +83,15 @@ def _diagnostic(document: Document, finding: Diagnostic) -> types.Diagnostic:
 
 
 class PendingChecks:
-    """The checks that are due, one a document.
+    """The pending checks, at most one for each document.
 
-    A check starts when nothing was typed for `DELAY` seconds, or a quarter of what the last one
-    took, on a thread of its own, so that the server goes on reading. What is found of a version
-    that is no longer the newest is dropped.
+    A check starts when nothing was typed for `DELAY` seconds, or for a quarter of the last check's
+    duration. It runs on its own thread, so that the server goes on reading. Findings in a version
+    that is no longer the newest are dropped.
 
     Args:
         session: the documents.
-        publish: sends what is found.
+        publish: sends findings to the editor.
     """
 
     def __init__(
@@ -104,18 +104,18 @@ class PendingChecks:
         self._pool = ThreadPoolExecutor(1, "pearl-check")
 
     def soon(self, document: Document, delay: float = DELAY) -> None:
-        """Check a document, and what depends on it, when nothing is typed any more."""
+        """Check a document, and those that depend on it, once the user stops typing."""
         self._plan_check(document, delay)
         if document.kind is TextKind.LIBRARY:
             self.every_plan(delay)
 
     def every_plan(self, delay: float = DELAY) -> None:
-        """Check all open plans: what they are checked with has changed."""
+        """Check all open plans, as the libraries or settings have changed."""
         for plan in self._session.plans():
             self._plan_check(plan, delay)
 
     def forget(self, document: Document) -> None:
-        """Take back what was said about a document that is closed."""
+        """Remove the findings of a document that was closed."""
         self._cancel(document.uri)
         self._publish(types.PublishDiagnosticsParams(document.uri, []))
         if document.kind is TextKind.LIBRARY:
@@ -138,7 +138,7 @@ class PendingChecks:
         )
 
     async def _check(self, document: Document, delay: float) -> None:
-        # What would be outdated before it is done is not begun.
+        # A check that further typing would make obsolete should not start.
         await asyncio.sleep(max(delay, self._took / 4))
         libraries = self._session.libraries(document)
 
@@ -179,19 +179,20 @@ def code_actions(
                     if len(offered) < _MOST_ACTIONS and harmless(mend)
                 )
         offered.sort(key=lambda action: not action.is_preferred)
-    # An editor asks by itself at every move of the cursor; mending a whole plan is too much then.
-    by_itself = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
-    if _wanted(FIX_ALL, params.context) and not (by_itself and not params.context.only):
+    # An editor asks automatically at every move of the cursor; fixing the whole plan takes too long
+    # for that.
+    automatic = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
+    if _wanted(FIX_ALL, params.context) and not (automatic and not params.context.only):
         offered += _fix_all(session, document, libraries)
     return offered
 
 
 _MOST_ACTIONS = 100
-"""Fixes among which a person picks one; each is tried before."""
+"""The most fixes that are offered; each is tried out before."""
 
 
 def _harmless(document: Document, libraries: Libraries) -> Callable[[Fix], bool]:
-    """Tells whether a fix by itself leaves a plan no worse: it is picked without all others."""
+    """A test of whether a single fix leaves a plan no worse, as users apply fixes one by one."""
     if document.kind is not TextKind.PLAN:
         return lambda _: True
     known = libraries.library, libraries.selection
@@ -200,7 +201,7 @@ def _harmless(document: Document, libraries: Libraries) -> Callable[[Fix], bool]
 
 
 def _wanted(kind: str, context: types.CodeActionContext) -> bool:
-    """Whether the editor asks for actions of a kind; a kind stands for all below it."""
+    """Whether the editor asks for actions of a kind; a kind includes all kinds below it."""
     kinds = [only.value if isinstance(only, Enum) else only for only in context.only or ()]
     return not kinds or any(f"{kind}.".startswith(f"{only}.") for only in kinds)
 

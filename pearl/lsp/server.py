@@ -1,4 +1,4 @@
-"""The server: which function answers which request, and what every message goes through."""
+"""The language server: which function answers which request, and how messages are handled."""
 
 import gc
 import logging
@@ -49,7 +49,7 @@ ANSWERS: Mapping[str, Answer] = MappingProxyType(
         types.TEXT_DOCUMENT_RENAME: symbols.rename,
     }
 )
-"""What each request about an open document is answered by; of another one there is no answer."""
+"""The function that answers each request about an open document; other documents have no answer."""
 
 _OPTIONS: Mapping[str, Any] = MappingProxyType(
     {
@@ -66,18 +66,18 @@ def _is_refusal(error: BaseException | None) -> bool:
 
 
 class Protocol(LanguageServerProtocol):
-    """The protocol; a request always has an answer, if only an error.
+    """The protocol, changed so that every request is answered, if only with an error.
 
-    pygls leaves requests open that cannot be read, or come too late.
+    pygls does not answer requests that cannot be read, or come after the shutdown.
     """
 
     @property
     def was_shut_down(self) -> bool:
-        """Whether the editor took its leave before it ended the connection."""
+        """Whether the editor sent a shutdown request before it ended the connection."""
         return self._shutdown
 
     def structure_message(self, data: dict[str, Any]) -> Any:  # noqa: ANN401 - as pygls'
-        """A message from JSON; one that is none is answered, and raised."""
+        """A message from JSON; an invalid one is answered with an error, which is also raised."""
         try:
             return super().structure_message(data)
         except JsonRpcException as error:
@@ -98,25 +98,25 @@ class Protocol(LanguageServerProtocol):
 
 
 class Server(LanguageServer):
-    """The server; what goes wrong inside it is told on standard error, not in a window."""
+    """The server, which reports its own errors on standard error, not in the editor's window."""
 
     protocol: Protocol
 
     def report_server_error(self, error: Exception, source: type[Exception]) -> None:
-        """Say on standard error what went wrong."""
+        """Log an error on standard error, unless it is a refusal that the editor shows."""
         if not _is_refusal(error):
             logger.warning("%s: %s", type(error).__name__, error)
 
 
 LARGEST = 1 << 28
-"""Bytes of a message."""
+"""The most bytes of a message."""
 
 HEADER = 1_000
-"""Bytes of a line of a message's head; a longer one is read as several, and says nothing."""
+"""The most bytes of a header line; a longer one is read as several, which are ignored."""
 
 
 class MessageStream:
-    """The stream of an editor's messages, none of them larger than an editor sends."""
+    """The stream of an editor's messages, with limits on their size."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -129,7 +129,7 @@ class MessageStream:
         """A message's body.
 
         Raises:
-            InputError: it is said to be too large; where the next one begins is not to be known.
+            InputError: it is too large. It is not skipped, so no later message can be read.
         """
         if size > LARGEST:
             raise InputError(
@@ -146,10 +146,10 @@ def serve(settings_of: SettingsOf) -> bool:
         settings_of: reads the settings of a folder's project.
 
     Returns:
-        Whether the editor took its leave, as the protocol asks of it.
+        Whether the editor sent a shutdown request before, as the protocol demands.
 
     Raises:
-        InputError: what comes is no editor's.
+        InputError: a message is too large to be an editor's.
     """
     from importlib.metadata import version
 
@@ -177,7 +177,7 @@ def serve(settings_of: SettingsOf) -> bool:
 
 
 def _begin(server: Server, session: LanguageSession) -> None:
-    """Learn what the editor can do, and have it watch the files that matter."""
+    """Learn the editor's capabilities, and have it watch libraries and settings."""
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
@@ -203,9 +203,8 @@ def _begin(server: Server, session: LanguageSession) -> None:
             method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
             registration = types.Registration("pearl-files", method, options)
             server.client_register_capability(types.RegistrationParams([registration]))
-        # The parsers are made now, and all that is there for good is left to the collector no
-        # more: going through the protocol's types again and again doubles what a check takes at
-        # its slowest.
+        # The parsers are loaded now, and permanent objects are hidden from the garbage collector:
+        # scanning the protocol's types again and again doubles the time of the slowest checks.
         load_library()
         parse("a = F(CTX)")
         gc.collect()
@@ -213,7 +212,7 @@ def _begin(server: Server, session: LanguageSession) -> None:
 
 
 def _follow(server: Server, session: LanguageSession, checks: PendingChecks) -> None:
-    """Keep the documents as they stand in the editor, and check them."""
+    """Keep the documents up to date with the editor, and check them."""
     # pygls keeps texts too, but ends lines where the protocol does not (form feeds, U+2028).
     for method in (
         types.TEXT_DOCUMENT_DID_OPEN,

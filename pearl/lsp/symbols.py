@@ -1,6 +1,4 @@
-"""Symbols, as actions and steps: hover, definition, references, outline, and another name for one.
-
-And which may stand at the cursor: completion.
+"""Actions and steps in an editor: hover, definition, references, outline, renaming, completion.
 
 Every answer is a function of the session, the document and the request.
 """
@@ -33,7 +31,7 @@ from pearl.lsp.workspace import (
     workspace_edit,
 )
 
-# Whatever may begin a mark-up, a link or a tag; an underscore only outside of words.
+# Characters that may begin markup, a link or a tag; an underscore only outside of words.
 _MARKS = re.compile(r"[\\`*\[\]<>&|~#]|(?<!\w)_|_(?!\w)|(?m:^[-+=]|^\d+[.)])")
 _MODES = {
     Mode.EACH: "Runs the step once for every item of the list; the output is pairs of item and "
@@ -46,12 +44,12 @@ _MODES = {
 
 
 def describe(session: LanguageSession, code: str, paragraphs: Sequence[str]) -> types.MarkupContent:
-    """Code and words about it. Nothing in them is read as mark-up.
+    """Code with an explanation, escaped so that nothing in it is read as markup.
 
     Args:
-        session: whose editor shows it.
+        session: the session, whose editor shows it.
         code: one or several lines.
-        paragraphs: each a line; empty ones are left out.
+        paragraphs: the explanation, one line each; empty ones are left out.
     """
     shown = printable_lines(code)
     words = [printable(paragraph) for paragraph in paragraphs if paragraph]
@@ -65,7 +63,7 @@ def describe(session: LanguageSession, code: str, paragraphs: Sequence[str]) -> 
 
 
 def signature(action: Action) -> str:
-    """``FIND_ALL(CTX, X) -> list``."""
+    """An action's signature with its type, ``FIND_ALL(CTX, X) -> list``."""
     return f"{action.signature} -> {action.returns}"
 
 
@@ -116,7 +114,7 @@ def _describe_variable(
     if index is None:
         return None
     if mention.role is Role.DEFINES:
-        # A name that is set twice stands for its own step here.
+        # Of a name that is assigned twice, the step at this place is meant.
         steps = enumerate(view.plan.steps)
         index = next(at for at, step in steps if step.name_span == mention.span)
     used = sorted({view.number(at) for at, _ in view.uses.get(mention.name, ())})
@@ -194,7 +192,7 @@ def _symbol(document: Document, named: Action | Step, whole: Span) -> types.Docu
 
 
 def _with_block(text: str, action: Action, end: int) -> Span:
-    """An action of a library with the lines below it that belong to it."""
+    """The span of a library's action, including the lines below that belong to it."""
     start = action.span.start
     below = text[start:end].splitlines(keepends=True)
     # Comments above the next action are its own.
@@ -209,7 +207,7 @@ def prepare_rename(
     """The name that would be changed.
 
     Raises:
-        JsonRpcException: it is not this plan's to change.
+        JsonRpcException: the name is not declared in this plan.
     """
     mention = _renameable(session, document, params.position)
     if not mention:
@@ -220,10 +218,10 @@ def prepare_rename(
 def rename(
     session: LanguageSession, document: Document, params: types.RenameParams
 ) -> types.WorkspaceEdit | None:
-    """Another name, everywhere in the plan: in steps, references, templates, what is returned.
+    """Rename a step or action everywhere in the plan.
 
     Raises:
-        JsonRpcException: the name is none, is taken, or the plan would mean something else.
+        JsonRpcException: the name is invalid or taken, or the plan would mean something else.
     """
     mention = _renameable(session, document, params.position)
     if not mention:
@@ -234,7 +232,7 @@ def rename(
     _check_name(session, document, mention, new)
     spans = [other.span for other in document.mentions if _same(other, mention)]
     text, _ = apply_fixes(document.text, [Fix("", tuple(Edit(span, new) for span in spans))])
-    # Whatever the reasons may be, a plan that reads otherwise afterwards is not a renamed one.
+    # A safeguard: the edited text must parse to exactly the renamed plan.
     if parse(text).plan != _renamed(document.plan.plan, mention, new):
         raise refused(f"The plan would mean something else with {new} for {mention.name}.")
     edits = [types.TextEdit(document.lines.range(span), new) for span in spans]
@@ -244,7 +242,7 @@ def rename(
 def _renameable(
     session: LanguageSession, document: Document, position: types.Position
 ) -> Mention | None:
-    """The name at a place, where it may be changed."""
+    """The name at a position, if it may be renamed; raises `JsonRpcException` if it may not."""
     if document.kind is TextKind.LIBRARY:
         raise refused("Only names of a plan are renamed: plans elsewhere may call this action.")
     mention = document.at(document.lines.offset(position))
@@ -275,7 +273,7 @@ def _check_name(session: LanguageSession, document: Document, mention: Mention, 
 
 
 def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
-    """The plan as it should read afterwards."""
+    """The plan as it should be after renaming."""
 
     def named(name: str) -> str:
         return new if name == mention.name else name
@@ -288,10 +286,9 @@ def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
     return replace(plan, steps=tuple(replace(step, name=named(step.name)) for step in plan.steps))
 
 
-# --- which names may stand at the cursor ---
+# --- completion ---
 
-# A line need not be readable yet: what stands before the cursor is looked at, character by
-# character.
+# The line need not parse yet, so the text before the cursor is matched with regular expressions.
 
 _HEAD = re.compile(rf"\s*{logical_lines.NAME}\s*{logical_lines.ASSIGN}\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
@@ -305,7 +302,7 @@ _TYPED = re.compile(r"(?:->|→)\s*\w*$")
 
 
 class Where(Enum):
-    """What kind of thing may be written at a place."""
+    """What may be written at the cursor."""
 
     NOWHERE = auto()
     ACTION = auto()
@@ -317,14 +314,14 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in a line.
+    """The place of the cursor.
 
     Args:
-        where: what may stand there.
-        word: the name that has been begun.
-        moded: a mode stands before the name.
-        actions: those that can be called there, with what declares them.
-        variables: those that can be referred to there, in order, with a word on each.
+        where: what may be written there.
+        word: the span of the name that has been begun.
+        moded: whether a mode is before the name.
+        actions: the actions that can be called there, each with the document that declares it.
+        variables: the names that can be referred to there, in order, each with a short description.
     """
 
     where: Where
@@ -335,13 +332,13 @@ class Cursor:
 
 
 def cursor_at(text: str, start: int, at: int, where: Callable[[str], Where]) -> Cursor:
-    """The place in a line.
+    """The cursor at a place in a line.
 
     Args:
         text: the whole text.
-        start: where the line's own words start, past number and bullet.
-        at: the place.
-        where: what may stand behind a line's beginning.
+        start: the offset where the line's content starts, after number and bullet.
+        at: the offset of the cursor.
+        where: tells what may be written after the beginning of a line.
     """
     line = text[start:at]
     begun = _WORD.search(line)
@@ -350,7 +347,7 @@ def cursor_at(text: str, start: int, at: int, where: Callable[[str], Where]) -> 
 
 
 def in_step(line: str) -> Where:
-    """What may stand behind the beginning of a plan's line."""
+    """What may be written after the beginning of a plan's line."""
     if _RETURN.fullmatch(line):
         return Where.RETURN
     head = _HEAD.match(line)
@@ -362,19 +359,19 @@ def in_step(line: str) -> Where:
 
 
 def in_arguments(line: str) -> Where:
-    """What may stand in a list of arguments that starts with its parenthesis."""
+    """What may be written in a list of arguments, given from its parenthesis on."""
     opening = line.find("(")
     return _inside(line, opening) if opening >= 0 else Where.NOWHERE
 
 
 def in_declaration(line: str) -> Where:
-    """What may stand in a line that declares an action."""
+    """What may be written in a line that declares an action."""
     of_param = "(" in line and ")" not in line and re.search(r"\w\s*:\s*\w*$", line)
     return Where.TYPE if of_param or _TYPED.search(line) else Where.NOWHERE
 
 
 def _inside(line: str, opening: int) -> Where:
-    """What may stand at a line's end, which is somewhere behind a call's parenthesis."""
+    """What may be written at a line's end, after a call's parenthesis at ``opening``."""
     end, text = logical_lines.call_ends(line, opening, len(line))
     if end >= 0:
         return Where.NOWHERE
@@ -395,7 +392,7 @@ _STEP = re.compile(rf"[ \t]*(?:\S{{1,8}}[ \t]+)?({logical_lines.NAME})\s*=(?!=)"
 def completion(
     session: LanguageSession, document: Document, params: types.CompletionParams
 ) -> list[types.CompletionItem]:
-    """What may stand at the cursor; the editor chooses by what is typed on."""
+    """What may be written at the cursor; the editor filters it as the user types on."""
     offset = document.lines.offset(params.position)
     place = _in_library if document.kind is TextKind.LIBRARY else _in_plan
     cursor = place(document, session.libraries(document), offset)
@@ -452,7 +449,7 @@ def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor
 
 
 def _block(document: Document, start: int) -> Span | None:
-    """The line that opens the plan inside a library which a line belongs to."""
+    """The span of the line that opens the plan, inside a library, that a line belongs to."""
     while start > 0 and document.text[start : start + 1] in (" ", "\t", "\r", "\n", ""):
         line = document.lines.line_span(start)
         if _BLOCK.match(document.text, *line):
@@ -470,8 +467,8 @@ def _parameters(names: Iterable[str]) -> dict[str, str]:
 def _items(
     session: LanguageSession, document: Document, cursor: Cursor
 ) -> Iterator[types.CompletionItem]:
-    """What may stand at a cursor: types; actions; or variables, the nearest first, the document,
-    modes."""
+    """Completions at a cursor: types; actions; or variables, the nearest first, then the document
+    and modes."""
     kind, where, place = types.CompletionItemKind, cursor.where, document.lines.range(cursor.word)
 
     def item(
@@ -506,7 +503,7 @@ def _calls(
     action: Action,
     origin: Document,
 ) -> Iterator[types.CompletionItem]:
-    """An action under each of its names; the parameters are blanks to be filled in."""
+    """Completions of an action, one for each of its names; parameters are a snippet's blanks."""
     snippets = session.editor.snippets and not called
     params = [param.name for param in action.params]
     numbers = {name: at for at, name in enumerate((name for name in params if name != DOCUMENT), 1)}

@@ -1,8 +1,8 @@
-"""What the server knows: the open texts, the places and names in them, their projects' libraries,
-and the editor's abilities.
+"""The state of the language server: open documents, the names in them, their projects' libraries,
+and the editor's capabilities.
 
-Pearl counts characters from a text's start. The protocol counts lines, and in
-a line the units of an encoding that was agreed on: UTF-16 where nothing was.
+Pearl counts characters from a text's start. The protocol counts lines, and, in
+a line, code units of the negotiated encoding, by default UTF-16.
 """
 
 import re
@@ -43,12 +43,12 @@ WORD = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Lines:
-    """A text in which places are looked up.
+    """A text, with conversions between offsets and an editor's positions.
 
     Args:
         text: the characters.
-        encoding: what an editor counts in: ``utf-8``, ``utf-16`` or ``utf-32``.
-        starts: where each line starts, if that is known; it is looked for otherwise.
+        encoding: the encoding an editor counts in: ``utf-8``, ``utf-16`` or ``utf-32``.
+        starts: the offset of each line's start, if known; otherwise they are computed.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Lines:
         return end - (end > self._starts[line] and self.text[end - 1 : end + 1] == "\r\n")
 
     def edited(self, span: Span, text: str) -> "Lines":
-        """The text with another in place of a span; only lines beside it are looked for anew."""
+        """The text with a span replaced; only line starts near the span are computed again."""
         starts, whole = self._starts, self.text[: span.start] + text + self.text[span.end :]
         grown = len(whole) - len(self.text)
         first = max(0, bisect_right(starts, span.start) - 2)
@@ -79,16 +79,16 @@ class Lines:
         return Lines(whole, self.encoding, (*starts[: first + 1], *between, *behind))
 
     def position(self, offset: int) -> types.Position:
-        """The editor's place of a character offset; inside a line ending, the line's end."""
+        """The editor's position of a character offset; inside a line ending, the line's end."""
         line = bisect_right(self._starts, offset) - 1
         before = self.text[self._starts[line] : min(offset, self._end(line))]
         return types.Position(line, self._units(before))
 
     def offset(self, position: types.Position) -> int:
-        """The character offset of an editor's place.
+        """The character offset of an editor's position.
 
-        Past a line's end it is the line's end, past the text's end that one;
-        inside a character it is where the character starts.
+        Past a line's end it is the line's end, and past the text's end the
+        text's end; inside a character it is the character's start.
         """
         if position.line >= len(self._starts):
             return len(self.text)
@@ -108,7 +108,7 @@ class Lines:
         return types.Range(self.position(span.start), self.position(span.end))
 
     def span(self, range: types.Range) -> Span:
-        """The span of an editor's range; where its ends are swapped, an empty one."""
+        """The span of an editor's range; empty where its ends are swapped."""
         start = self.offset(range.start)
         return Span(start, max(start, self.offset(range.end)))
 
@@ -118,7 +118,7 @@ class Lines:
         return Span(self._starts[line], self._end(line))
 
     def name_span(self, action: Action) -> Span:
-        """The name of an action where it is declared."""
+        """The span of an action's name in its declaration."""
         match = NAME.match(self.text, action.span.start)
         return Span(*match.span()) if match else action.span
 
@@ -159,19 +159,19 @@ class Mention:
 
     @property
     def is_variable(self) -> bool:
-        """Whether it names a step's output, or what stands where one may."""
+        """Whether it names a step's output, or another value, such as the document."""
         return self.role in (Role.DEFINES, Role.USES)
 
 
 @dataclass(frozen=True)
 class Document:
-    """One version of a text that is open. What is read of it is read once.
+    """One version of an open document; it is parsed at most once.
 
     Args:
-        uri: its name, as the editor writes it.
+        uri: its URI, as the editor writes it.
         version: the editor's number of this version.
-        kind: what it holds.
-        lines: the text as the editor counts it.
+        kind: whether it is a plan or a library.
+        lines: the text, with the editor's positions.
     """
 
     uri: str
@@ -206,7 +206,7 @@ class Document:
 
     @property
     def declares(self) -> tuple[Action, ...]:
-        """The actions of a library, or of a plan's own."""
+        """The actions that a library, or a plan itself, declares."""
         return self.plan.plan.declares if self.kind is TextKind.PLAN else self.library.actions
 
     def location(self, span: Span) -> types.Location:
@@ -219,7 +219,7 @@ class Document:
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
-        """Every name that a plan's readable lines write, or every word of a library, in order."""
+        """Every name in a plan's readable lines, or every word of a library, in order."""
         return tuple(sorted(self._mentions(), key=lambda mention: mention.span))
 
     def _mentions(self) -> Iterator[Mention]:
@@ -247,9 +247,9 @@ class Document:
         return touching[-1] if touching else None
 
     def edits_to(self, text: str) -> list[types.TextEdit]:
-        """What turns the document into a text: one change, of the lines that differ.
+        """The edit that turns the document into another text: one change, of the lines that differ.
 
-        The text's line feeds become the line endings of the document's first line.
+        It has the line endings of the document's first line.
         """
         ending = _ENDING.search(self.text)
         if ending and ending[0] != "\n":
@@ -271,7 +271,7 @@ def _common(before: list[str], after: list[str]) -> int:
 
 
 def open_document(item: types.TextDocumentItem, encoding: str) -> Document | None:
-    """A text as it was opened; nothing where it is neither a plan nor a library."""
+    """A document that was opened; None where it is neither a plan nor a library."""
     ending = item.uri.rpartition(".")[2].lower()
     for name, kind in (("plan", TextKind.PLAN), ("actions", TextKind.LIBRARY)):
         if ending == name or item.language_id == f"pearl-{name}":
@@ -293,24 +293,24 @@ def edit_document(
 
 
 def path_of(uri: str) -> Path | None:
-    """The file that a name stands for; nothing where it stands for no file."""
+    """The path of a file URI; None for any other URI."""
     try:
         parts = urlsplit(uri)
         if parts.scheme != "file":
             return None
         return Path(unquote(parts.path, errors="surrogateescape")).resolve()
     except (ValueError, OSError, RuntimeError):
-        # A name can be anything: half an address, a NUL, a loop of links.
+        # A URI may be malformed, contain a NUL, or lead to a loop of links.
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """What a project says about its plans.
+    """A project's settings for its plans.
 
     Args:
         libraries: names or paths of action libraries; none means Pearl's own.
-        selection: which rules speak.
+        selection: the rules that report findings.
     """
 
     libraries: tuple[str, ...] = ()
@@ -323,13 +323,13 @@ SettingsOf = Callable[[Path, Source], ProjectSettings]
 
 @dataclass(frozen=True)
 class Libraries:
-    """The libraries of a plan, put together.
+    """The libraries and rules that a document is checked with.
 
     Args:
         library: the actions by name.
-        origins: the libraries that declare them, by the action's own name.
-        selection: which rules speak.
-        trouble: what cannot be read of the project's settings and libraries.
+        origins: the documents that declare them, by the action's own name.
+        selection: the rules that report findings.
+        trouble: messages about settings and libraries that cannot be read.
     """
 
     library: Library
@@ -340,14 +340,14 @@ class Libraries:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """What the editor can do.
+    """The editor's capabilities.
 
     Args:
-        encoding: what it counts a line's characters in.
-        snippets: it fills in a snippet's blanks one by one.
-        markdown: it shows Markdown.
-        versioned: it takes edits that name the version they are meant for.
-        watches: it tells of files that change on the disk, when asked to.
+        encoding: the encoding it counts characters in.
+        snippets: whether it supports snippets in completions.
+        markdown: whether it shows Markdown.
+        versioned: whether it takes edits for a version of a document.
+        watches: whether it can watch files for changes on the disk.
         folder: its working folder.
     """
 
@@ -360,7 +360,7 @@ class Editor:
 
 
 class LanguageSession:
-    """What is open, and what it is checked with.
+    """The open documents, and the libraries they are checked with.
 
     Args:
         settings_of: reads the settings of a folder's project, for a text in it.
@@ -370,7 +370,7 @@ class LanguageSession:
         self.editor = Editor()
         self.documents: dict[str, Document] = {}
         self._settings_of = settings_of
-        # Libraries on the disk, beside what tells whether they have changed.
+        # Libraries on the disk, each after a stamp that changes when the file does.
         self._read: dict[str, tuple[object, Document]] = {}
 
     def plans(self) -> Iterator[Document]:
@@ -378,9 +378,9 @@ class LanguageSession:
         return (document for document in self.documents.values() if document.kind is TextKind.PLAN)
 
     def libraries(self, document: Document) -> Libraries:
-        """The actions a document may call, as they stand now: on the disk, or unsaved.
+        """The actions a document may call, as they are now, in the editor or on the disk.
 
-        Later libraries win over earlier ones, as `pearl.lang.library.load_library` has it.
+        Later libraries override earlier ones, as in `pearl.lang.library.load_library`.
         """
         trouble: list[str] = []
         settings = ProjectSettings()
@@ -392,7 +392,7 @@ class LanguageSession:
         own = builtins()
         actions = dict(own)
         origins = dict.fromkeys(own, self._library("core"))
-        # A library is loaded in place of those that ship.
+        # An open library replaces the shipped ones.
         usual = () if document.kind is TextKind.LIBRARY else SHIPPED
         names = settings.libraries or usual
         for name in names:
@@ -411,10 +411,10 @@ class LanguageSession:
         return Libraries(library, MappingProxyType(origins), settings.selection, tuple(trouble))
 
     def resolve(self, document: Document, name: str) -> tuple[Action, Document] | None:
-        """The action that a document means by a name, and the document that declares it.
+        """The action that a name means in a document, and the document that declares it.
 
-        In a plan the libraries' actions come before its own; in a library its own come first,
-        which may be meant by their other names too.
+        In a plan, actions of libraries come before its own; in a library, its own come first, and
+        may be called by their aliases.
         """
         if document.kind is TextKind.LIBRARY:
             for action in document.declares:
@@ -427,7 +427,7 @@ class LanguageSession:
         return next(((own, document) for own in document.declares if own.name == name), None)
 
     def _library(self, name: str) -> Document:
-        """A library as it stands in the editor, or else on the disk."""
+        """A library as it is in the editor, or else on the disk."""
         path = shipped_actions().get(name, Path(name)).resolve()
         for edited in self.documents.values():
             if edited.path == path and edited.kind is TextKind.LIBRARY:
@@ -447,7 +447,7 @@ class LanguageSession:
 def workspace_edit(
     session: LanguageSession, document: Document, edits: Sequence[types.TextEdit]
 ) -> types.WorkspaceEdit:
-    """Changes to one document; meant for this version of it where the editor minds versions."""
+    """Changes to one document, for this version of it if the editor supports versions."""
     if not session.editor.versioned:
         return types.WorkspaceEdit(changes={document.uri: list(edits)})
     identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)

@@ -1,10 +1,10 @@
-"""Fewer actions of many, without a model (PEARL, section 2.1, condenses with one).
+"""Condenses an action library without a model (PEARL, section 2.1, condenses with one).
 
-Like actions become one whose definition holds for all of them. Where nothing is
-alike enough and there are still too many, those that serve the fewest cases
-become cases of one general action that is told what to find, in the words of
-their definitions: so nothing is lost, and nothing is said to be what it is not.
-A mapping says which new action stands for each older one, and with which arguments.
+Similar actions are merged into one whose definition holds for all of them. If
+there are still too many and none are similar enough, the least used actions
+become calls of one general action, which is told what to find in the words of
+their definitions, so that nothing is lost. A mapping says which new action
+replaces each older one, and with which arguments.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """An older action and what stands for it.
+    """An older action and what replaces it.
 
     Args:
         old: the older action.
-        new: the name of the action that stands for it.
+        new: the name of the action that replaces it.
         args: the new call's arguments; a reference names a parameter of ``old``.
     """
 
@@ -49,14 +49,14 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class CondensingNote:
-    """Something a person should know of a condensed library.
+    """Something the user should know about a condensed library.
 
     Args:
         kind: ``builtin``, ``kept``, ``definition``, ``same-name``, ``seed``, ``general``,
-            ``target``, ``type``, ``model``, ``unread``, ``uncovered``, ``refused``, ``twice``,
-            ``unknown``, ``round``: never renamed, for programs.
-        text: one sentence.
-        actions: the names it is about.
+            ``target``, ``model``, ``uncovered``, ``refused``, ``twice``, ``unknown``, ``round`` or
+            ``review``; stable, for programs.
+        text: the note, in a sentence or two.
+        actions: the names of the actions that it is about.
     """
 
     kind: str
@@ -66,13 +66,13 @@ class CondensingNote:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How far one round of a model's condensing came.
+    """One round of condensing with a model.
 
     Args:
-        number: from 1 on.
-        calls: the calls it made.
-        before: actions at its start.
-        after: actions at its end.
+        number: its number, from 1.
+        calls: how many calls it made.
+        before: how many actions there were at its start.
+        after: how many actions its replies would leave.
     """
 
     number: int
@@ -83,15 +83,15 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Condensed(Tabled):
-    """What came of condensing, or of one step of it.
+    """The result of condensing, or of one step of it.
 
     Args:
         actions: the new library, each action with what it replaces. Builtins are
-            not among them, as every library holds those.
-        mapping: every older action once, in order, and the one action that stands for it.
-        notes: what a person should know.
-        rounds: those in which a model was asked.
-        reports: the lines of its replies that cannot be read.
+            not among them, as every library has those.
+        mapping: for every older action, in order, the action that replaces it.
+        notes: what the user should know.
+        rounds: the rounds in which a model was asked.
+        reports: the lines of the model's replies that cannot be read.
     """
 
     actions: tuple[Action, ...]
@@ -112,7 +112,7 @@ class Condensed(Tabled):
         return print_library(self.actions)
 
     def frame(self) -> DataFrame:
-        """Which action stands for each older one, as a table of pandas (`as_frame`)."""
+        """Which action replaces each older one, as a pandas table (`as_frame`)."""
         return as_frame(
             {"old": row.old.signature, "new": row.new, "arguments": [*map(print_arg, row.args)]}
             for row in self.mapping
@@ -120,18 +120,18 @@ class Condensed(Tabled):
 
 
 def itself(action: Action) -> Merge:
-    """An action that stands for itself."""
+    """The merge of an action that stays as it is."""
     return Merge(action, action.name, tuple(Ref(param.name) for param in action.params))
 
 
 def straight(call: Merge | Replaced) -> bool:
-    """Whether an older call needs nothing but the new name."""
+    """Whether a new call differs from the older one only in its name."""
     params = [param.name for param in call.old.params] if isinstance(call, Merge) else call.params
     return list(call.args) == [Ref(name) for name in params]
 
 
 def _given(merge: Merge, args: Sequence[Arg]) -> tuple[Arg, ...]:
-    """The new call's arguments, where the older action is given these."""
+    """The arguments of the new call that replaces a call of the older action with ``args``."""
     by_name = dict(zip((param.name for param in merge.old.params), args, strict=False))
     return tuple(substituted(arg, by_name) for arg in merge.args)
 
@@ -139,7 +139,7 @@ def _given(merge: Merge, args: Sequence[Arg]) -> tuple[Arg, ...]:
 def renamed(
     actions: Iterable[Action], mapping: Iterable[Merge], names: Mapping[str, str]
 ) -> tuple[list[Action], list[Merge]]:
-    """New actions, and what stands for older ones, with other names for some."""
+    """New actions, and the mapping to them, with some actions renamed."""
     return (
         [replace(action, name=names.get(action.name, action.name)) for action in actions],
         [replace(merge, new=names.get(merge.new, merge.new)) for merge in mapping],
@@ -149,7 +149,7 @@ def renamed(
 def _state(
     actions: Iterable[Action], mapping: Sequence[Merge], notes: Iterable[CondensingNote]
 ) -> Condensed:
-    """A state in which each action has the questions that proposed whatever it stands for."""
+    """A state in which each action's provenance is that of all actions it replaces."""
     ids: dict[str, dict[str, None]] = {}
     for merge in mapping:
         ids.setdefault(merge.new, {}).update(dict.fromkeys(merge.old.provenance))
@@ -160,15 +160,15 @@ def _state(
 def _with_older(
     actions: Sequence[Action], mapping: Sequence[Merge], others: Collection[str]
 ) -> tuple[Action, ...]:
-    """Actions with all that each of them replaces, and who proposed it.
+    """Actions with the calls that each of them replaces, and the questions that proposed it.
 
-    An older name whose arguments stay as they are becomes an alias, so that older
-    plans run as they stand; any other is written out. What an older action itself
-    replaced is carried along.
+    An older name whose arguments stay the same becomes an alias, so that older
+    plans run unchanged; any other call is written out. So are the calls that an
+    older action itself replaced.
 
     Args:
-        actions: the new ones.
-        mapping: every older action, and what stands for it.
+        actions: the new actions.
+        mapping: every older action, and what replaces it.
         others: names that cannot be aliases, as another library has them.
     """
     used = {action.name for action in actions} | set(others)
@@ -176,7 +176,7 @@ def _with_older(
     for action in actions:
         covered = [merge for merge in mapping if merge.new == action.name]
         aliases: list[str] = []
-        # One line for each call; a call that the action itself answers needs none.
+        # The replaced calls, by name and number of arguments.
         replaces: dict[tuple[str, int], Replaced] = {}
         for older in (older for merge in covered for older in _older(merge)):
             call = older.name, len(older.params)
@@ -203,7 +203,7 @@ def _with_older(
 
 
 def _older(merge: Merge) -> Iterable[Replaced]:
-    """Every call that an older action answered, as a new call."""
+    """Every call that an older action answered, with the new call's arguments."""
     params = tuple(param.name for param in merge.old.params)
     for name in (merge.old.name, *merge.old.aliases):
         yield Replaced(name, params, merge.args)
@@ -227,11 +227,11 @@ def condense(
 
     Args:
         actions: the library, in any order; two may have the same name.
-        target: how many actions are wanted, at most. Builtins do not count.
+        target: the most actions to keep. Builtins do not count.
         seeds: actions that plans can call beside these, by name.
 
     Returns:
-        The new library and, for every older action, the one that stands for it. More
+        The new library and, for every older action, the one that replaces it. More
         than ``target`` are left only where an action's last parameter repeats, as its
         calls cannot be written in another way; a note says so.
     """
@@ -240,11 +240,12 @@ def condense(
 
 
 def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
-    """The actions that can be condensed, each with a name and a definition of its own.
+    """The actions that can be condensed, each with a unique name and a definition.
 
     Args:
         actions: the library.
-        seeds: actions beside it, by name: one that takes other parameters keeps its name.
+        seeds: actions beside it, by name; an action that shares a seed's name but not its number
+            of parameters is renamed.
     """
     own = builtins()
     names = {action.name for action in actions}
@@ -290,7 +291,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
 
 
 def is_kept(action: Action) -> bool:
-    """Whether an action has a body that nothing else could stand for."""
+    """Whether an action is left as it is, as its body is code and not a prompt."""
     return action.name not in builtins() and not isinstance(action.body, Prompt)
 
 
@@ -299,12 +300,12 @@ def _call_types(action: Action) -> tuple[object, ...]:
 
 
 def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
-    """One action for each group of like ones, as far as a target asks for it.
+    """Merge groups of similar actions, until at most ``target`` actions are left.
 
     Args:
         state: as `begin` or an earlier round left it.
-        target: how many actions are wanted, at most.
-        floor: the likeness, from 0 to 1, below which two stay apart.
+        target: the most actions to keep.
+        floor: the similarity, from 0 to 1, below which two actions are not merged.
     """
     actions: list[Action] = []
     mapping: list[Merge] = []
@@ -324,13 +325,14 @@ def merge_similar(state: Condensed, target: int, floor: float = FLOOR) -> Conden
 def combine(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Action]) -> Condensed:
     """The library after a step.
 
-    Two parts may have made an action of the same name: with the same parameters they
-    are one, else the later is given another name. Either is reported.
+    Two parts may have made actions of the same name: with the same parameters they
+    are merged, else the later one is renamed. A note reports either.
 
     Args:
-        state: the library before it.
-        parts: what becomes of its actions, each of which one part maps.
-        seeds: actions beside it, by name: their names are theirs, where parameters differ.
+        state: the library before the step.
+        parts: the results of the step; each action of the library is in one of them.
+        seeds: actions beside it, by name; an action that shares a seed's name but not its number
+            of parameters is renamed.
     """
     notes = [*state.notes]
     actions: dict[str, Action] = {}
@@ -368,14 +370,14 @@ def _same_use(action: Action) -> tuple[object, ...]:
 
 
 def generalize(state: Condensed, target: int) -> Condensed:
-    """As many actions made cases of a general one as a target asks for.
+    """Replace actions by calls of a general action, until at most ``target`` are left.
 
-    First those that stand for the fewest proposals and older actions, and of
-    these the most narrowly defined.
+    The actions with the fewest proposals and the fewest older actions go first;
+    among equals, the most narrowly defined.
 
     Args:
         state: as `merge_similar` left it.
-        target: how many actions are wanted, at most.
+        target: the most actions to keep.
     """
     if len(state.actions) <= target:
         return state
@@ -397,7 +399,7 @@ def generalize(state: Condensed, target: int) -> Condensed:
         del actions[action.name]
         actions.setdefault(general.name, general)
         then[action.name] = general.name
-    # Calls of the general action are each in the words of the older action itself.
+    # Each call of the general action has the words of its older action's definition.
     mapping = [
         Merge(merge.old, then[merge.new], (Ref(DOCUMENT), phrase(merge.old)))
         if merge.new in then
@@ -412,12 +414,12 @@ def generalize(state: Condensed, target: int) -> Condensed:
 
 
 def _general_action(returns: Type, actions: Mapping[str, Action]) -> Action:
-    """The action that finds whatever it is told to, for one type of output.
+    """The general action, which finds whatever it is told to, for one type of output.
 
     Args:
         returns: the type.
-        actions: the actions it will stand among, by name; it is one of them where
-            they have it already.
+        actions: the other actions, by name; if the general action is already among them, it is
+            returned.
     """
     name = GENERAL if returns in ("text", "any") else f"{GENERAL}_{returns.upper()}"
     fits = (_GENERAL_DOC, returns)
@@ -428,14 +430,14 @@ def _general_action(returns: Type, actions: Mapping[str, Action]) -> Action:
 
 
 def finish(state: Condensed, seeds: Collection[str], target: int | None = None) -> Condensed:
-    """The library as it is written: each action lists what it replaces, older names first.
+    """The finished library, in which each action lists what it replaces.
 
-    No action keeps a name by which older plans call another one; a note says so of each.
+    An action whose name means another one in older plans is renamed, and a note says so.
 
     Args:
-        state: after the last step.
+        state: the state after the last step.
         seeds: names of actions that plans can call beside these.
-        target: how many actions were wanted, at most; None for any number.
+        target: the most actions that were to be kept; None for any number.
     """
     notes = [*state.notes]
     kept = {merge.old.name: merge.old for merge in state.mapping if is_kept(merge.old)}
@@ -457,7 +459,7 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
     others = [merge for merge in state.mapping if not is_kept(merge.old)]
     actions, others = renamed(now, others, names)
     following = iter(others)
-    # Another action of its name may have been merged with others on the way.
+    # By position: an action's name alone may also be that of one which was merged.
     mapping = [
         itself(merge.old) if is_kept(merge.old) else next(following) for merge in state.mapping
     ]
@@ -472,7 +474,7 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
     if target is not None and len(ordered) > target:
         text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
         notes.append(CondensingNote("target", text + "written anew."))
-    # A name that was given on the way, and then merged into another, is nobody's now.
+    # Notes about a new name that was merged away in a later step are dropped.
     there = {action.name for action in ordered}
     notes = [
         note
@@ -485,18 +487,18 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
 def complete(
     actions: Sequence[Action], mapping: Sequence[Merge], seeds: Collection[str]
 ) -> tuple[Action, ...]:
-    """New actions with what each replaces, and the older ones that nothing stands for, whose own
-    plans call them."""
+    """New actions with what each replaces, and the older actions that are kept, whose own plans are
+    migrated to call the new ones."""
     kept = {merge.old.name: merge.old for merge in mapping if is_kept(merge.old)}
     others = [merge for merge in mapping if not is_kept(merge.old)]
     written = _with_older(actions, others, {*seeds, *kept})
     library = Library((), {action.name: action for action in written})
-    migrated = (replace(one, body=_migrated(one.body, library)) for one in kept.values())
+    migrated = (replace(old, body=_migrated(old.body, library)) for old in kept.values())
     return (*written, *migrated)
 
 
 def _migrated(body: Body, library: Library) -> Body:
-    """What carries an action out, with the new names in its own plan."""
+    """An action's body; if that is a plan, with the new names in it."""
     if not isinstance(body, SubPlan):
         return body
     plan = Source("plan", print_plan(body.plan))

@@ -1,7 +1,7 @@
-"""Condensing with a model: rounds of like actions put to it together (PEARL, section 2.1).
+"""Condensing with a model, which is shown similar actions together, in rounds (PEARL, section 2.1).
 
-A reply is read whatever a model put around and into it; from what it proposes
-comes the next library, in which each action is covered once, and none is lost.
+Replies are read leniently. The next library is made from what they propose, so
+that each action is replaced by exactly one action, or stays.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pearl.runtime.context import Context
 from pearl.session import Began, context_for, open_session
 
 ROUNDS = 4
-"""How often a model sees what is left where nothing else is said."""
+"""The most rounds, by default."""
 
 _READING = Selection(select=("PRL1",))
 _CALL = re.compile(r"[`*\s]*[^\W\d]\w*[`*]*\s*\([^()=]*\)?")
@@ -71,8 +71,8 @@ class Proposal:
 
     Args:
         action: the action.
-        replaced: by the names of what it replaces the new call's arguments, or None where
-            only the name is said.
+        replaced: for each older action that it replaces, by name, the new call's arguments; None
+            where the reply gives only the name.
     """
 
     action: Action
@@ -81,13 +81,13 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply, read.
+    """A parsed reply.
 
     Args:
         proposed: the actions, in order.
-        source: the reply with everything blanked that is no part of the library.
-        findings: the lines that cannot be read, as places in ``source``.
-        aside: the other lines that were left out, but for marks that say nothing.
+        source: the reply, with blanks in place of all that is no part of the library.
+        findings: the lines that cannot be read; their spans are in ``source``.
+        aside: other lines that were left out, except those with only punctuation.
     """
 
     proposed: tuple[Proposal, ...]
@@ -97,14 +97,14 @@ class ParsedReply:
 
 
 def read_reply(text: str, name: str = "reply") -> ParsedReply:
-    """Read a reply of `CondenseActions`, whatever a model put around and into it.
+    """Read a reply to `CondenseActions`, in any layout.
 
-    Fences, bullets, emphasis and prose are passed over; what an action replaces may
-    stand below it or behind it, as calls with their arguments or as bare names.
+    Fences, bullets, emphasis and prose are skipped; what an action replaces may
+    follow below it or on its line, as calls with arguments or as bare names.
 
     Args:
         text: the reply.
-        name: what to call it in findings.
+        name: the name of the reply in findings.
     """
     lines: list[str] = []
     replaced: list[tuple[int, str]] = []
@@ -135,7 +135,7 @@ def read_reply(text: str, name: str = "reply") -> ParsedReply:
     source = Source(name, "".join(lines))
     library = parse_library(source)
     findings = check_library(source, _READING) if library.broken else []
-    # What stands below an action, as far as the next one, is about it.
+    # Text between an action and the next one is about the first.
     ends = [*(action.span.start for action in library.actions[1:]), len(text) + 1]
     proposed = tuple(
         Proposal(action, _names([words for at, words in replaced if action.span.start <= at < end]))
@@ -145,7 +145,7 @@ def read_reply(text: str, name: str = "reply") -> ParsedReply:
 
 
 def _names(phrases: Sequence[str]) -> dict[str, tuple[Arg, ...] | None]:
-    """What an action replaces, from the words that say it: bare names first."""
+    """The actions that phrases of a reply name as replaced: bare names first, then calls."""
     names: dict[str, tuple[Arg, ...] | None] = {}
     with_args: dict[str, tuple[Arg, ...] | None] = {}
     for part in (part for words in phrases for part in _BETWEEN_ITEMS.split(words)):
@@ -159,13 +159,13 @@ def _names(phrases: Sequence[str]) -> dict[str, tuple[Arg, ...] | None]:
 
 
 def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
-    """Give every action that was put to a model the one that stands for it.
+    """Find for every action that the model was shown the one that replaces it.
 
-    One that nothing covers stays; of two that cover one, the first counts; a name
-    that was not put to the model is passed over. All of that is reported.
+    An action that no proposal covers stays; if several cover it, the first counts; names
+    that the model was not shown are ignored. Notes report all of these.
 
     Args:
-        shard: the actions that were put to the model.
+        shard: the actions that the model was shown.
         proposals: what it proposes.
     """
     asked_of = {action.name: action for action in shard}
@@ -176,7 +176,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
 
     then: dict[str, Merge] = {}
     accepted: dict[str, Action] = {}
-    # Its own line says of an action that it stays, unless another line replaces it.
+    # An action with a line of its own stays, unless another line replaces it.
     replaced = {name for proposal in proposals for name in proposal.replaced}
     for proposal in proposals:
         new = proposal.action
@@ -186,7 +186,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
             continue
         names = [name for name in proposal.replaced if name in asked_of]
         for name in proposal.replaced:
-            # Words between the names are no names.
+            # Other words may stand between the names.
             if name not in asked_of and (name.isupper() or "_" in name):
                 text = f"is replaced by {new.name}, and was not asked about: it is passed over."
                 note("unknown", name, text)
@@ -194,7 +194,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
             names.insert(0, new.name)
         types = {asked_of[name].returns for name in names}
         if new.returns == "text" and len(types) == 1:
-            # It says no type, and all that it replaces have one.
+            # The default type: the proposal names none, but all that it replaces have the same.
             new = replace(new, returns=types.pop())
         covered = []
         for name in names:
@@ -216,13 +216,13 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
         elif not names:
             note("unknown", new.name, "replaces nothing that was asked about: it is left out.")
     uncovered = [action for action in shard if action.name not in then]
-    # Notes have said already why some were not replaced.
+    # Some have a note already that says why they are not replaced.
     explained = {name for each in notes if each.kind == "refused" for name in each.actions}
     silent = tuple(action.name for action in uncovered if action.name not in explained)
     if silent:
         text = f"No action of the reply covers {', '.join(silent)}: what is not covered stays."
         notes.append(CondensingNote("uncovered", text, silent))
-    # A new one that has the name of one which stays gets another.
+    # A new action with the name of one that stays is renamed.
     others: dict[str, str] = {}
     for action in uncovered:
         if action.name in accepted:
@@ -237,7 +237,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
 def _fitting(
     old: Action, new: Action, written: tuple[Arg, ...] | None
 ) -> tuple[tuple[Arg, ...] | None, str]:
-    """The arguments of the new call; or None, and why it cannot stand for the older one."""
+    """The arguments of the new call, or None, and why it cannot replace the older one."""
     if new.returns not in (old.returns, "any"):
         return None, f"it returns {old.returns} and not {new.returns}"
     if not read_action(old).marks <= read_action(new).marks:
@@ -249,7 +249,7 @@ def _fitting(
 
 
 def _whole(old: Action, new: Action, args: Sequence[Arg]) -> bool:
-    """Whether arguments that a model wrote fit both actions and lose no parameter."""
+    """Whether the arguments that a model wrote fit both actions and use every parameter."""
     names = {ref.name for arg in args for ref in refs(arg)}
     params = {param.name for param in old.params}
     if len(args) != len(new.params) or not names <= params | {DOCUMENT} or not params <= names:
@@ -263,11 +263,11 @@ def _whole(old: Action, new: Action, args: Sequence[Arg]) -> bool:
 
 
 ROOM = 3000
-"""Tokens of actions in one prompt, at most; a reply may take as many."""
+"""The most tokens of actions in one prompt; a reply may take as many."""
 
 _COARSE = (0.1, 0.2, 0.3, 0.41, 0.55, 0.7)
-"""Likenesses from which on actions go to the model together; a cluster too large for
-a prompt is cut where the next one cuts it."""
+"""Similarities by which actions are clustered for prompts; a cluster that is too large for a prompt
+is split by the next one."""
 
 
 async def condense_with(
@@ -281,14 +281,14 @@ async def condense_with(
 ) -> Condensed:
     """Condense an action library with a model.
 
-    Near-certain merges are made first, without it. What the model leaves over the
-    target the deterministic condenser finishes, and says so.
+    Near-certain merges are made first, without the model. If the model leaves more
+    than ``target`` actions, the rest is condensed without it, and a note says so.
 
     Args:
         actions: the library.
-        target: how many actions are wanted, at most. Builtins do not count.
-        ask: puts a call to the model, and keeps the journal.
-        rounds: how often the model sees the whole of what is left, at most.
+        target: the most actions to keep. Builtins do not count.
+        ask: asks the model and writes the journal.
+        rounds: the most rounds, in each of which the model sees all remaining actions.
         seeds: actions that plans can call beside these, by name.
         context: how much fits a prompt.
 
@@ -322,7 +322,7 @@ async def condense_with(
         text = f"Round {number} brought nothing: what the model wrote is left out."
         state = replace(state, notes=(*after.notes, CondensingNote("round", text)))
         if refused.items() <= refused_before.items():
-            # It would be told nothing new.
+            # The next prompts would tell the model nothing new.
             break
     if len(state.actions) > target:
         text = (
@@ -336,7 +336,7 @@ async def condense_with(
 
 
 def _call(part: tuple[Action, ...], share: float, refused: Mapping[str, str]) -> CondenseActions:
-    """Ask for a share of some actions, and say why merges of them were refused before."""
+    """A call that asks to keep a share of some actions, and tells which merges were refused."""
     most = max(len(set(map(_kind, part))), math.ceil(len(part) * share))
     reasons = tuple(refused[action.name] for action in part if action.name in refused)
     return CondenseActions(part, most, reasons)
@@ -345,14 +345,13 @@ def _call(part: tuple[Action, ...], share: float, refused: Mapping[str, str]) ->
 async def _round(
     number: int, calls: Sequence[CondenseActions], ask: Caller
 ) -> tuple[list[Condensed], list[SourceFindings]]:
-    """Put a round's calls to the model: what each part comes to, and what cannot be read."""
+    """Make a round's calls; return the result of each, and the lines that cannot be read."""
     paths = [f"condense/{number}/{at}" for at in range(1, len(calls) + 1)]
     replies = await asyncio.gather(*map(ask, calls, paths))
     settled: list[Condensed] = []
     reports: list[SourceFindings] = []
     for call, path, reply in zip(calls, paths, replies, strict=True):
         read = read_reply(reply.text, path)
-        # What was left out of a reply is in the journal.
         if read.aside:
             ask.journal.decide(f"{path}/aside", list(read.aside))
         if read.findings:
@@ -366,12 +365,12 @@ async def _round(
 
 
 def _kind(action: Action) -> tuple[object, ...]:
-    """What two actions must have in common for one to stand for both."""
+    """What two actions must have in common for one to replace both."""
     return action.returns, read_action(action).marks
 
 
 def _mergeable(actions: Sequence[Action]) -> list[Action]:
-    """The actions of which another may be put together with them: they alone are put to a model."""
+    """The actions that could be merged with another one; the model is shown only these."""
     kinds = Counter(_kind(action) for action in actions if not action.variadic)
     return [action for action in actions if not action.variadic and kinds[_kind(action)] > 1]
 
@@ -379,14 +378,14 @@ def _mergeable(actions: Sequence[Action]) -> list[Action]:
 def shards(
     actions: Sequence[Action], number: int, context: Context | None = None
 ) -> list[tuple[Action, ...]]:
-    """The actions for each call of a round: like ones together.
+    """The actions for each call of a round, with similar ones together.
 
-    Clusters are shuffled, anew in each round, so that other ones meet; a cluster is
-    cut only where it does not fit a prompt, and then into clusters.
+    Clusters are shuffled differently in each round, so that other clusters meet in a
+    prompt; a cluster is split only where it does not fit a prompt.
 
     Args:
-        actions: all that are left.
-        number: the round's, from 1 on.
+        actions: all remaining actions.
+        number: the round's number, from 1.
         context: how much fits a prompt.
     """
 
@@ -403,7 +402,7 @@ def shards(
     sizes = [count(print_action(action)) for action in actions]
 
     def pack(clusters: Iterable[list[int]]) -> list[list[int]]:
-        """Clusters joined into packs that are as large as fits a prompt."""
+        """Join clusters into packs that are as large as fits a prompt."""
         packs: list[list[int]] = []
         spare = 0
         for cluster in clusters:
@@ -428,14 +427,14 @@ def shards(
         ]
 
     shuffled = clusters(list(range(len(actions))), 0)
-    # Not for secrets: the same shuffle every time, so that a run can be gone on with.
+    # The same shuffle every time, so that a resumed run finds its replies in the cache.
     random.Random(number).shuffle(shuffled)  # noqa: S311
     return [tuple(actions[at] for at in sorted(part)) for part in pack(shuffled)]
 
 
 def usual_rounds(model: Model) -> int:
-    """How often a model is asked where nobody says: the embedded reader never, as it merges by
-    likeness, which is done without asking it."""
+    """The default number of rounds: 0 for the offline reader, which could only merge by similarity,
+    as is done without a model anyway."""
     return 0 if model.name == OFFLINE else ROUNDS
 
 
@@ -456,9 +455,13 @@ async def condense_in_run(
     Args:
         source: the library.
         target, rounds, seeds: as `condense_with` takes them.
-        model: who is asked.
+        model: the model that is asked.
         store, cache, began: as `open_session` takes them.
-        watch: told of each call.
+        watch: called with each call's path, when it starts and when it ends.
+
+    Raises:
+        InputError: the store cannot be used, or a setting is wrong.
+        ModelError: the model gave no usable answer.
     """
     head = {
         "library": source.name,

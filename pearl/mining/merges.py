@@ -1,4 +1,4 @@
-"""Which merges of a condensed library a person accepts."""
+"""The review of a condensed library: which merges the user accepts."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _NEW = re.compile(r"new\s+(?P<action>.+)$", re.IGNORECASE)
 
 
 def call_of(merge: Merge) -> str:
-    """The new call that stands for an older one, in the older one's names."""
+    """The new call that replaces a call of the older action, whose parameters it names."""
     return f"{merge.new}({', '.join(print_arg(arg) for arg in merge.args)})"
 
 
 def merges(condensed: Condensed) -> list[int]:
-    """Places in the mapping of every merge that a person may reject.
+    """The indices, in the mapping, of the merges that a user may reject.
 
-    Not among them: an action that stays, and the second of two with one name and the
-    same parameters, which no library could hold.
+    Actions that stay are not among them, nor is the second of two actions with the same name and
+    parameters, as no library could hold both.
     """
     covered = Counter(merge.new for merge in condensed.mapping)
     return [
@@ -51,13 +51,13 @@ def merges(condensed: Condensed) -> list[int]:
 
 
 def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[str]) -> Condensed:
-    """A condensed library less some merges: those actions stay as they were.
+    """A condensed library without some merges, whose older actions are kept instead.
 
-    A definition that was widened for them is made again for what is left.
+    Definitions that were widened for those actions are made again from the others.
 
     Args:
         condensed: the library.
-        rejected: places in its mapping.
+        rejected: the indices of the rejected merges in its mapping.
         seeds: names of actions beside it.
     """
     if not rejected:
@@ -86,19 +86,19 @@ def _narrow(action: Action, before: Condensed, after: Sequence[Merge]) -> Action
     own = next((old for old in was if old.name == action.name and old.doc), None)
     if own is None or own not in now or len(was) == len(now):
         return action
-    # One that a model defined in words of its own keeps them.
+    # A definition in a model's own words is kept.
     if action.doc != widen(own, [old for old in was if old is not own]):
         return action
     return replace(action, doc=widen(own, [old for old in now if old is not own]))
 
 
 def print_review(condensed: Condensed, name: str, output: str) -> str:
-    """The merges as a file in which a person writes accept or reject.
+    """The text of a file in which the user accepts or rejects each merge.
 
     Args:
         condensed: the library, with every merge accepted.
-        name: the file it was made of.
-        output: the file it goes to.
+        name: the file that was condensed.
+        output: the file for the condensed library.
     """
     places = merges(condensed)
     command = shlex.join(("pearl", "condense", name, "--accept", f"{output}.review", "-o", output))
@@ -121,15 +121,15 @@ def print_review(condensed: Condensed, name: str, output: str) -> str:
 def read_review(
     source: Source, actions: Sequence[Action], seeds: Mapping[str, Action]
 ) -> Condensed:
-    """The library that a reviewed file comes to.
+    """The library that results from a reviewed file.
 
     Args:
-        source: the file, as `print_review` wrote it and a person changed it.
-        actions: the library that it is about.
+        source: the file, as `print_review` wrote it and the user changed it.
+        actions: the library that was condensed.
         seeds: actions beside it, by name.
 
     Raises:
-        InputError: a line cannot be read, or is about an action that is not there.
+        InputError: a line cannot be read, or is about an unknown action.
     """
     new: dict[str, Action] = {}
     then: dict[int, Merge] = {}
@@ -158,7 +158,7 @@ def read_review(
         elif at in then:
             merge = then[at]
         else:
-            # No line is about it: it stays itself, under its name or one it had to take.
+            # No line is about it: it stays, under its own name or one that `begin` gave it.
             names = {name for name in new if name.startswith(f"{action.name}_")} | {action.name}
             fitting = [n for n in new if n in names and len(new[n].params) == len(action.params)]
             name = action.name if action.name in fitting or not fitting else fitting[0]
@@ -174,7 +174,7 @@ def read_review(
 def _merge(
     text: str, where: str, actions: Sequence[Action], before: Collection[int]
 ) -> tuple[int, Merge]:
-    """A line's merge, and the place of the action that it is about."""
+    """The merge that a line describes, and the index of its older action."""
     old, equals, call = text.partition("=")
     named = parse_library(old.strip()).actions
     steps = parse(f"x = {call.strip()}").plan.steps

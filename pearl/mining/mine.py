@@ -1,7 +1,7 @@
-"""Mining actions: one call a question for those it needs (PEARL, section 2.1).
+"""Mining actions: for each question, one call asks which actions it needs (PEARL, section 2.1).
 
-Example questions are a file with one JSON object a line. Rows are what single questions
-proposed; `gather` makes one library of them, each action once, with who proposed it.
+Example questions are a file with one JSON object per line. A row holds what one question proposed;
+`gather` makes one library of all rows, in which each action names the questions that proposed it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a person should know about a mined library.
+    """What the user should know about a mined library.
 
     Args:
         kind: ``unreadable`` (a line of a reply is no action), ``finding``
@@ -45,9 +45,9 @@ class Note:
             signatures), ``meaning`` (one meaning under several names),
             ``seed`` (a name that a seed has), ``cut`` (a reply that met its token
             limit), ``failed`` (a question without a reply).
-        message: one sentence.
+        message: the note, in a sentence or two.
         questions: ids of the questions it comes from.
-        code: the rule's, where it is a finding.
+        code: the rule's code, where it is a finding.
     """
 
     kind: str
@@ -61,11 +61,11 @@ class Mined(Tabled):
     """A mined library.
 
     Args:
-        actions: each once, those that most questions proposed first; their
+        actions: the actions, those that most questions proposed first; their
             ``provenance`` names the questions.
-        notes: what stood out.
-        proposals: how often an action was proposed, repetitions among them.
-        proposing: how many questions proposed any.
+        notes: what the user should know.
+        proposals: how many proposals there were, including repeated ones.
+        proposing: how many questions proposed any action.
     """
 
     actions: tuple[Action, ...]
@@ -94,13 +94,13 @@ class Mined(Tabled):
 def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
     """Make a library of the rows of a mining run.
 
-    Where a name comes with several signatures, the one that most questions
-    proposed keeps it; the others get a number of their own. An action with a
-    seed's name is left out, as the seed is there.
+    If a name has several signatures, the one that most questions proposed keeps
+    it, and the others get a number. An action with the name of a seed is left
+    out, as plans have the seed.
 
     Args:
         rows: as `mine_question` gives them.
-        seeds: the actions that were there.
+        seeds: the actions that there were before.
     """
     proposals: dict[tuple[str, ...], list[tuple[Action, str]]] = {}
     notes: list[Note] = []
@@ -123,7 +123,6 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
                 proposals.setdefault(signature, []).append((action, name))
     merged: list[Action] = []
     for proposed in proposals.values():
-        # The definition that was given most often.
         docs = Counter(action.doc for action, _ in proposed if action.doc)
         doc = docs.most_common(1)[0][0] if docs else ""
         ids = tuple(dict.fromkeys(name for _, name in proposed))
@@ -142,7 +141,6 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
     actions = tuple(by_name.values())
     for at, likenesses in enumerate(likeness(actions) if len(actions) > 1 else ()):
         action, near = actions[at], int(likenesses[:at].argmax()) if at else 0
-        # It means the same as one that more questions proposed.
         if at and likenesses[near] >= SURE:
             message = f"{action.name} and {actions[near].name} mean nearly the same: {action.doc}"
             notes.append(Note("meaning", message, action.provenance))
@@ -151,15 +149,15 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
 
 
 def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
-    """Read example questions: each by its id, or its line's number where it has none.
+    """Read example questions, by id, or by line number where there is none.
 
     Args:
-        path: JSON lines with ``question``, and ``id`` or ``qid``; or articles of QuALITY.
-        without: questions that are passed over, as `comparable` has them.
+        path: a file of JSON lines with ``question``, and ``id`` or ``qid``; or articles of QuALITY.
+        without: questions to leave out, as `comparable` gives them.
 
     Raises:
-        InputError: a line cannot be used; the message names the first, and
-            says how many there are.
+        InputError: lines cannot be used; the first are named, and the others
+            counted.
     """
     questions: dict[str, str] = {}
     wrong: list[InputError] = []
@@ -193,14 +191,14 @@ _NOTHING = re.compile(
     r"|[-*\s\"'(]*(?:none|n/a)\b[^:#]{0,60})\s*$",
     re.IGNORECASE,
 )
-"""A line that says nothing: a fence, the heading, or that no action is needed."""
+"""A line to ignore: a fence, a heading, or a statement that no action is needed."""
 
 
 async def mine_question(seeds: Library, task: Task[str], session: Session) -> dict[str, Any]:
-    """Ask for the actions of one question.
+    """Ask which actions one question needs, and return its row.
 
     Args:
-        seeds: the actions that are there already.
+        seeds: the actions that there are already.
         task: the question.
         session: the model in its layers, and the question's journal.
     """
@@ -221,27 +219,27 @@ def read_proposals(reply: str) -> dict[str, Any]:
     """The actions that a reply proposes.
 
     Args:
-        reply: as a model wrote it.
+        reply: the text of the model's reply.
 
     Returns:
-        ``actions``, one line each, in the order they were proposed, but for those that would fail
-        when they are called; and ``findings``: every line that cannot be read, and what else the
-        library's rules say, each with ``code``, ``message`` and ``text``, the whole line.
+        ``actions``, one line each, in the order they were proposed, without those that would fail
+        when they are called; and ``findings`` of the library's rules, unreadable lines among them,
+        each with ``code``, ``message`` and ``text``, the whole line.
     """
     lines = [line for line in reply.splitlines() if not _NOTHING.match(line)]
     source = Source("reply", "\n".join(lines))
-    found = check_library(source)
+    diagnostics = check_library(source)
     findings = [
         {
             "code": finding.code,
             "message": finding.message,
             "text": source.line(source.position(finding.span.start)[0]),
         }
-        for finding in found
+        for finding in diagnostics
     ]
     failing = {
         source.position(finding.span.start)[0]
-        for finding in found
+        for finding in diagnostics
         if finding.severity is Severity.ERROR and finding.code not in HARMLESS
     }
     actions = [
@@ -255,13 +253,13 @@ def read_proposals(reply: str) -> dict[str, Any]:
 def mine_job(
     examples: Mapping[str, str], path: str, seeds: Library, without: Collection[str] = ()
 ) -> Job:
-    """Mining a file of questions.
+    """The job of mining a file of questions.
 
     Args:
-        examples: what it holds, by id.
+        examples: the questions, by id.
         path: the file.
-        seeds: the actions that are there already.
-        without: the questions of the file that were passed over.
+        seeds: the actions that there are already.
+        without: the questions of the file that were left out.
     """
     numbered = enumerate(examples.items())
     tasks = [Task(id, at, digest(question), "", question) for at, (id, question) in numbered]

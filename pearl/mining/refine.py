@@ -1,8 +1,8 @@
-"""Demonstrations that were executed and scored, and refined where they failed.
+"""Makes demonstrations from plans that were executed, scored, and refined where they failed.
 
-PEARL, section 2.2, self-refinement: a plan is written, carried out on its
-document, and its answer mapped and scored; a plan whose answer is wrong is
-written anew, with what its steps came to in view.
+PEARL, section 2.2, self-refinement: a plan is written and run on its document,
+and its answer is mapped to an option and scored; if that is wrong, the model
+writes the plan again, and is shown the outputs of its steps.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ ROUNDS = 3
 """How often a plan may be refined."""
 
 UNREFINED = "unrefined"
-"""The folder for the same plans as they were written first."""
+"""The folder for the first versions of the plans."""
 
 SHOWN = 800
-"""Characters of a step's output that the refining model sees."""
+"""The most characters of a step's output that the refining model is shown."""
 
 
 async def refine(
     setup: Setup, rounds: int, metric: Scorer | None, task: Task[QuestionTask], session: Session
 ) -> dict[str, Any]:
-    """Write, execute, score, and refine up to the limit, for one question.
+    """Write, execute, score and refine a plan for one question, and return its row.
 
     Args:
         setup: how questions are answered.
         rounds: how often a plan may be refined.
-        metric: whose score of 1 makes an answer right; None for the usual comparison.
-        task: the question, with its document and its right answer.
+        metric: scores an answer, which is right if it scores 1; None for the usual comparison.
+        task: the question, with its document and its gold answer.
         session: the model in its layers, and the question's journal.
     """
     question, library = task.payload.question.question, setup.prepared.library
@@ -88,7 +88,6 @@ async def refine(
             shown = print_plan(replace(planned.plan, question="")).strip()
             done = [entry for entry in inner.journal.entries if entry.status == "done"]
             values = {entry.path: entry.value for entry in done}
-            # Of a long output the model sees the beginning.
             texts = (
                 (step.name, as_text(from_json(values[f"value/{step.name}"])))
                 for step in planned.plan.steps
@@ -115,10 +114,10 @@ def refine_job(
     """Refining demonstrations for a file of questions.
 
     Args:
-        index: questions with their documents, each with its right answer (`gold_problem`).
+        index: questions with their documents, each with a gold answer (`gold_problem`).
         setup: how they are answered.
         rounds: how often a plan may be refined.
-        without: the questions of the file that were passed over.
+        without: the questions of the file that were left out.
         metric: as `refine` takes it.
     """
     return Job(
@@ -142,19 +141,19 @@ def refine_job(
 
 
 def first_file(folder: Path, read: Iterable[str | Path]) -> str:
-    """What has to be writable for plans to be written to a folder.
+    """A path that must be writable so that plans can be written to a folder.
 
     Args:
-        folder: it; plans may be there already.
-        read: folders that are read, or empty texts.
+        folder: the folder for the plans; it may have some already.
+        read: folders that are read, which it must not be; empty texts are ignored.
 
     Raises:
-        InputError: it is a file, or one of those, or holds other things and no plan.
+        InputError: it is a file, or one of those folders, or holds other things but no plan.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: name a folder for the plans.")
     refuse_same(str(folder), filter(None, read))
-    # What is hidden is the system's, or version control's; beside plans, a note may stand.
+    # Hidden files, and other files beside plans, are no sign of a wrong folder.
     others = sorted(path.name for path in folder.glob("[!.]*") if path.name != UNREFINED)
     if others and not any(name.endswith(".plan") for name in others):
         raise InputError(f"{folder} has other things in it, as {others[0]}: name another folder.")
@@ -164,19 +163,19 @@ def first_file(folder: Path, read: Iterable[str | Path]) -> str:
 def write_demonstrations(
     rows: Iterable[dict[str, Any]], folder: Path
 ) -> tuple[list[Path], list[Path]]:
-    """Write the accepted plans as files, and beside them what they were at first.
+    """Write the accepted plans as files, and their first versions in a folder beside them.
 
-    A file that is there and holds another plan stays: somebody may have edited it.
+    An existing file with another plan is left unchanged: somebody may have edited it.
 
     Args:
         rows: as `refine` gives them.
-        folder: where they go; it is made where it is missing.
+        folder: the folder for the plans; it is made if it is missing.
 
     Returns:
-        The files that hold the plans, and those that stay as they were.
+        The files that hold the plans, and those that were left unchanged.
 
     Raises:
-        InputError: they cannot be written.
+        InputError: the files cannot be written.
     """
     used: set[str] = set()
     written: list[Path] = []
@@ -208,8 +207,8 @@ def write_demonstrations(
 async def _judge(
     plan: Plan, task: QuestionTask, setup: Setup, metric: Scorer | None, session: Session
 ) -> tuple[str, bool]:
-    """What is wrong with the answer a plan leads to, empty where it is right; and whether the
-    answer was picked by words alone."""
+    """What is wrong with the answer of a plan, empty where it is right; and whether the offline
+    reader picked that answer by words alone."""
     question = task.question
     try:
         reply = await answer(

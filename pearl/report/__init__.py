@@ -1,7 +1,6 @@
-"""One `Report`, many forms. A new one is a file here and a line in `FORMS`.
+"""The forms in which a `Report` can be written. A new one is a file here and a line in `FORMS`.
 
-Forms read fields, never prose, and escape what they show: whatever stands in
-a report, somebody else may have written.
+Each form escapes whatever it writes, as the texts in a report are untrusted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A report, which every form of it takes: tables from rows of numbers, charts, and words.
+"""A report, independent of its form: tables from rows of numbers, charts, and text.
 
-A table's cells are for a reader, and written alike in every report; its rows
-keep the numbers for a program. They are plain dictionaries: pandas would save no
-line here, as each column is written in its own way, and takes half a second to load.
+A table's cells are texts for readers, formatted the same in every report; its data rows
+keep the numbers for programs. They are plain dictionaries: pandas would save no
+line here, as each column is formatted in its own way, and takes half a second to load.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Align: TypeAlias = Literal["left", "right"]
 Kind: TypeAlias = Literal["bars", "line", "scatter"]
 
 LABEL = 34
-"""Columns that a label in a chart may take."""
+"""The most characters of a label in a chart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Column:
     """A table's column.
 
     Args:
-        title: at its head.
-        align: of its cells.
-        show: a row's cell, where `build` makes the cells.
+        title: the column's title.
+        align: how its cells are aligned.
+        show: makes a row's cell, for `build`.
     """
 
     title: str
@@ -49,12 +49,12 @@ class Table:
     """Rows under columns.
 
     Args:
-        title: what it tells, over the table.
+        title: the title above the table.
         columns: from left to right; the first one names the row.
-        rows: cells, as a reader sees them.
-        note: what a reader must know to read it; below the table.
-        data: the rows for machines, with numbers as numbers; empty where the
-            cells say all there is.
+        rows: the cells, as a reader sees them.
+        note: what a reader must know; shown below the table.
+        data: the rows for programs, with numbers as numbers; empty where the
+            cells say it all.
     """
 
     title: str
@@ -71,7 +71,7 @@ class Point:
     Args:
         label: what it is the value of.
         y: the value.
-        x: where it stands; bars stand by their labels alone.
+        x: its place on the horizontal axis; bars are placed by their labels instead.
         low: the lower end of its interval; None where it has none.
         high: the upper end.
     """
@@ -84,7 +84,7 @@ class Point:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """How far its interval goes below and above the value; 0 where it has none."""
+        """How far its interval extends below and above the value; 0 where it has none."""
         low = self.y if self.low is None else self.low
         high = self.y if self.high is None else self.high
         return max(0.0, self.y - low), max(0.0, high - self.y)
@@ -105,14 +105,14 @@ class Chart:
     Args:
         kind: ``bars`` by label; a ``line`` over numbers; ``scatter``, points
             with labels.
-        title: what it tells.
+        title: its title.
         series: what is drawn.
         y_label: what the values are, with their unit.
-        x_label: what they stand over; empty for bars.
-        bottom: where the axis of the values starts; bars start at 0.
-        top: where it ends; by default past the largest.
-        unit: stands behind a value, as `` %``.
-        digits: behind the decimal point of a value.
+        x_label: what the horizontal axis shows; empty for bars.
+        bottom: where the axis of values starts; bars start at 0.
+        top: where the axis of values ends; by default just above the largest value.
+        unit: written after a value, as `` %``.
+        digits: decimal places of a value.
     """
 
     kind: Kind
@@ -127,7 +127,7 @@ class Chart:
 
     @property
     def heading(self) -> str:
-        """Its title where it stands without labels at its sides."""
+        """The title for a drawing without axis labels."""
         over = f" by {self.x_label}" if self.kind == "line" else ""
         return f"{self.title} ({self.y_label}{over})"
 
@@ -142,9 +142,9 @@ class Chart:
 
     @property
     def plots(self) -> list[tuple[str, list[Point]]]:
-        """What is drawn alike, under its name in a legend: series, their points from left to right.
+        """The entries of a legend, each with its points: series, with points from left to right.
 
-        Of a scatter it is each point, as names beside the points would meet.
+        Of a scatter each point is an entry, as labels beside the points could overlap.
         """
         if self.kind == "scatter":
             return [
@@ -176,12 +176,12 @@ Block: TypeAlias = Text | Table | Chart
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Tables, charts and words, in order.
+    """Tables, charts and text, in order.
 
     Args:
-        title: of all of it.
-        about: facts, each with its name.
-        blocks: what is told.
+        title: its title.
+        about: facts at its head, each with a name.
+        blocks: its content.
     """
 
     title: str
@@ -190,7 +190,7 @@ class Report:
 
 
 def describe(chart: Chart) -> str:
-    """A chart in one sentence, for who cannot see it; a table beside it has the figures."""
+    """A chart in words, for readers who cannot see it: its first 12 values."""
     kinds = {"bars": "Bars", "line": "Lines", "scatter": "Points"}
     over = f" over {chart.x_label}" if chart.x_label else ""
     values = [
@@ -203,18 +203,18 @@ def describe(chart: Chart) -> str:
 
 
 def point_name(series: Series, point: Point) -> str:
-    """A point's label, behind its series' name where that has one."""
+    """A point's label, after the name of its series, if that has one."""
     return ", ".join(part for part in (series.name, point.label) if part)
 
 
 def build(title: str, columns: Sequence[Column], rows: Iterable[Row], note: str = "") -> Table:
-    """A table.
+    """Build a table from rows of numbers.
 
     Args:
-        title: what it tells.
-        columns: how its cells are made.
-        rows: what the cells are made of; they are the table's data as well.
-        note: stands below it.
+        title: the title above it.
+        columns: the columns, which make the cells.
+        rows: the rows that cells are made from; they are also the table's data.
+        note: the note below it.
     """
     data = tuple(rows)
     cells = tuple(tuple(column.show(row) for column in columns) for row in data)
@@ -227,41 +227,41 @@ def words(key: str, title: str) -> Column:
 
 
 def figure(key: str, title: str, show: Callable[[Any], str]) -> Column:
-    """A column of the numbers that stand under ``key`` of a row, as ``show`` has them."""
+    """A column of the values under ``key`` of each row, formatted by ``show``."""
     return Column(title, show=lambda row: show(row[key]))
 
 
 def counts(**titles: str) -> list[Column]:
-    """Columns of whole numbers: their titles, by where the numbers stand in a row."""
+    """Columns of whole numbers, given their titles by the rows' keys."""
     return [figure(key, title, number) for key, title in titles.items()]
 
 
 def pair(keys: tuple[str, str], title: str, show: Callable[[Any, Any], str]) -> Column:
-    """A column of which each cell is made of two numbers, as an interval is."""
+    """A column whose cells are made from two numbers, such as intervals."""
     return Column(title, show=lambda row: show(row[keys[0]], row[keys[1]]))
 
 
 NONE = "–"
-"""What stands where there is no number."""
+"""The cell for a missing number."""
 
 
 def percent(share: float | None) -> str:
-    """``72.2 %``, of a share from 0 to 1."""
+    """A share from 0 to 1 as ``72.2 %``."""
     return NONE if share is None else f"{100 * share:.1f} %"
 
 
 def points(difference: float | None) -> str:
-    """``+3.4``: a difference of shares, in points of a hundred."""
+    """A difference of shares in percentage points, ``+3.4``."""
     return NONE if difference is None else _signed(100 * difference)
 
 
 def span(low: float | None, high: float | None) -> str:
-    """``69.4–74.9``: an interval of shares, in hundredths."""
+    """An interval of shares in percent, ``69.4–74.9``."""
     return NONE if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
 
 
 def signed_span(low: float | None, high: float | None) -> str:
-    """``-0.9 to +5.4``: an interval of a difference, in points of a hundred."""
+    """An interval of a difference of shares in percentage points, ``−0.9 to +5.4``."""
     if low is None or high is None:
         return NONE
     return f"{_signed(100 * low)} to {_signed(100 * high)}"
@@ -278,7 +278,7 @@ def times(value: float | None) -> str:
 
 
 def probability(p: float | None) -> str:
-    """A p-value: two digits that count, and no zeros without end."""
+    """A p-value with about two significant digits."""
     if p is None:
         return NONE
     if p < 0.0001:
@@ -299,15 +299,15 @@ def wide(widths: Sequence[int], gap: int) -> int:
 
 
 def parts(widths: Sequence[int], width: int, gap: int) -> list[list[int]]:
-    """Columns in as few parts as fit, about as wide as each other.
+    """Split columns into as few parts as possible, of about the same width.
 
     Args:
-        widths: of the columns.
-        width: what a part may take.
-        gap: between two columns.
+        widths: the widths of the columns, in characters.
+        width: the most characters of a part.
+        gap: characters between two columns.
 
     Returns:
-        The columns of each part, by number; the first column is in every part.
+        For each part the indices of its columns; the first column is in every part.
     """
 
     def split(limit: int) -> list[list[int]]:
@@ -324,7 +324,7 @@ def parts(widths: Sequence[int], width: int, gap: int) -> list[list[int]]:
 
 
 def as_object(report: Report) -> dict[str, Any]:
-    """A report as JSON data: every table as objects, with numbers where there are any."""
+    """A report as JSON data; the rows of tables are objects, with numbers as numbers."""
     blocks: list[dict[str, Any]] = []
     for block in report.blocks:
         if isinstance(block, Table):

@@ -1,8 +1,9 @@
-"""One file for a browser: no script, nothing from elsewhere, light and dark, readable aloud.
+"""Reports as one HTML file: no scripts, no external resources, a light and a dark theme, and
+descriptions for screen readers.
 
-Charts are drawn by matplotlib. The page allows no style but its own, so that a
-drawing has plain attributes in place of styles, and the page's variables for
-colours, which it sets for light and for dark.
+Charts are drawn by matplotlib. The page's content security policy allows only its own style sheet,
+so a drawing's styles become attributes, and its colours the page's variables, which differ between
+the light and the dark theme.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLUMNS = 76
-"""Characters a line of a chart in text."""
+"""The width of a chart that is drawn as text, in characters."""
 
 _MISSING = "Drawn as text, as matplotlib is not installed: Pearl's extra [plots] brings it."
 
-# Stand-ins while matplotlib draws: it knows no variables.
+# Placeholders while matplotlib draws, as it knows no CSS variables.
 _INK, _DIM, _LINE = "#010101", "#020202", "#030303"
 _FILLS = [f"#05050{number}" for number in range(1, 7)]
 _PAINT = {
@@ -62,7 +63,7 @@ _LOOK: dict[str, Any] = {
 
 
 def render(report: Report) -> str:
-    """The report as a page; without matplotlib its charts are bars of text."""
+    """The report as a page; without matplotlib its charts are drawn as text."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -86,7 +87,7 @@ def render(report: Report) -> str:
 
 
 def _text(text: str) -> str:
-    # What `printable` takes out is no character of HTML, nor are these two.
+    # HTML does not allow these two characters either.
     return printable(text).replace("\ufffe", "�").replace("\uffff", "�")
 
 
@@ -94,8 +95,8 @@ def svg(chart: Chart, name: str) -> str:
     """A chart as an SVG element for a page.
 
     Args:
-        chart: what to draw; its title is left to the page.
-        name: unlike any other chart's on the page.
+        chart: what to draw; the page shows its title.
+        name: a prefix of ids that no other chart on the page has.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -126,7 +127,7 @@ def svg(chart: Chart, name: str) -> str:
 
 
 def _bars(axes: Axes, chart: Chart) -> None:
-    """Lying bars, so that long labels can be read; the first one on top."""
+    """Draw horizontal bars, with room for long labels; the first one on top."""
     places = {label: at for at, label in enumerate(chart.labels)}
     count = len(chart.series)
     thick = 0.68 if count == 1 else 0.82 / count
@@ -143,7 +144,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
     axes.set_yticks(range(len(places)), [_label(label) for label in places])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(places) - 0.5, -0.5)
-    # Room for the figures behind the bars.
+    # Room for the values after the bars.
     axes.set_xlim(0, chart.end * 1.12)
     axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= chart.end * 1.001])
     axes.grid(axis="x")
@@ -151,7 +152,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
 
 
 def _points(axes: Axes, chart: Chart) -> None:
-    """Lines, or points that the legend names."""
+    """Draw lines, or points that the legend names."""
     is_line = chart.kind == "line"
     for at, (name, points) in enumerate(chart.plots):
         colour, mark = _FILLS[at % len(_FILLS)], _MARKS[at % len(_MARKS)]
@@ -179,14 +180,14 @@ def _interval(
 
 
 def _label(text: str) -> str:
-    """A label in one line; what is no character of XML is none of a label."""
+    """A label on one line, without characters that XML does not allow."""
     label = _text(text).strip()
-    # Names that begin with an underscore are left out of legends.
+    # matplotlib leaves names that begin with an underscore out of legends.
     return shorten(f"\u200b{label}" if label.startswith("_") else label, LABEL)
 
 
 def _plain(drawing: str, chart: Chart, name: str) -> str:
-    """A drawing without prolog, metadata and styles, its names unlike any other's."""
+    """A drawing without prolog, metadata and styles, and with prefixed ids."""
 
     def plain_tag(tag: re.Match[str]) -> str:
         text = re.sub(' style="([^"]*)"', lambda style: _attributes(style[1]), tag[0])
@@ -194,7 +195,7 @@ def _plain(drawing: str, chart: Chart, name: str) -> str:
 
     text = drawing[drawing.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>", "", text, flags=re.DOTALL)
-    # Labels are text between tags: what stands in them is no attribute.
+    # Only tags are changed: labels, the text between them, may look like attributes.
     head, _, rest = re.sub("<[^<>]+>", plain_tag, text).partition(">")
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)
     label = escape(one_line(_text(f"{chart.title}. {describe(chart)}")))
@@ -202,7 +203,7 @@ def _plain(drawing: str, chart: Chart, name: str) -> str:
 
 
 def _attributes(style: str) -> str:
-    """A style's parts as attributes; the typeface is the page's."""
+    """The declarations of a style as attributes, without the typeface, which the page sets."""
     attributes = ""
     for part in style.split(";"):
         key, _, value = map(str.strip, part.partition(":"))

@@ -1,4 +1,4 @@
-"""For a paper: booktabs tables and pgfplots charts, a fragment to ``\\input``."""
+"""Reports as LaTeX for a paper: booktabs tables and pgfplots charts, a fragment to ``\\input``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pearl.lang.text import one_line, printable
 from pearl.report.document import Chart, Report, Table, parts
 
 WIDTH = 130
-"""Characters of a row above which a table's columns go on below."""
+"""The most characters of a row; a wider table's further columns continue below."""
 
 _HEAD = """\
 % Needs \\usepackage{booktabs,graphicx,pgfplots} and \\pgfplotsset{compat=1.16}."""
@@ -61,7 +61,7 @@ def _table(table: Table) -> Iterator[str]:
         if number:
             yield r"\par\medskip"
         sides = "".join(table.columns[at].align[0] for at in part)
-        # What is wider than the page is made smaller, and nothing else.
+        # Only a table that is wider than the page is scaled down.
         yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
         yield rf"\begin{{tabular}}{{@{{}}{sides}@{{}}}}" + "\n\\toprule"
         yield _row([table.columns[at].title for at in part])
@@ -74,13 +74,13 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    # An opening bracket after a line's end would be read as its argument.
+    # LaTeX would read a bracket or star at the start of a row as an argument of the last \\.
     shown = [f"{{}}{cell}" if cell.startswith(("[", "*")) else cell for cell in map(_text, cells)]
     return " & ".join(shown) + r" \\"
 
 
 def _axis(chart: Chart, places: Mapping[str, int]) -> list[str]:
-    """How a chart's axes and its legend are drawn; bars stand at the places of their labels."""
+    """The settings of a chart's axes and legend; ``places`` gives each label's place for bars."""
     x_label, y_label, last = _text(chart.x_label), _text(chart.y_label), chart.last * 1.1 or 1
     columns = "legend style={at={(0.5,1.03)}, anchor=south, draw=none}, legend columns=2"
     legend = [columns] if len(chart.series) > 1 else []
@@ -155,7 +155,7 @@ def _chart(chart: Chart) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Words that stand for themselves, in characters that every LaTeX has."""
+    """A text escaped for LaTeX, with only characters that every LaTeX has."""
     return "".join(map(_character, one_line(printable(text))))
 
 

@@ -1,5 +1,5 @@
-"""Reports as text, with charts of characters: at a terminal in aligned columns, and for a README or
-an issue as Markdown, in pipe tables."""
+"""Reports as text, with charts drawn in characters: for a terminal in aligned columns, and as
+Markdown with pipe tables, for a README or an issue."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pearl.lang.text import cells, one_line, printable
 from pearl.report.document import LABEL, Chart, Point, Report, Table, Text, parts, wide
 
 WIDTH = 100
-"""Columns where nobody says how many there are."""
+"""Columns of a screen whose width is not known."""
 
 _GAP = 2
 _HEAD = 8
-"""Columns that a column's title may take before it goes on in the next line."""
+"""Characters of a title that fit on one line even where the cells below it are narrower."""
 
 _CELL = 44
-"""Columns that a cell may take."""
+"""The most characters of a cell."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = range(10, 45)
-"""Columns that a bar of 100 % may take."""
+"""The lengths, in characters, that the longest bar may have."""
 
 _HIGH = 12
-"""Lines of a frame with points."""
+"""The height of a scatter chart, in lines."""
 
 _MARKS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -37,10 +37,10 @@ def terminal(report: Report, width: int = WIDTH, bold: Style = str, dim: Style =
 
     Args:
         report: what to show.
-        width: columns of the screen; a table that is wider goes on below, with
-            its first column again.
-        bold: marks titles.
-        dim: marks what stands under a table.
+        width: columns of the screen; a wider table continues below, with its
+            first column repeated.
+        bold: styles titles.
+        dim: styles notes, rules, and the names of facts.
     """
     lines = [*(bold(line) for line in _wrap(report.title, width)), ""]
     margin = max((cells(name) for name, _ in report.about), default=0)
@@ -52,7 +52,6 @@ def terminal(report: Report, width: int = WIDTH, bold: Style = str, dim: Style =
         if lines[-1]:
             lines.append("")
         if isinstance(block, Text):
-            # An empty line between two paragraphs.
             paragraphs = [["", *_wrap(paragraph, width)] for paragraph in block.paragraphs]
             lines += [line for paragraph in paragraphs for line in paragraph][1:]
             continue
@@ -70,7 +69,7 @@ def _table(table: Table, width: int, dim: Style) -> Iterator[str]:
     columns = columns or [()] * len(table.columns)
     heads = []
     for column, texts in zip(table.columns, columns, strict=True):
-        # No wider than what stands under it, as far as its words allow.
+        # A title is wrapped to the width of the cells below it, or of its longest word.
         widest = max(map(cells, texts), default=0)
         longest = max(map(cells, column.title.split()), default=0)
         room = max(_HEAD, min(_CELL, max(longest, widest)))
@@ -88,7 +87,7 @@ def _table(table: Table, width: int, dim: Style) -> Iterator[str]:
         if number:
             yield ""
         high = max(len(heads[at]) for at in part)
-        # Titles stand on the line below them.
+        # Titles of fewer lines are moved down to the rule below them.
         titles = [[*[""] * high, *head][-high:] for head in heads]
         yield from (line(texts, part) for texts in zip(*titles, strict=True))
         yield dim("─" * wide([widths[at] for at in part], gap))
@@ -100,7 +99,7 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 def _fit(text: str, width: int) -> str:
-    """A text in at most so many columns, cut with ``…``."""
+    """A text of at most so many columns on the screen, cut with ``…``."""
     text = printable(text).replace("\t", " ")
     if cells(text) <= width:
         return text
@@ -110,18 +109,18 @@ def _fit(text: str, width: int) -> str:
 
 
 def _pad(text: str, width: int, *, right: bool = False) -> str:
-    """A text in just so many columns."""
+    """A text padded to exactly so many columns on the screen."""
     space = " " * (width - cells(text))
     return space + text if right else text + space
 
 
 def text_chart(chart: Chart, width: int) -> list[str]:
-    """A chart as lines of text, in so many columns."""
+    """A chart as lines of text of at most so many columns."""
     return list((_scatter if chart.kind == "scatter" else _bars)(chart, width))
 
 
 def _bars(chart: Chart, width: int) -> Iterator[str]:
-    """A bar a point, under its series' name; over numbers, the numbers are the labels."""
+    """A bar for each point, under the name of its series; a line's points are labelled by x."""
 
     def label(point: Point) -> str:
         return _fit(f"{point.x:g}" if chart.kind == "line" else point.label, LABEL)
@@ -149,7 +148,7 @@ def _interval(chart: Chart, point: Point) -> str:
 
 
 def _scatter(chart: Chart, width: int) -> Iterator[str]:
-    """Letters in a frame, and what each stands for."""
+    """Points as letters in a frame, and a legend of the letters."""
     marks = [*_MARKS, *"·" * len(chart.points)]
     last = chart.last * 1.05 or 1.0
     top, bottom = chart.shown(chart.end), chart.shown(chart.bottom)
@@ -184,7 +183,7 @@ def _number(value: float) -> str:
 # --- Markdown ---
 
 _CODE = 92
-"""Columns of a chart in Markdown: as many as a page of code has."""
+"""The width of a chart in Markdown, in characters, so that a code block need not scroll."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&@])")
 _OPENS = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
@@ -194,7 +193,7 @@ def markdown(report: Report) -> str:
     """The report as Markdown."""
     parts = [f"# {_words(report.title)}"]
     if report.about:
-        # A list whose points have names; a table without a head is none.
+        # A list, as a Markdown table needs a head.
         parts.append(
             "\n".join(f"- **{_words(name)}:** {_words(fact)}" for name, fact in report.about)
         )
@@ -210,7 +209,7 @@ def markdown(report: Report) -> str:
             ]
         elif isinstance(block, Chart):
             lines = "\n".join(text_chart(block, _CODE))
-            # A fence longer than any run of its mark within.
+            # The fence must be longer than any run of backticks within.
             fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", lines)), default=0))
             parts += [f"## {_words(block.heading)}", f"{fence}text\n{lines}\n{fence}"]
         else:
@@ -223,15 +222,15 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _words(text: str) -> str:
-    """Words that stand for themselves: nothing in them marks up or links."""
+    """A text escaped for Markdown, so that nothing in it is markup or a link."""
     shown = one_line(printable(text))
     shown = _SPECIAL.sub(r"\\\1", shown)
-    # An address would become a link by itself.
+    # A bare address would become a link.
     return re.sub(r"(?i)\b(https?|ftp|mailto)(:)|\b(www)(\.)", r"\1\3&#8203;\2\4", shown)
 
 
 def _paragraph(text: str) -> str:
-    """The same where a line begins, so that it opens no list and underlines nothing."""
+    """An escaped text for the start of a line, where it must not begin a list or a heading."""
     return _OPENS.sub(
         lambda match: f"\\{match[3]}" if match[3] else f"{match[1]}\\{match[2]}", _words(text)
     )

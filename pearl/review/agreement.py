@@ -1,8 +1,8 @@
-"""What a review comes to: every verdict, how plans were judged, how far people agree beyond chance.
+"""The results of a review: all verdicts, how plans were judged, and how far annotators agree.
 
-And how far a model that graded answers by a rubric agrees with people: its grades are worth what
-that agreement is, and no more than people's own. The coefficients are nltk's: Cohen's kappa,
-Fleiss' kappa and Krippendorff's alpha.
+It also measures how far a model that graded answers by a rubric agrees with people, as its grades
+are worth no more than that agreement. The coefficients are nltk's: Cohen's kappa, Fleiss' kappa and
+Krippendorff's alpha.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 Labels = Mapping[str, Mapping[int, str]]
-"""What each person says of each plan, by plan and person."""
+"""The label that each person gave each plan, by plan and person."""
 
 Verdicts = Mapping[tuple[str, int], RecordedVerdict]
 """Verdicts by plan and person."""
 
 MODEL = 0
-"""In place of a person's number: the model that mapped the answers, or graded them."""
+"""The number of the model that mapped or graded the answers, among people's numbers."""
 
 _CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"))
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorPair:
-    """Two people on the plans that both judged.
+    """The agreement of two people on the plans that both judged.
 
     Args:
-        first: a person's number.
-        second: another's.
-        plans: how many both judged.
-        same: the share of these on which they said the same.
-        kappa: Cohen's; None where it is not defined.
+        first: the number of one person.
+        second: the number of the other.
+        plans: how many plans both judged.
+        same: the share of these plans with the same label.
+        kappa: Cohen's kappa; None where it is not defined.
     """
 
     first: int
@@ -77,18 +77,18 @@ class AnnotatorPair:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Everybody on one question.
+    """The agreement of all people on one question.
 
     Args:
-        plans: how many were judged by at least two people.
-        same: the share of pairs of verdicts on one plan that say the same;
+        plans: how many plans were judged by at least two people.
+        same: the share of pairs of verdicts on the same plan that agree;
             None without pairs.
-        cohen: the mean of the pairs' kappas, those that are defined.
-        fleiss: Fleiss' kappa; it needs as many verdicts on every plan.
-        raters: so many, for Fleiss' kappa; 0 where there are none.
-        rated: plans with just so many verdicts.
-        alpha: Krippendorff's, with any number of verdicts a plan.
-        pairs: each two people who judged a plan in common.
+        cohen: the mean of the pairs' kappas, as far as they are defined.
+        fleiss: Fleiss' kappa, over plans with the same number of verdicts.
+        raters: that number of verdicts; 0 where there are none.
+        rated: how many plans have that number.
+        alpha: Krippendorff's alpha, over plans with any number of verdicts.
+        pairs: each two people who judged some of the same plans.
     """
 
     plans: int
@@ -104,14 +104,14 @@ class Agreement:
 def agreement(labels: Labels) -> Agreement:
     """How far people agree.
 
-    A coefficient is None where nothing is left to be explained by chance:
-    where all verdicts say the same, or no plan has two.
+    A coefficient is None where it is not defined: where all verdicts are the
+    same, or no plan has two.
 
     Args:
-        labels: what each person says of each plan.
+        labels: the labels of plans.
 
     Raises:
-        InputError: the library that counts it is not installed.
+        InputError: nltk is not installed.
     """
     shared = {plan: marks for plan, marks in labels.items() if len(marks) > 1}
     people = sorted({person for marks in shared.values() for person in marks})
@@ -129,7 +129,7 @@ def agreement(labels: Labels) -> Agreement:
             pairs.append(AnnotatorPair(first, second, len(both), same, kappa))
     compared = sum(pair.plans for pair in pairs)
     kappas = [pair.kappa for pair in pairs if pair.kappa is not None]
-    # Fleiss' kappa is of the plans with the number of verdicts that the most plans have.
+    # Fleiss' kappa is over the plans with the most frequent number of verdicts.
     counts = Counter(map(len, shared.values()))
     raters = max(counts, key=lambda number: (counts[number], number), default=0)
     rated = {
@@ -142,8 +142,8 @@ def agreement(labels: Labels) -> Agreement:
         plans=len(shared),
         same=sum(pair.same * pair.plans for pair in pairs) / compared if compared else None,
         cohen=sum(kappas) / len(kappas) if kappas else None,
-        # nltk's pi takes chance from all verdicts together, whoever gave them: for as many verdicts
-        # on every plan that is Fleiss' kappa, and the people may be others from plan to plan.
+        # nltk's pi estimates chance from all verdicts together, whoever gave them. With the same
+        # number of verdicts on every plan that is Fleiss' kappa, even if the people differ.
         fleiss=float(fixed.pi()) if fixed else None,
         raters=raters,
         rated=len(rated),
@@ -153,7 +153,7 @@ def agreement(labels: Labels) -> Agreement:
 
 
 def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
-    """The verdicts as nltk's task, which counts agreement; None where all say the same."""
+    """The labels as nltk's task, which computes agreement; None where all are the same."""
     if len({label for marks in labels.values() for label in marks}) < 2:
         return None
     try:
@@ -170,15 +170,15 @@ def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
 
 
 def label_of(verdict: Verdict, question: str) -> str:
-    """What a verdict says: whether the plan is ``correct``, where "cannot tell" is an answer like
-    the others; or whether it has a category, yes or no."""
+    """The label of a verdict for the question ``correct``, where "cannot tell" is an answer like
+    the others; or, for a category, whether it has that, ``yes`` or ``no``."""
     if question == "correct":
         return verdict.correct
     return "yes" if question in verdict.categories else "no"
 
 
 def labels_of(verdicts: Verdicts, question: str) -> Labels:
-    """What each person says of each plan, by one label a verdict."""
+    """The labels of all verdicts for one question."""
     labels: dict[str, dict[int, str]] = {}
     for (plan, person), recorded in verdicts.items():
         labels.setdefault(plan, {})[person] = label_of(recorded.verdict, question)
@@ -191,16 +191,16 @@ def review_report(
     about: Sequence[tuple[str, str]] = (),
     mapped: Sequence[MappedAnswer] = (),
 ) -> Report:
-    """What a review comes to.
+    """The report of a review.
 
     Args:
         recorded: verdicts, in the order in which they were given.
-        people: who gave them, by number.
-        about: facts, each with its name.
-        mapped: which options they took answers for.
+        people: the annotators, by number.
+        about: facts for its head, each with a name.
+        mapped: the options that annotators mapped answers to.
 
     Raises:
-        InputError: the library that counts agreement is not installed.
+        InputError: nltk is not installed.
     """
     final, blind = last(recorded), unswayed(recorded)
     plans = len({plan for plan, _ in final})
@@ -215,7 +215,7 @@ def review_report(
         title = "Pairs of people on whether plans are correct"
         blocks.append(pairs_table(title, "plans", total, names))
     if mapped:
-        # PEARL's mapping study: which options people and the model take the same answers for.
+        # PEARL's mapping study: do people and the model map the same answer to the same option?
         labels: dict[str, dict[int, str]] = {}
         for answer in mapped:
             labels.setdefault(answer.plan, {MODEL: answer.chosen})[answer.person] = answer.option
@@ -227,7 +227,7 @@ def review_report(
 
 
 def _judged(final: Verdicts, people: Mapping[int, Person]) -> Table:
-    """The paper's table (PEARL, section 5): the share of plans judged correct, of each category."""
+    """The paper's table (PEARL, section 5): shares of plans judged correct, and by category."""
     groups = [("everybody", [recorded.verdict for recorded in final.values()])]
     for number, person in people.items():
         own = [recorded.verdict for recorded in final.values() if recorded.person == number]
@@ -286,13 +286,13 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
 
 
 def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str]) -> Table:
-    """How far each two agree.
+    """A table of the agreement of each pair.
 
     Args:
-        title: the table's.
-        noun: what was judged.
-        total: how far all agree.
-        names: by the numbers that ``total`` has.
+        title: the table's title.
+        noun: what was judged, in the plural.
+        total: the agreement of all.
+        names: the annotators' names, by number.
     """
     rows, data = [], []
     for pair in total.pairs:
@@ -318,8 +318,8 @@ class Graders:
     """How far a model and people agree on grades.
 
     Args:
-        names: by number; `MODEL` is the model, and people follow as they come in their file.
-        agreement: of all, with each pair.
+        names: names by number; `MODEL` is the model, and people follow in the order of their file.
+        agreement: the agreement of all, and of each pair.
     """
 
     names: dict[int, str]
@@ -327,23 +327,23 @@ class Graders:
 
     @property
     def table(self) -> Table:
-        """Each pair, as a table of a report."""
+        """The agreement of each pair, as a table of a report."""
         title = "The grades of the model and of people"
         return pairs_table(title, "answers", self.agreement, self.names)
 
 
 def draw_answers(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
-    """Answers for a person to grade, who does not see how the model graded them.
+    """Draw answers for people to grade, without the model's grades.
 
     Args:
-        evaluation: whose answers.
-        count: how many at most, drawn as evenly over splits as they go.
+        evaluation: the evaluation whose answers a model graded.
+        count: the most answers, drawn evenly over splits.
 
     Returns:
         Rows with an empty ``grade``.
 
     Raises:
-        InputError: it has no answer that a model graded.
+        InputError: no model graded the answers.
     """
     answered = [row for row in evaluation.results if row.answer is not None and not row.error]
     _check_graded(evaluation)
@@ -366,8 +366,8 @@ def graders(evaluation: Evaluation, path: str) -> Graders:
 
     Args:
         evaluation: graded by a rubric.
-        path: rows as `draw_answers` gives them, each with ``grade`` filled in, and ``by``, the name
-            of who graded it, where there are several; rows without a grade are passed over.
+        path: a file of rows as `draw_answers` gives them, with ``grade`` filled in, and ``by``, the
+            grader's name, where there are several; rows without a grade are skipped.
 
     Raises:
         InputError: a row cannot be used, none has a grade, or no model graded the answers.
@@ -407,7 +407,7 @@ def _check_graded(evaluation: Evaluation) -> None:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""Characters with which a spreadsheet formula may begin."""
 
 
 def verdict_rows(engine: Engine) -> list[dict[str, Any]]:
@@ -438,7 +438,7 @@ def verdict_rows(engine: Engine) -> list[dict[str, Any]]:
 
 
 def verdict_table(rows: list[dict[str, Any]]) -> str:
-    """The same as CSV, with a column for each category."""
+    """The rows of `verdict_rows` as CSV, with a column for each category."""
     names = [category.name for category in CATEGORIES]
     heads = ["plan", "plan_id", "question", "annotator", "correct", "confidence", *names,
              "words", "after_others", "versions", "given"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The application: templates, what a page is given, and what every request goes through."""
+"""The web application of a review: templates, and how every request is handled."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from pearl.viewer.render import make_templates
 from pearl.viewer.serve import TROUBLES, RefusedError, describe_error, is_secret, static_files
 
 LARGEST = 512 * 1024
-"""Bytes of a form."""
+"""The most bytes of a form."""
 
 PATIENCE = 10.0
-"""Seconds in which a form must have come."""
+"""Seconds in which a form must arrive."""
 
 FIELDS = 100
-"""Fields of a form."""
+"""The most fields of a form."""
 
 LONGEST_OUTPUT = 50_000
-"""Characters of an output that are shown."""
+"""The most characters of an output that are shown."""
 
 STATIC = (
     ("pearl.viewer", "htmx.min.js"),
@@ -47,10 +47,10 @@ STATIC = (
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
-    """The fields of a form that a page of ours sent.
+    """The fields of a form that one of our own pages sent.
 
     Raises:
-        RefusedError: it is too large, no form, or another page's.
+        RefusedError: it is too large or too slow, no form, or from another site.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -78,11 +78,11 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 
 def check_form(form: Mapping[str, list[str]], key: str) -> None:
-    """Make sure that a form comes from a page of ours in this very browser.
+    """Check that a form comes from one of our own pages in this browser (against CSRF).
 
     Args:
         form: its fields.
-        key: what the browser's cookie holds; empty where it has none.
+        key: the key in the browser's cookie; empty where it has none.
 
     Raises:
         RefusedError: it does not.
@@ -101,7 +101,7 @@ def make_pages(static: Mapping[str, str]) -> Environment:
     templates.globals["static"] = static
     templates.globals["choices"] = verdicts
     templates.filters.update(
-        # A text that comes back: escaped, and nothing in it replaced.
+        # For a text that the form sends back: escaped, but with hidden characters kept.
         to_the_letter=lambda text: Markup(escape(text)),  # noqa: S704 - it is escaped
         # In the zone of the server.
         at=lambda seconds: time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)),
@@ -121,7 +121,7 @@ def _first_part(text: str) -> str:
 
 
 TOGETHER = 5
-"""Requests that are worked on at a time, as many as connections are held to the store."""
+"""The most requests handled at the same time, as there are so many connections to the store."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,11 @@ class Visit:
     """A request, as pages see it.
 
     Args:
-        session: what the review has.
-        templates: the pages' forms.
-        request: as it came.
-        key: what the browser's cookie holds; empty where it has none.
-        person: who is in; None where nobody is.
+        session: the review.
+        templates: the pages' templates.
+        request: the request.
+        key: the key in the browser's cookie; empty where it has none.
+        person: the annotator who is logged in; None where nobody is.
         form: the fields that were sent.
     """
 
@@ -146,12 +146,12 @@ class Visit:
 
     @property
     def in_part(self) -> bool:
-        """Whether htmx asks, and wants the part that changes only."""
+        """Whether htmx sent the request, and needs only the part that changes."""
         return self.request.headers.get("hx-request") == "true"
 
     @cached_property
     def own(self) -> Mapping[str, verdicts.Verdict]:
-        """What whoever is in has said, by plan; read once, so not before it is saved."""
+        """This annotator's verdicts, by plan. They are read only once: use it after saving."""
         return verdicts.of_person(self.session.engine, self.who.id)
 
     @cached_property
@@ -161,7 +161,7 @@ class Visit:
 
     @property
     def who(self) -> Person:
-        """Who is in.
+        """The annotator who is logged in.
 
         Raises:
             RefusedError: nobody is.
@@ -175,12 +175,12 @@ class Visit:
         return verdicts.field_of(self.form, name)
 
     def show(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-        """A page, or a part of one.
+        """Render a page, or a part of one.
 
         Args:
-            template: its form.
-            values: what it is filled in with.
-            status: of the answer.
+            template: the name of its template.
+            values: the values for the template.
+            status: the HTTP status.
         """
         context = {"person": self.person, "form_token": form_token(self.key), **values}
         text = self.templates.get_template(template).render(context)
@@ -194,9 +194,9 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
     """The application.
 
     Args:
-        session: what the review has.
-        pages: by ``METHOD /path``, a word on who may come (``in`` or
-            ``anybody``), and what answers.
+        session: the review.
+        pages: by ``METHOD /path``, who may see it (``in`` for those who
+            are logged in, or ``anybody``), and the function that answers.
     """
     static, addresses = static_files(*STATIC)
     templates = make_pages(addresses)

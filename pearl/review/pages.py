@@ -34,28 +34,27 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 VISIT = 3600.0
-"""Seconds for which the page of the entry is good."""
-
+"""Seconds for which the login page is valid."""
 
 DRAWN = 200
-"""Steps of a plan that is drawn; nobody sees anything in a larger picture."""
+"""The most steps of a plan that is drawn; a larger picture could not be read."""
 
 SHOWN = 200
-"""Findings that are shown; who mends these will see the others."""
+"""The most findings that are shown; the others are shown once these are fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """A plan with all that is said of it.
+    """A checked plan, as pages show it.
 
     Args:
-        source: as it was written.
-        lines: the same in lines, with the places of findings.
-        findings: in the order of the text.
-        picture: what uses what, as an address of the picture itself; empty
-            where there is nothing to draw.
-        uses: the same in words, a step a line.
-        actions: of the library, those that it calls.
+        source: its text.
+        lines: its lines, with findings.
+        findings: the findings, in the order of the text.
+        picture: the graph of its steps, as a data URL; empty where there is
+            nothing to draw.
+        uses: the same graph in words, one line for each step.
+        actions: the actions of the library that it calls.
     """
 
     source: Source
@@ -67,7 +66,7 @@ class CheckedPlan:
 
     @property
     def shown(self) -> Sequence[Diagnostic]:
-        """As many findings as are shown."""
+        """The findings that are shown."""
         return self.findings[:SHOWN]
 
     @property
@@ -83,7 +82,7 @@ def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
     """Read and check a plan, and draw it.
 
     Args:
-        name: what a person calls it.
+        name: the plan's name for people.
         text: the plan.
         library: the actions it may call.
     """
@@ -108,10 +107,10 @@ def _uses(plan: Plan) -> Iterator[str]:
 
 
 def enter_page(visit: Visit) -> Response:
-    """Ask whoever has a link whether to come in.
+    """The login page, which a link leads to.
 
-    The link alone lets nobody in: a program that looks at links beforehand
-    is no annotator, and another site's page cannot send a browser in.
+    Opening the link does not log in by itself, as link previews and other
+    sites' pages may open it, too.
     """
     token = visit.request.query_params.get("token", "")
     person = people.by_token(visit.session.engine, token) if token else None
@@ -128,7 +127,7 @@ def come_in(visit: Visit) -> Response:
     person = people.by_token(visit.session.engine, token) if token else None
     number = visit.field("person")
     if visit.session.open and not token and number.isdecimal() and len(number) <= 6:
-        # Where the review is open to all on this machine, somebody says who they are.
+        # In a review that is open to all on this machine, annotators choose their name.
         person = visit.people.get(int(number))
     if person is None or person.id not in visit.session.people:
         raise RefusedError(401, "This link is not known here: ask for another one.")
@@ -154,13 +153,12 @@ def go_out(visit: Visit) -> Response:
 
 
 def _form(visit: Visit, person: people.Person | None, token: str, trouble: str = "") -> Response:
-    # Before anybody is in, the browser has a secret of its own, so that the form can be told from
-    # another page's.
+    # Even before the login the browser has a key, so that forms of other sites can be refused.
     key = visit.key or secrets.token_urlsafe(32)
-    some = [visit.people[number] for number in visit.session.people] if person is None else []
+    choices = [visit.people[number] for number in visit.session.people] if person is None else []
     values = {
         "entering": person,
-        "people": some,
+        "people": choices,
         "token": token,
         "form_token": people.form_token(key),
         "longest": people.LONGEST_NAME,
@@ -173,7 +171,7 @@ def _form(visit: Visit, person: people.Person | None, token: str, trouble: str =
 
 
 def queue_page(visit: Visit) -> Response:
-    """The plans that somebody is asked to judge."""
+    """The plans that an annotator is asked to judge."""
     items = visit.session.share(visit.who.id)
     values = {
         "items": items,
@@ -185,7 +183,7 @@ def queue_page(visit: Visit) -> Response:
 
 
 def plan_page(visit: Visit) -> Response:
-    """One plan with all there is to judge it by."""
+    """The page on which a plan is judged."""
     item = _item(visit)
     items = visit.session.share(visit.who.id)
     at = next((at for at, other in enumerate(items) if other.id == item.id), None)
@@ -201,11 +199,11 @@ def plan_page(visit: Visit) -> Response:
 
 
 def _library(visit: Visit, item: QueuedPlan) -> Library:
-    """The actions that a plan may call: of a run's plan those of the run, where they are here; else
-    what was chosen, or what the plan's head names."""
+    """The actions that a plan may call: those of its run, where they are available; else those that
+    the plan's head names, or the chosen library."""
     engine, library = visit.session.engine, None
     with suppress(InputError):
-        # The run may be no longer there.
+        # The run may have been deleted.
         run = find_run(engine, item.run, "the store", time.time()) if item.run else None
         head = run and (head_of(read_journal(engine, run, item.task)) or run.head)
         library = find_library(head or {})
@@ -213,7 +211,7 @@ def _library(visit: Visit, item: QueuedPlan) -> Library:
 
 
 def run_page(visit: Visit) -> Response:
-    """What the plan did when it ran."""
+    """The page of a plan's run."""
     item = _item(visit)
     template = "_run.jinja" if visit.in_part else "run.jinja"
     run = read_run(item, visit.session.engine, visit.session.folders)
@@ -221,7 +219,7 @@ def run_page(visit: Visit) -> Response:
 
 
 def check_page(visit: Visit) -> Response:
-    """The checker's word on a plan that is being edited."""
+    """Check a plan that is being edited."""
     item = _item(visit)
     text = verdicts.normalise_lines(visit.field("text"))
     if len(text) > LONGEST:
@@ -231,7 +229,7 @@ def check_page(visit: Visit) -> Response:
 
 
 def judge(visit: Visit) -> Response:
-    """Store a verdict, before the answer goes out."""
+    """Store a verdict."""
     item = _item(visit)
     option = visit.field("option")
     try:
@@ -242,7 +240,7 @@ def judge(visit: Visit) -> Response:
     except InputError as error:
         if not visit.in_part:
             raise
-        # The form as it was filled in.
+        # Show the form again as it was filled in.
         chosen, ticked = visit.field("confidence"), tuple(visit.form.get("category", []))
         number = int(chosen) if chosen in map(str, verdicts.CONFIDENCE) else 0
         entered = Verdict(visit.field("correct"), number, ticked, visit.field("words"))
@@ -285,12 +283,12 @@ def send_version(visit: Visit) -> Response:
 
 
 def agreement_page(visit: Visit) -> Response:
-    """The tables, of those plans only that whoever asks has judged."""
+    """The tables of agreement, over only the plans that this annotator has judged."""
     ours = {item.id for item in visit.session.items if item.id in visit.own}
     engine = visit.session.engine
     mapped = [mapping for mapping in verdicts.read_mappings(engine) if mapping.plan in ours]
-    given = [verdict for verdict in verdicts.read_verdicts(engine) if verdict.plan in ours]
-    report = review_report(given, visit.people, mapped=mapped)
+    recorded = [verdict for verdict in verdicts.read_verdicts(engine) if verdict.plan in ours]
+    report = review_report(recorded, visit.people, mapped=mapped)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 
@@ -307,7 +305,7 @@ PAGES: Mapping[str, tuple[str, Page]] = {
     "POST /plan/{id}/versions": ("in", keep_edit),
     "POST /plan/{id}/versions/{number}/demo": ("in", send_version),
 }
-"""Every address there is, who may come, and what answers."""
+"""All addresses, each with who may see it and the function that answers."""
 
 
 def _item(visit: Visit) -> QueuedPlan:
@@ -320,7 +318,7 @@ def _item(visit: Visit) -> QueuedPlan:
 def _kept(
     visit: Visit, item: QueuedPlan, version: Version | None, trouble: InputError | None = None
 ) -> Response:
-    """The versions, after one was made or sent, or was not."""
+    """The list of versions, after one was stored or sent, or that failed."""
     if not visit.in_part:
         if trouble:
             raise trouble
@@ -330,7 +328,7 @@ def _kept(
 
 
 def _judging(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
-    """What the form for a verdict needs; others' verdicts for those only who have given theirs."""
+    """The values for the form of a verdict; others' verdicts only after one's own is given."""
     engine = visit.session.engine
     latest = verdicts.last(verdicts.read_verdicts(engine, item.id))
     own = latest.pop((item.id, visit.who.id), None)
@@ -341,7 +339,7 @@ def _judging(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
     return {
         "item": item,
         "options": verdicts.options_of(item),
-        # Which option whoever looks took the answer for; empty where nothing was said.
+        # The option that this annotator mapped the answer to; empty where none yet.
         "mapped": visit.field("option") or mapped.get((item.id, visit.who.id), ""),
         "verdict": own.verdict if own else None,
         "others": others,
@@ -352,7 +350,7 @@ def _judging(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
 
 
 def _visible(visit: Visit, item: QueuedPlan) -> list[Version]:
-    """One's own versions, and the others' where they say no more than their verdicts already do."""
+    """The annotator's own versions, and, once they have given a verdict, the others' too."""
     versions = verdicts.read_versions(visit.session.engine, item.id)
     if item.id in visit.own:
         return versions
@@ -365,11 +363,11 @@ def _versions(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
 
 
 def application(session: ReviewSession, host: str, names: Sequence[str]) -> ASGIApp:
-    """What answers, for a server on that address.
+    """The application for a server.
 
     Args:
-        session: what the review has.
+        session: the review.
         host: the address it listens on.
-        names: further names under which it is reached.
+        names: further names of the server.
     """
     return with_guard(make_app(session, PAGES), host, names)

@@ -1,7 +1,7 @@
-"""Who reviews: names, tokens that let one in, sessions of browsers; and who judges which plan.
+"""Annotators of a review: names, login tokens, browser sessions, and the plans dealt to each.
 
-The store has hashes of secrets, and never the secrets. So many people judge a plan, and everybody
-about as many plans.
+The store has only hashes of secrets. Each plan is judged by the same number of people, and everyone
+gets about the same number of plans.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine
 
 LIFE = 30 * 24 * 3600.0
-"""Seconds for which a browser stays in."""
+"""Seconds for which a browser stays logged in."""
 
 LONGEST_NAME = 60
-"""Characters of a person's name."""
+"""The most characters of a person's name."""
 
 MOST = 100
-"""Annotators of one review."""
+"""The most annotators of a review."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """An annotator, and the token that was just made; empty where one was made before."""
+    """An annotator, with the token if it was just made; empty if it was made before."""
 
     person: Person
     token: str = ""
 
 
 def read_wanted(annotators: str) -> int | tuple[str, ...]:
-    """How many annotators are wanted, or which.
+    """Read the option ``--annotators``: how many, or their names.
 
     Args:
         annotators: a number, or names with commas between them.
@@ -86,10 +86,10 @@ def read_wanted(annotators: str) -> int | tuple[str, ...]:
 
 
 def check_name(name: str) -> None:
-    """Make sure that a name can be shown.
+    """Check that a name can be shown.
 
     Raises:
-        InputError: it cannot.
+        InputError: it is empty, too long, or has characters that cannot be printed.
     """
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError(f"A name has 1 to {LONGEST_NAME} letters: give another.")
@@ -98,14 +98,14 @@ def check_name(name: str) -> None:
 def admit(
     connection: Connection, annotators: int | Sequence[str] | None, *, new_links: bool
 ) -> list[Annotator]:
-    """The annotators of a review; those who are missing are made, each with a token.
+    """The annotators of a review; missing ones are added, each with a token.
 
     Args:
-        connection: within the transaction that starts the review.
-        annotators: how many, or their names; None for those who are there, and
-            one where nobody is.
-        new_links: whether everybody gets a new token; the old ones, and the
-            browsers that came in by them, are let in no more.
+        connection: the transaction that starts the review.
+        annotators: how many, or their names; None for those in the store, or
+            one where there are none.
+        new_links: whether everyone gets a new token; old tokens, and browsers
+            that logged in with them, become invalid.
     """
     people = _people(connection)
     if annotators is None:
@@ -157,7 +157,7 @@ def rename(connection: Connection, person: Person, name: str) -> Person:
     """Give an annotator another name.
 
     Raises:
-        InputError: it cannot be shown, or is another's.
+        InputError: it cannot be shown, or somebody else has it.
     """
     name = storable(one_line(name))
     check_name(name)
@@ -187,8 +187,8 @@ def who_is(engine: Engine, key: str) -> Person | None:
     session = review_sessions.c
     theirs = (session.person == review_people.c.id, session.key == hash_of(key))
     with reading(engine) as connection:
-        found = _people(connection, *theirs, session.started > time.time() - LIFE)
-        return next(iter(found), None)
+        people = _people(connection, *theirs, session.started > time.time() - LIFE)
+        return next(iter(people), None)
 
 
 def leave(connection: Connection, key: str) -> None:
@@ -197,15 +197,15 @@ def leave(connection: Connection, key: str) -> None:
 
 
 def hash_of(secret: str) -> str:
-    """What the store keeps of a secret. It is random and long, so that one round is enough."""
+    """The hash of a secret. Secrets are long and random, so a fast hash is enough."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def form_token(key: str) -> str:
-    """What every form of a browser carries, which no other page can know.
+    """The token in every form, which no other site's page can know.
 
     Args:
-        key: what the browser's cookie holds.
+        key: the key in the browser's cookie.
     """
     return hmac.new(key.encode(), b"pearl review form", hashlib.sha256).hexdigest()
 
@@ -213,19 +213,19 @@ def form_token(key: str) -> str:
 def deal(
     plans: Sequence[str], people: Sequence[int], overlap: int, held: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """Deal plans out to people. The same question has the same answer.
+    """Deal plans out to people, the same way for the same arguments.
 
-    Each plan goes to those who have the fewest; among these to those who have
-    been together the least, so that everybody can be compared with everybody.
+    Each plan goes to the people with the fewest plans; among these, to those
+    who share the fewest plans, so that everyone can be compared with everyone.
 
     Args:
-        plans: their ids, in order.
-        people: their numbers, in order.
-        overlap: how many people a plan is to have; all, where there are fewer.
-        held: who has a plan already, by plan; they keep it.
+        plans: the plans' ids, in order.
+        people: the people's numbers, in order.
+        overlap: how many people get each plan; all, where there are fewer.
+        held: the people who have a plan already, by plan; they keep it.
 
     Returns:
-        Who has each plan, in the order of the plans.
+        The people who have each plan, in the order of the plans.
     """
     size = min(overlap, len(people))
     load = Counter(dict.fromkeys(people, 0))
@@ -253,7 +253,7 @@ def deal(
 
 
 _LOCK = 7052962
-"""The number under which servers that share a PostgreSQL take turns at dealing plans out."""
+"""The advisory lock with which servers that share a PostgreSQL database deal plans one by one."""
 
 
 @dataclass(frozen=True)
@@ -264,10 +264,10 @@ class ReviewSession:
         engine: the store.
         items: the plans, in order.
         library: the actions they may call, where the library of a plan's run is not known.
-        folders: what may be read and written.
-        people: the numbers of those who review.
-        open: whether anybody on this machine may come in as any of them.
-        cookie: the name of the browsers' cookie.
+        folders: the folders that may be read and written.
+        people: the numbers of the annotators.
+        open: whether anybody on this machine may log in as any of them.
+        cookie: the name of the cookie.
     """
 
     engine: Engine
@@ -291,14 +291,13 @@ class ReviewSession:
             return frozenset((row.plan, row.person) for row in connection.execute(query))
 
     def share(self, person: int) -> tuple[QueuedPlan, ...]:
-        """The plans that somebody is asked to judge, in order, as they were dealt at the start."""
+        """The plans that were dealt to a person at the start, in order."""
         return tuple(item for item in self.items if (item.id, person) in self._dealt)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction; what it writes is safe when the block has ended."""
-        # One writer at a time is all a file takes; a queue here is fairer than asking it again
-        # and again whether it is free.
+        """A transaction, which is committed when the block ends."""
+        # SQLite allows one writer at a time; a lock here is fairer than polling the file.
         turn = self._turns if self.engine.dialect.name == "sqlite" else nullcontext()
         with turn, self.engine.begin() as connection:
             yield connection
@@ -314,18 +313,18 @@ def lay_out(
 ) -> list[Annotator]:
     """Put plans and people into the store, and deal the plans out.
 
-    What was dealt out before stays, unless there are other people now or
-    another overlap: then only what was judged stays where it is.
+    Plans that were dealt before stay with their people. If the people or the
+    overlap have changed, only those that were judged do.
 
     Args:
         engine: the store.
         queue: the plans.
-        annotators: how many people review, or their names; None for those who are there.
+        annotators: how many annotators, or their names; None for those in the store.
         overlap: how many of them judge each plan.
-        new_links: whether everybody gets a new link.
+        new_links: whether everyone gets a new link.
 
     Returns:
-        The annotators, each with a token where it was made just now.
+        The annotators, each with a token if it was just made.
     """
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
@@ -335,7 +334,7 @@ def lay_out(
         ids = [item.id for item in queue.items]
         there = set(connection.execute(select(review_plans.c.id)).scalars())
         now = time.time()
-        # In the order of the queue, to whoever sorts by it.
+        # The times are in the order of the queue, so that reports can sort by them.
         plans = [
             {name: getattr(item, name) for name in ("id", "kind", "name", "question", "text")}
             | {"added": now + at / 1e6}
@@ -362,7 +361,7 @@ def lay_out(
 
 
 def _pairs(connection: Connection, table: Table, ids: Sequence[str]) -> dict[str, list[int]]:
-    """The people that a table names beside each of some plans, by plan."""
+    """The people that a table has for these plans, by plan."""
     plans = set(ids)
     people: dict[str, list[int]] = {}
     query = select(table.c.plan, table.c.person).distinct().order_by(table.c.person)

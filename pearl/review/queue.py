@@ -1,7 +1,7 @@
-"""What is reviewed: plans from files, folders, rows, runs and evaluations, and what they did.
+"""The plans to review, from files, folders, rows, runs and evaluations, and their runs.
 
-Of a run the outputs are shown, and the quotes in the document that it read. Records and quotes are
-the viewer's. Nothing is read or written but in the folders that were given.
+Of a run, reviewers see the outputs, and the quotes in its document, as in the viewer. Files are
+read and written only in the given folders.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ if TYPE_CHECKING:
 Kind = Literal["file", "row", "run", "result"]
 
 LONGEST = 64 * 1024
-"""Characters of a plan that can be reviewed."""
+"""The most characters of a plan that can be reviewed."""
 
 WHOLE = 200_000
-"""Characters of a document that is shown as a whole; of a longer one, what is around the quotes."""
+"""The most characters of a document that is shown as a whole; a longer one is shown around its
+quotes."""
 
 AROUND = 1_500
-"""Characters on either side of a quote in a longer document."""
+"""Characters that are shown on either side of a quote in a longer document."""
 
 LARGEST = 64 * 1024 * 1024
-"""Bytes of a document that is shown."""
+"""The most bytes of a document that is shown."""
 
 _VERSION = re.compile(r"(.+)\.v([1-9][0-9]*)")
 
@@ -66,9 +67,9 @@ class Folders:
     """Where files may be read and written.
 
     Args:
-        plans: folders of plans; new versions go beside their plans.
-        documents: a folder of documents, or none.
-        demos: where plans go that are to be demonstrations, or none.
+        plans: folders of plans; new versions are written beside their plans.
+        documents: a folder of documents; None for none.
+        demos: the folder for demonstrations; None for none.
     """
 
     plans: tuple[Path, ...] = ()
@@ -81,10 +82,10 @@ class Folders:
         return (*((self.documents,) if self.documents else ()), *self.plans)
 
     def find(self, name: str) -> Iterator[Source]:
-        """Files that a document's name may mean, the likeliest first.
+        """The documents that a name may mean, the likeliest first.
 
         Args:
-            name: as a run or a row names it, one or several; it may be anything.
+            name: the name in a run or a row, of one or several documents; it may be any text.
         """
         tried: set[tuple[Path, ...]] = set()
         for names in ([name], name.split(SEVERAL)):
@@ -103,15 +104,15 @@ class Folders:
 
 
 def read_folders(names: list[str], documents: str, demos: str) -> Folders:
-    """The folders as they were given, links resolved once and for all.
+    """The folders that the user gave, with links resolved.
 
     Args:
-        names: what is reviewed; those that are folders count.
+        names: what is reviewed; only the folders among them count.
         documents: the folder of documents; empty for none.
         demos: the folder of demonstrations; empty for none.
 
     Raises:
-        InputError: one is no folder.
+        InputError: ``documents`` or ``demos`` is no folder.
     """
     for option, name in (("--documents", documents), ("--demos", demos)):
         if name and not Path(name).is_dir():
@@ -125,7 +126,7 @@ def read_folders(names: list[str], documents: str, demos: str) -> Folders:
 
 
 def within(path: Path, roots: tuple[Path, ...]) -> Path | None:
-    """A path's real one where it is there, and lies in one of some folders; else None."""
+    """A path with links resolved, if it exists and is in one of the folders; else None."""
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
@@ -140,14 +141,14 @@ class QueuedPlan:
     Args:
         kind: where it came from: a ``file``, a ``row`` of a file, a ``run``
             of the store, a ``result`` of an evaluation's file.
-        name: the same for a person, as ``plans/why.plan`` or ``a.jsonl:3``.
-        question: what the plan is for; empty where nobody says.
+        name: its name for people, as ``plans/why.plan`` or ``a.jsonl:3``.
+        question: the plan's question; empty where it is not known.
         text: the plan as it was written.
-        place: its file, where it lies in a folder that was given; a new
-            version may be put beside it.
+        place: its file, if that is in a given folder, where new versions may
+            be written beside it; else None.
         run: the run's name, for a plan of the store.
-        task: the question's id in that run; empty where it has one only.
-        about: what is known of the answer it led to, as JSON data.
+        task: the question's id in that run; empty for a run of one question.
+        about: what is known about its answer, as JSON data.
     """
 
     kind: Kind
@@ -161,17 +162,17 @@ class QueuedPlan:
 
     @property
     def id(self) -> str:
-        """What its verdicts are filed under: it changes where the plan does."""
+        """The id of its verdicts, which changes with the plan's text."""
         return digest([self.kind, self.name, self.text])[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What was found.
+    """The plans to review.
 
     Args:
-        items: in order, each once.
-        left_out: files and rows that were passed over, each with the reason.
+        items: the plans, in order, without repeats.
+        left_out: files and rows that were skipped, each with the reason.
     """
 
     items: tuple[QueuedPlan, ...]
@@ -179,16 +180,16 @@ class Queue:
 
 
 def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: str) -> Queue:
-    """Every plan that some names stand for.
+    """The plans in files, folders and runs.
 
     Args:
         names: files, folders, ``.jsonl`` files, and runs of the store.
-        folders: which folders may be read.
+        folders: the folders that may be read.
         engine: the store.
-        place: its address, as a person wrote it.
+        place: its address, as the user wrote it.
 
     Raises:
-        InputError: a name stands for nothing, or none holds a plan.
+        InputError: a name is no file, folder or run, or there is no plan.
     """
     unique: dict[str, QueuedPlan] = {}
     left_out: list[str] = []
@@ -242,7 +243,7 @@ def _file(name: str, left_out: list[str]) -> Iterator[QueuedPlan]:
     if not name.endswith(".jsonl"):
         item = _plan(read_source(name, "plan"))
         parsed = parse(item.text)
-        # A document, say, is none: it has no line that was meant for one.
+        # A text without steps, not even broken ones, is no plan.
         if parsed.plan.steps or parsed.broken:
             yield item
         return
@@ -281,7 +282,7 @@ def _plan(source: Source, place: Path | None = None) -> QueuedPlan:
 
 
 def _run_items(name: str, engine: Engine, place: str) -> Iterator[QueuedPlan]:
-    """Every plan of a run: its name, the start of it, or ``last``; RUN/ID for one question.
+    """The plans of a run, given by its name, the start of it, or ``last``; RUN/ID for one question.
 
     Raises:
         InputError: there is no such run, or no plan in it.
@@ -315,7 +316,7 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[QueuedPlan]:
 def _item(
     kind: Kind, name: str, text: object, row: Mapping[str, Any], run: str = "", task: str = ""
 ) -> Iterator[QueuedPlan]:
-    """A row's plan; nothing where it has none."""
+    """The plan of a row; nothing where it has none."""
     if not isinstance(text, str) or not text.strip():
         return
     question = row.get("question")
@@ -326,7 +327,7 @@ def _item(
 
 
 def _about(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a row what a reviewer may want to see of its answer; nothing of another form."""
+    """The parts of a row about its answer that reviewers see; values of other types are skipped."""
     about: dict[str, Any] = {}
     for key in ("id", "answer", "words", "document", "gold"):
         if isinstance(row.get(key), str) and row[key].strip():
@@ -355,7 +356,7 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 NOT_LOOKED_FOR = DocumentLookup(None)
-"""What came of looking for no document."""
+"""The lookup of a run without a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,11 +364,11 @@ class RunView:
     """A run, as a reviewer sees it.
 
     Args:
-        name: the run's; empty where there was none in the store.
+        name: the run's name; empty where it is not in the store.
         note: what is not known, and why.
-        frame: what its steps came to; None where the plan was not run.
-        document: what it read, or why that is not shown.
-        quotes: of its outputs.
+        frame: the results of its steps; None where the plan was not run.
+        document: the document it read, or why that is not shown.
+        quotes: the quotes in its outputs.
     """
 
     name: str = ""
@@ -378,14 +379,15 @@ class RunView:
 
     @property
     def pieces(self) -> list[tuple[int, DocumentPiece]]:
-        """The document cut at its quotes, with the characters left out before each piece."""
+        """The document cut at its quotes, each piece with the number of characters left out before
+        it."""
         if self.document.text is None:
             return []
         return list(shorten_pieces(cut(self.document.text, self.quotes)))
 
 
 def read_run(item: QueuedPlan, engine: Engine, folders: Folders) -> RunView:
-    """What is known of a plan's run.
+    """The run of a plan, as far as it is known.
 
     Args:
         item: the plan.
@@ -394,7 +396,7 @@ def read_run(item: QueuedPlan, engine: Engine, folders: Folders) -> RunView:
     """
     run = None
     with suppress(InputError):
-        # It may be no longer there.
+        # The run may have been deleted.
         run = find_run(engine, item.run, "the store", time.time()) if item.run else None
     if run is not None:
         entries = read_journal(engine, run, item.task)
@@ -434,7 +436,7 @@ def read_run(item: QueuedPlan, engine: Engine, folders: Folders) -> RunView:
 
 
 def _frame(decisions: Sequence[tuple[str, Any]], entries: Sequence[Entry] = ()) -> FrameNode:
-    return read_frames([*(Entry("decision", path, it) for path, it in decisions), *entries])[0]
+    return read_frames([*(Entry("decision", path, data) for path, data in decisions), *entries])[0]
 
 
 def _view(name: str, note: str, frame: FrameNode, document: DocumentLookup) -> RunView:
@@ -445,13 +447,13 @@ def _view(name: str, note: str, frame: FrameNode, document: DocumentLookup) -> R
 def find_document(
     text: str, folders: Folders, run: Mapping[str, Any] | None = None, item: str = ""
 ) -> DocumentLookup:
-    """A document by its name, in the folders that were given and nowhere else.
+    """Look for a document by its name, only in the given folders.
 
     Args:
-        text: the name, and behind it the text's size and hash where these are known.
-        folders: where it may be.
-        run: what the run says of itself; its questions may hold the document.
-        item: the question's id; empty where the run has one only.
+        text: the name, followed by the text's size and hash where these are known.
+        folders: the folders that may be read.
+        run: the head of the run, whose file of questions may hold the document.
+        item: the question's id; empty for a run of one question.
     """
     if not text.strip():
         return DocumentLookup(None, None, "It is not known which document this was.")
@@ -473,7 +475,8 @@ def find_document(
 
 
 def shorten_pieces(pieces: Sequence[DocumentPiece]) -> Iterator[tuple[int, DocumentPiece]]:
-    """Pieces with the characters left out before each; of a long document, what is around quotes.
+    """Pieces of a document, each with the number of characters left out before it; a long document
+    is shortened to its quotes and the text around them.
 
     Args:
         pieces: the whole document, in order.
@@ -481,7 +484,7 @@ def shorten_pieces(pieces: Sequence[DocumentPiece]) -> Iterator[tuple[int, Docum
     whole = sum(len(piece.text) for piece in pieces) <= WHOLE
     quoted = any(piece.kind for piece in pieces)
     for at, piece in enumerate(pieces):
-        # Around a quote its neighbours are shown; where nothing is quoted, the beginning is.
+        # Text next to a quote is kept; without quotes, the beginning of the document.
         before = AROUND if at > 0 or not quoted else 0
         after = AROUND if at < len(pieces) - 1 else 0
         left_out = len(piece.text) - before - after

@@ -1,4 +1,4 @@
-"""What people say of plans, and the versions that they make of them. Nothing is written over."""
+"""Annotators' verdicts on plans, and their edited versions of them. Nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """Something that can be chosen: its name in the data, its words, and its key."""
+    """Something that can be chosen: its name in the data, its words, and its keyboard shortcut."""
 
     name: str
     words: str
@@ -47,7 +47,7 @@ CORRECT = (
 """Whether a plan is correct, assuming that every step is carried out perfectly."""
 
 CONFIDENCE = (1, 2, 3, 4, 5)
-"""From a guess to certainty."""
+"""How confident an annotator is, from 1 (a guess) to 5 (certain)."""
 
 CATEGORIES = (
     Choice("unnecessary", "Has unnecessary steps", "u"),
@@ -56,18 +56,18 @@ CATEGORIES = (
     Choice("incorrect", "May lead to an incorrect answer", "l"),
     Choice("edit", "Needs a slight edit", "s"),
 )
-"""The paper's (PEARL, section 5), which do not exclude one another."""
+"""The paper's categories (PEARL, section 5); a plan may have several."""
 
 WORDS = {choice.name: choice.words for choice in (*CORRECT, *CATEGORIES)}
-"""What can be chosen, in words."""
+"""The words of all choices, by name."""
 
 LONGEST_WORDS = 10_000
-"""Characters of free text."""
+"""The most characters of free text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one person says of one plan.
+    """One person's verdict on one plan.
 
     Args:
         correct: the name of one of `CORRECT`.
@@ -88,11 +88,11 @@ class RecordedVerdict:
 
     Args:
         plan: the plan's id.
-        person: the giver's number.
-        verdict: what was said.
-        seen: whether the giver had been shown another's before, so that it
-            counts for nothing where agreement is asked for.
-        time: seconds since 1970.
+        person: the annotator's number.
+        verdict: the verdict.
+        seen: whether the annotator had been shown others' verdicts before, so
+            that it does not count for agreement.
+        time: when it was given, in seconds since 1970.
     """
 
     plan: str
@@ -103,7 +103,7 @@ class RecordedVerdict:
 
 
 def field_of(form: Mapping[str, list[str]], name: str) -> str:
-    """What a form's field holds; nothing where it was not sent."""
+    """The value of a form's field; empty where it was not sent."""
     return (form.get(name) or [""])[0]
 
 
@@ -129,10 +129,7 @@ def read_form(form: Mapping[str, list[str]]) -> Verdict:
 
 
 def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> None:
-    """Add a verdict; it is safe once the transaction is committed.
-
-    The same once more, as a second click sends it, adds nothing.
-    """
+    """Add a verdict; the same one again, as from a second click, is ignored."""
     recorded = _read(connection, plan)
     own = [earlier for earlier in recorded if earlier.person == person]
     if own and own[-1].verdict == verdict:
@@ -148,7 +145,7 @@ def read_verdicts(engine: Engine, plan: str = "") -> list[RecordedVerdict]:
 
     Args:
         engine: the store.
-        plan: of which plan; empty for all.
+        plan: the plan's id; empty for all plans.
     """
     with reading(engine) as connection:
         return _read(connection, plan)
@@ -167,7 +164,7 @@ def last(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedV
 
 
 def unswayed(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
-    """What each person said last of each plan before another's verdict was shown."""
+    """Each person's last verdict on each plan before others' verdicts were shown."""
     return last(verdict for verdict in recorded if not verdict.seen)
 
 
@@ -177,11 +174,11 @@ NO_OPTION = "none"
 
 @dataclass(frozen=True, slots=True)
 class MappedAnswer:
-    """Which option a person took a run's answer for (PEARL, section 3, has a model do it).
+    """The option that a person mapped a run's answer to (a model does so in PEARL, section 3).
 
     Args:
         plan: the plan's id.
-        person: the giver's number.
+        person: the annotator's number.
         option: a letter, or `NO_OPTION`.
         chosen: the model's option for the same answer.
     """
@@ -193,20 +190,19 @@ class MappedAnswer:
 
 
 def options_of(item: QueuedPlan) -> Mapping[str, str]:
-    """The options of an item that have letters, by these; none where its run's answer was mapped to
-    none."""
+    """The options of an item by letter; none where its run's answer was not mapped to an option."""
     if not item.about.get("answer") or not _chosen(item):
         return {}
     return dict(zip(ascii_uppercase, item.about.get("options", ()), strict=False))
 
 
 def _chosen(item: QueuedPlan) -> str:
-    """The letter of the option that the model chose; of a batch its text stands behind it."""
+    """The letter of the option that the model chose; in a batch, its text comes after it."""
     return str(item.about.get("option", "")).partition(".")[0].strip()
 
 
 def save_mapping(connection: Connection, item: QueuedPlan, person: int, option: str) -> None:
-    """Add which option somebody takes the answer of an item's run for."""
+    """Store the option that a person mapped the answer of an item's run to."""
     row = {"plan": item.id, "person": person, "option": option, "chosen": _chosen(item)}
     connection.execute(insert(review_mappings), row | {"given": time.time()})
 
@@ -245,11 +241,11 @@ class Version:
         number: counted from 2; the plan itself is version 1.
         person: the editor's number.
         text: the plan.
-        file: its file, as a person would write it; empty where only the
-            store has it.
-        demo: the name of the file it was sent to the demonstrations as;
-            empty where it was not.
-        made: when it was, in seconds since 1970.
+        file: its file, as a path for people; empty where only the store has
+            it.
+        demo: the name of its file among the demonstrations; empty where it
+            was not sent there.
+        made: when it was made, in seconds since 1970.
     """
 
     plan: str
@@ -262,21 +258,21 @@ class Version:
 
 
 def normalise_lines(text: str) -> str:
-    """What a browser sends as the lines that were written: its line ends are no part of them."""
+    """A text from a browser with line feeds as line ends, and one at its end."""
     text = storable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return text if text.endswith("\n") else f"{text}\n"
 
 
 def accept_edit(text: str, item: QueuedPlan, library: Library) -> str:
-    """An edited plan as it is kept.
+    """The text of an edited plan, checked and normalised.
 
     Args:
-        text: as the browser sent it.
-        item: what was edited.
+        text: the text that the browser sent.
+        item: the plan that was edited.
         library: the actions that plans may call.
 
     Raises:
-        InputError: it is the same, too long, or has errors.
+        InputError: it is unchanged, too long, or has errors.
     """
     text = normalise_lines(text)
     if len(text) > LONGEST:
@@ -292,9 +288,7 @@ def accept_edit(text: str, item: QueuedPlan, library: Library) -> str:
 def add_version(
     engine: Engine, item: QueuedPlan, person: int, text: str, folders: Folders
 ) -> Version:
-    """Add a version; it is safe when this returns.
-
-    Two people who do it at once get two versions.
+    """Store a version; two people who do so at the same time get two versions.
 
     Raises:
         InputError: its file cannot be written.
@@ -311,9 +305,10 @@ def add_version(
             try:
                 connection.execute(insert(review_versions), asdict(version))
             except IntegrityError:
-                # On a server another transaction may have taken the number since it was looked up.
+                # Another transaction may have taken the number since it was looked up.
                 continue
-            # The row comes first: a file without one harms nobody, and the number is ours now.
+            # The row is inserted first, which reserves the number; a file without a row would do
+            # no harm.
             if not file or create(file, text, folders.plans):
                 connection.commit()
                 return version
@@ -326,7 +321,7 @@ def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
 
     Args:
         engine: the store.
-        plan: of which plan; None for all.
+        plan: the plan's id; None for all plans.
     """
     table = review_versions
     query = select(table).order_by(table.c.plan, table.c.number)
@@ -337,12 +332,12 @@ def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
 
 
 def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Path) -> Version:
-    """Put a version into the folder of demonstrations; one that is there already stays.
+    """Put a version into the folder of demonstrations, unless it is there already.
 
     Args:
         engine: the store.
-        item: what it is a version of.
-        version: which.
+        item: the plan that it is a version of.
+        version: the version.
         demos: the folder.
 
     Raises:
@@ -377,24 +372,24 @@ def version_file(place: Path, number: int) -> Path:
 
 
 def demo_name(name: str) -> str:
-    """A name for a file of what a plan is called, which may be anything."""
+    """A safe file name for a plan's name, which may be any text."""
     last = name.replace("\\", "/").rpartition("/")[2].removesuffix(".plan")
     return re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-")[:60] or "plan"
 
 
 def create(target: Path, text: str, roots: tuple[Path, ...]) -> bool:
-    """Write a new file: as a whole or not at all, and over nothing.
+    """Write a new file atomically, without replacing an existing one.
 
     Args:
         target: the file.
-        text: what it is to hold.
-        roots: the folders of which one holds it, links resolved.
+        text: its content.
+        roots: the folders that it may be in, with links resolved.
 
     Returns:
-        Whether it was made; False where something of that name is there.
+        Whether it was made; False where the name is taken.
 
     Raises:
-        InputError: it lies outside, or cannot be written.
+        InputError: it is outside these folders, or cannot be written.
     """
     parent = within(target.parent, roots)
     if parent is None:
@@ -405,7 +400,7 @@ def create(target: Path, text: str, roots: tuple[Path, ...]) -> bool:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        # A link is made over nothing, and is there at once as a whole.
+        # A hard link never replaces a file, and appears with the whole content.
         os.link(part, parent / target.name)
     except FileExistsError:
         return False

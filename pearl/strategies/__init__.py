@@ -1,1 +1,1 @@
-"""The published systems, as ways to write steps of one plan language."""
+"""Published methods as strategies, all of which write steps of the same plan language."""

@@ -1,15 +1,15 @@
-"""What planning and decomposing are compared with; each baseline is a plan.
+"""The baselines that planning and decomposition are compared with.
 
-So they are run, journaled and traced as every plan is:
-- the same reader, asked in one step (PEARL, section 3), also under several orders of the options;
-- one structured output, whose schema the step's action names: settings 1 and 2 that FSM
-  prompting is compared with (Wang et al., 2024), and SP-CoT (Wang et al., "Self-prompted
+Each is a plan, so that it is run, journaled and traced as every plan is:
+- the question in one step (PEARL, section 3), also under several orders of the options;
+- one structured output, whose schema the step's action names: the two baselines of FSM prompting
+  (settings 1 and 2; Wang et al., 2024), and SP-CoT (Wang et al., "Self-prompted
   Chain-of-Thought on Large Language Models for Open-domain Multi-hop Reasoning", Findings of
   EMNLP 2023);
-- least-to-most prompting: reduce a question first, then answer its parts one after another (Zhou
+- least-to-most prompting: split a question first, then answer its parts one after another (Zhou
   et al., "Least-to-Most Prompting Enables Complex Reasoning in Large Language Models", ICLR 2023,
   section 2);
-- passages that are looked up for the question itself, and demonstrations rolled out into chains
+- retrieve-and-read, with the question as the query, and decompositions rolled out into chains
   of thought (Khot et al., "Decomposed Prompting", ICLR 2023, sections 4.4 and 4).
 """
 
@@ -72,7 +72,7 @@ CHOOSE = Action(
     "Answer the question X from CTX by choosing the best of OPTIONS. Reply with its letter alone "
     "on the first line.",
 )
-"""Multiple choice: the options are seen while the document is read (PEARL, appendix)."""
+"""Multiple choice: the model sees the options together with the document (PEARL, appendix)."""
 
 REMEMBER = Action(
     "ANSWER_WITHOUT_DOCUMENT",
@@ -82,7 +82,7 @@ REMEMBER = Action(
     "one a line where there are several.",
     traits=frozenset({"knowledge"}),
 )
-"""The baseline that shows what a model knows without the document."""
+"""The closed-book baseline, which shows what a model knows without the document."""
 
 COMBINE = Action(
     "ANSWER_FROM_FACTS",
@@ -91,7 +91,7 @@ COMBINE = Action(
     "Answer the question X from the facts in CTX, which may have to be put together, counted or "
     "compared. Reply with the answer alone, one a line where there are several.",
 )
-"""One model reads facts where others ask agents that know them (CommaQA, section 5)."""
+"""One model reads all facts, where other methods ask agents for them (CommaQA, section 5)."""
 
 FOLLOW = Action(
     "ANSWER_WITH_PLAN",
@@ -102,7 +102,6 @@ FOLLOW = Action(
 )
 """The ablation in which a plan is shown and not executed."""
 
-
 ANSWER_NEXT = Action(
     "ANSWER_NEXT",
     (Param(DOCUMENT), Param("X"), Param("EARLIER")),
@@ -110,7 +109,7 @@ ANSWER_NEXT = Action(
     "Answer the question X from CTX, with the help of EARLIER, which are simpler questions and "
     "their answers. Begin with the answer alone, one a line where there are several.",
 )
-"""One of the questions; those before it stand beside it with their answers."""
+"""Least-to-most prompting: answers one question, given the earlier ones with their answers."""
 
 FOLLOW_CHAINS = Action(
     "REASON_AS_SHOWN",
@@ -120,12 +119,12 @@ FOLLOW_CHAINS = Action(
     'and end with a line that starts with "The answer is"; several answers stand there as a '
     "JSON array.",
 )
-"""Rolled-out chain of thought, without the chains that are its examples."""
+"""Rolled-out chain of thought, before its examples are added."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanShown:
-    """A plan is written as `PearlStrategy` writes it, and shown with the question, not executed."""
+    """The ablation in which a plan, written as for `PearlStrategy`, is shown but not executed."""
 
     library: Library
     caller: Caller
@@ -150,7 +149,7 @@ _ALONE = {
     FOLLOW_CHAINS.name: "Answer the question X. Take it apart first, say what each part comes to, "
     'and end with a line that starts with "The answer is".',
 }
-"""The definitions of the actions of one step where there is no document to read."""
+"""The definitions of one-step actions for questions without a document, by the action's name."""
 
 DEFINITIONS = frozenset(
     (
@@ -163,7 +162,7 @@ DEFINITIONS = frozenset(
 
 
 def without_document(plan: Plan) -> Plan:
-    """A plan of one step for a question that is about no document."""
+    """A one-step plan, changed for a question without a document."""
     [step], [action] = plan.steps, plan.declares
     params = tuple(param for param in action.params if param.name != DOCUMENT)
     args = tuple(arg for arg in step.args if not isinstance(arg, Ref))
@@ -179,17 +178,17 @@ def reasoning_plan(question: str) -> Plan:
 
 
 def facts_plan(question: str) -> Plan:
-    """The plan of a question whose answer is put together from facts."""
+    """The plan in which one model answers from all facts."""
     return _plan(question, COMBINE)
 
 
 def blind_plan(question: str) -> Plan:
-    """The plan of the question without its document."""
+    """The plan of the closed-book baseline."""
     return _plan(question, REMEMBER)
 
 
 def choosing_plan(question: str, orders: Sequence[Sequence[str]]) -> Plan:
-    """The plan of multiple choice: one step for each order in which the options' texts stand."""
+    """The plan of multiple choice, with one step for each order of the options' texts."""
     shown = [[f"{letter(at)}. {text}" for at, text in enumerate(order)] for order in orders]
     names = [f"order_{number}" for number in range(1, len(shown) + 1)] if shown[1:] else [OUTPUT]
     steps = (
@@ -200,7 +199,7 @@ def choosing_plan(question: str, orders: Sequence[Sequence[str]]) -> Plan:
 
 
 def _plan(question: str, action: Action, *more: Value) -> Plan:
-    """The plan of one step, which asks the question."""
+    """A plan whose one step asks the question."""
     step = _step(action.name, question, *more)
     reads = any(param.name == DOCUMENT for param in action.params)
     step = step if reads else replace(step, args=step.args[1:])
@@ -208,7 +207,7 @@ def _plan(question: str, action: Action, *more: Value) -> Plan:
 
 
 OUTPUT = "answer"
-"""The name of the one step."""
+"""The name of the step of a one-step plan."""
 
 
 def _step(action: str, *values: Value, name: str = OUTPUT) -> Step:
@@ -217,16 +216,17 @@ def _step(action: str, *values: Value, name: str = OUTPUT) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class LeastToMost:
-    """One call that reduces the question, and a step for each part; the question is the last."""
+    """Least-to-most prompting: one call splits the question, then each part is a step, and the
+    question itself is the last."""
 
     caller: Caller
 
     async def next(self, run: Run) -> Steps:
-        """All steps at once; the last one's answer is the answer.
+        """Ask for the sub-questions, and give all steps at once.
 
         Raises:
             ModelError: the model gave no usable answer.
-            SchemaError: it would not list sub-questions in the form that is wanted.
+            SchemaError: no reply lists sub-questions in the form that was asked for.
         """
         call = FillSchema(load_schema("least_to_most"), (("question", run.question),))
         reply = await fill(self.caller, call, "reduce")
@@ -234,8 +234,10 @@ class LeastToMost:
 
 
 def in_turn(question: str, parts: Sequence[str]) -> Plan:
-    """A step for each part of a question, in the order they are to be answered, each given the
-    answers to those before it, and one for the question itself."""
+    """A plan with a step for each part of a question, in order, and a last one for the question.
+
+    Each step is given the earlier parts with their answers.
+    """
     lines = dict.fromkeys(one_line(part) for part in parts)
     new = [part for part in lines if part and part.casefold() != question.casefold()]
     names = [*(f"part_{number}" for number in range(1, len(new) + 1)), "answer"]
@@ -250,22 +252,21 @@ def in_turn(question: str, parts: Sequence[str]) -> Plan:
 
 
 LIBRARY = "asking"
-"""The library whose actions these are."""
+"""The library of the actions that ask for one structured output."""
 
 
 def asking_plan(action: str, question: str) -> Plan:
-    """The plan whose one step asks a question for structured output: an action of `LIBRARY`."""
+    """The plan whose one step, an action of `LIBRARY`, asks for structured output."""
     return Plan((_step(action, question),), question)
 
 
 def asking(caller: Caller, document: Source | None) -> Handlers:
-    """What a run is handed so that its step can be asked of a document, or of none."""
+    """The handlers of `LIBRARY`, which ask about a document, or without one where it is None."""
 
     async def solve(name: str, path: str, args: Sequence[Given]) -> Value:
         schema = load_schema(*name.split("_with_"))
         call = FillSchema(schema, (("question", args[0].value),), document)
         reply = await fill(caller, call, path)
-        # The fields that were asked for, and no others.
         return Pairs(tuple((field.name, _as_value(reply[field.name])) for field in schema.fields))
 
     bodies = [action.body for action in load_library(LIBRARY).actions.values()]
@@ -274,7 +275,7 @@ def asking(caller: Caller, document: Source | None) -> Handlers:
 
 
 def fields_of(value: Value) -> Mapping[str, Any]:
-    """A step's value as the reply's fields, with lists and texts in them."""
+    """The fields of a reply, by name, from the value of the step that asked for it."""
     assert isinstance(value, Pairs)
     return {as_text(name): field for name, field in value}
 
@@ -288,24 +289,27 @@ def _as_value(data: Any) -> Value:  # noqa: ANN401 - any JSON
 
 
 PASSAGES = 5
-"""Passages that are read."""
+"""How many passages the retrieve-and-read baseline reads."""
 
 RETRIEVAL_LIBRARY = "open_domain"
-"""The library that has the two handlers."""
+"""The library of the two actions of `retrieve_read_plan`."""
 
 
 def retrieve_read_plan(question: str, passages: int = PASSAGES) -> Plan:
-    """Two steps: look so many passages up with the question as the query, and read all at once."""
+    """A plan of two steps: look passages up with the question as the query, and read them all."""
     search = Step("found", "RETRIEVE", (Literal(question), Literal(passages)))
     answer = Step("answer", "MULTI_HOP_READ", (Ref("found"), Literal(question)))
     return Plan((search, answer), question)
 
 
 def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> Plan:
-    """The plan of rolled-out chain of thought: one step, with chains as its examples.
+    """The plan of rolled-out chain of thought: one step, with chains of thought as its examples.
 
-    They are made of decompositions of other questions, with what their steps gave; those that do
-    not say what their answer was are no chains.
+    Args:
+        question: what is asked.
+        shown: decompositions of other questions, with the values of their steps in comments. One
+            that does not say what its answer was is left out.
+        library: the actions that the decompositions call.
     """
     chains = ((plan.question, chain(plan, library)) for plan in shown)
     examples = tuple(Shown((Literal(text),), steps) for text, steps in chains if SAID.search(steps))
@@ -313,10 +317,10 @@ def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> P
 
 
 def chain(plan: Plan, library: Library) -> str:
-    """A decomposition with values in comments as a text: what each step asks and gave, the answer.
+    """A decomposition, with the values of its steps in comments, as a chain of thought.
 
-    Steps that builtins carry out are passed over, as a reader does such things
-    without a word, and so are steps of which it is not known what they gave.
+    It has a line for what each step asks and gave, and ends with the answer. Builtins are left out,
+    as a person would do them without a word, and so are steps whose value is not known.
     """
     example = as_decomposition(plan)
     values: dict[str, Value] = {}
@@ -331,7 +335,7 @@ def chain(plan: Plan, library: Library) -> str:
         action = library.get(step.action)
         if action is None or step.name not in values or isinstance(action.body, Builtin):
             continue
-        # Steps that only make sure of an answer say nothing new.
+        # A step that only confirms an earlier answer would repeat its line.
         for line in _lines(step, action, values, plan.question):
             if not any(line in earlier for earlier in lines):
                 lines.append(line)
@@ -347,7 +351,7 @@ def chain(plan: Plan, library: Library) -> str:
 
 
 def _lines(step: Step, action: Action, values: Mapping[str, Value], question: str) -> list[str]:
-    """A step in words, a line for each item where it runs over several."""
+    """A step and its value in words, one line for each item that the step runs over."""
     value, ref = values[step.name], mapped(step_refs(step))
     pairs: list[tuple[Value | None, Value]] = [(None, value)]
     filters, items = ref and ref.mode.startswith("where"), values.get(ref.name) if ref else None

@@ -1,4 +1,4 @@
-"""Decomposed prompting: one step at a time, after seeing what the last one gave.
+"""Decomposed prompting: one step at a time, after seeing the output of the last one.
 
 Khot et al., "Decomposed Prompting: A Modular Approach for Solving Complex
 Tasks", ICLR 2023, section 3.
@@ -36,19 +36,19 @@ CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""
 
 _STOPPING = Selection(select=("PRL1", "PRL2", "PRL3", duplicate_step.RULE.code))
-"""Rules whose findings keep a step from being appended."""
+"""The rules that reject a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decomp:
-    """Asks for the next step until the model returns.
+    """Asks for the next step until the model returns an answer.
 
     Args:
-        library: the actions that a step may call: the handlers.
-        caller: asks the model and keeps the journal.
+        library: the actions that a step may call (the paper's sub-task handlers).
+        caller: asks the model and writes the journal.
         demonstrations: decompositions of other questions.
-        most: steps at most.
-        document: what is asked of; None where it may be too long for the window.
+        most: the most steps.
+        document: the document; None to not check whether it fits the window.
         context: the window.
     """
 
@@ -60,15 +60,16 @@ class Decomp:
     context: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps | Return:
-        """Ask for one step more.
+        """Ask for one more step.
 
         Raises:
             ContextError: the prompt does not fit the window; nothing was sent.
             ModelError: the model gave no usable answer.
-            RunError: there are too many steps, or none passes the checker; or nothing that the
-                model is shown can read the document within the window.
+            RunError: there are too many steps, or no reply passes the checker; or the document
+                fits the window of no prompt, and no action could look passages up in it.
         """
-        # What is neither a prompt nor a builtin may look up what no prompt holds.
+        # An action that is neither a prompt nor a builtin may look passages up, so that the
+        # document need not fit a prompt.
         readers = [
             isinstance(action.body, Prompt)
             for action in self.library.listed
@@ -117,10 +118,9 @@ class Decomp:
 
 
 async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Frame) -> Output:
-    """Carry out an action whose steps are written one at a time.
+    """Carry out an action by a decomposition of its own, with the action's examples.
 
-    The question is the action's arguments, a line each; the examples are the
-    action's own.
+    The question is the text of the action's arguments, one per line.
 
     Raises:
         ModelError: the model gave no usable answer.
@@ -132,7 +132,7 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
     try:
         finished = await run_strategy(Decomp(frame.library, frame.caller, shown), question, frame)
     except RunError as error:
-        # To the step that called, it is a solver without an answer.
+        # The step that called the action fails, and its run decides what follows.
         reason = error.failures[0].reason if error.failures else "reply"
         raise SolverError(reason, str(error)) from None
     ends = finished.outputs
@@ -142,7 +142,7 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
 
 
 def as_decomposition(plan: Plan) -> Decomposition:
-    """A plan as an example; what its steps gave stands in comments, as in a trace."""
+    """A plan as an example; comments hold the values of its steps, as in a trace."""
     values: dict[str, str] = {}
     for line in (*(line for step in plan.steps for line in step.comments), *plan.comments):
         name, sign, value = line.removeprefix("#").strip().partition("=")
@@ -167,11 +167,11 @@ def _read(
         if not unknown:
             return Return(tuple(ref.name for ref in returns)), []
     if not steps and not parsed.broken and run.plan.steps and not returns:
-        # A model that has no more to say has said its answer.
+        # A reply that does not even try to write a step ends with the last outputs.
         return Return(sinks(run.plan.steps)), []
     every, returns = (*run.plan.steps, *steps), () if steps else returns
     plan = replace(parsed.plan, steps=every, returns=returns, question=run.question)
-    # A step that repeats another would be followed by itself again.
+    # A repeated step is an error here: the model would go on repeating it.
     findings = [
         replace(finding, severity=Severity.ERROR)
         for finding in check(Parsed(plan, parsed.broken), library, _STOPPING)
@@ -179,9 +179,9 @@ def _read(
     ]
     if steps and not findings:
         return Steps(steps), []
-    nothing = no_steps.RULE(
+    no_step = no_steps.RULE(
         Span(0, len(parsed.plan.source.text)),
         "The reply holds no step.",
         help="Write one step, or return and a name.",
     )
-    return None, findings or [nothing]
+    return None, findings or [no_step]

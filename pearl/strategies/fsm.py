@@ -1,9 +1,9 @@
 """FSM prompting: a state machine asks for one small thing after another.
 
 Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
-for Multi-Hop Question Answering", 2024. What follows on what is the table in
-`pearl.strategies.fsm_states`; a state that works is a step of the plan, and
-one that only decides is in the journal.
+for Multi-Hop Question Answering", 2024. The transitions are the table in
+`pearl.strategies.fsm_states`; each work state is a step of the plan, and
+each decision is recorded in the journal.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
 
 WORDS = 5
-"""Words of a search's answer, at most."""
+"""The most words that a search's answer may have."""
 
 QUOTE = "> "
-"""What stands before a sentence of the document in a record."""
+"""The mark before a sentence of the document in a record."""
 
 _GOING_BACK = {"no-answer": "nothing", "solver": "misfit", "": "misfit"}
-"""Outcomes of a step that failed, by the reason; every other reason ends the run."""
+"""The outcome of a failed step, by the reason of its failure; every other reason ends the run."""
 
 _MISFIT = "no reply had the form that was asked for"
-"""What the model is told of that; the cause says to who runs it what to do."""
+"""What the model is told of a misfit; the failure's own cause gives advice to the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class FsmLimits:
-    """How far a machine goes.
+    """Where a machine stops.
 
     Args:
-        hops: sub-questions that are answered, at most.
-        revisions: how often a reply that does not fit may be mended in place.
-        backtracks: how often it goes back to an earlier state.
-        calls: requests to the model in all; the last ones are kept for the answer.
+        hops: the most sub-questions that are answered.
+        revisions: how often a state may ask again for a reply that does not fit.
+        backtracks: how often the machine may go back to an earlier state.
+        calls: requests to the model in all; the last ones are reserved for the answer.
     """
 
     hops: int = 6
@@ -66,27 +66,27 @@ class FsmLimits:
 
 
 class AnsweredHop(NamedTuple):
-    """A sub-question that was answered: the step that has the answer, and what was to be answered
-    when it was asked."""
+    """A sub-question that was answered: the step that has the answer, and the question that was
+    being answered when it was asked (the original one, or a revision)."""
 
     step: str
     question: Arg
 
 
 class Fsm:
-    """Walks a machine: its work states are steps, its decisions are in the journal.
+    """Runs a state machine: its work states are steps, its decisions are in the journal.
 
-    One object is for one run, with its own `library` and `handlers`. In a conversation each state
-    sees what the earlier ones were asked and replied, and the document stands in it once, in the
-    first search; one that no longer fits the window gives way to a new one. The review, the
-    paper's second round, is asked by itself.
+    One object serves one run, with its own `handlers`. With ``turns`` each state sees the prompts
+    and replies of the earlier ones, and the document is shown once, in the first search. A
+    conversation that no longer fits the window is replaced by a new one. The review, the paper's
+    second round, is always a prompt of its own.
 
     Args:
-        machine: the table.
-        caller: asks the model and keeps the journal.
-        document: what is searched; the run's own.
-        limits: how far it goes.
-        turns: whether states are turns of one conversation; each is asked by itself if not.
+        machine: the states and transitions.
+        caller: asks the model and writes the journal.
+        document: the document of the run, which is searched.
+        limits: where the machine stops.
+        turns: whether states are turns of one conversation, rather than separate prompts.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Fsm:
     ) -> None:
         self.machine = machine
         self.limits = limits
-        self._talks = turns
+        self._converses = turns
         self._turns: tuple[tuple[FillSchema, str], ...] = ()
-        self._type = ""  # What the last revision said of the question: as ``comparison``.
+        self._type = ""  # The type that the last revision gave the question, as ``comparison``.
         self._hops: list[AnsweredHop] = []
         self.backtracks = 0
         self.calls = 0
@@ -111,23 +111,23 @@ class Fsm:
         self._moves = self._walk()
         self._run: Run
         self._at = machine.states[0].name
-        self._number = 1  # Of states it has been in, this one with them.
-        self._question: Arg  # What is to be answered now: the run's, or its last revision.
-        self._sub = ""
-        self._spare: AnsweredHop | None = None  # The last hop while it is answered anew.
+        self._number = 1  # How many states were entered, the current one included.
+        self._question: Arg  # What is to be answered now: the run's question, or its last revision.
+        self._sub = ""  # The sub-question that is searched for.
+        self._spare: AnsweredHop | None = None  # The last hop, while it is answered again.
         self._revised: Arg | None = None  # The revision that waits for a judgement.
         self._summary = self._review = ""  # The steps that have the answer, and its review.
-        self._tried: dict[str, str] = {}  # Sub-questions that came to nothing, and why at first.
-        self._refused: dict[str, list[str]] = {}  # What came to nothing, by the state to be told.
+        self._tried: dict[str, str] = {}  # Sub-questions that failed, and the first reason of each.
+        self._refused: dict[str, list[str]] = {}  # Failures, by the state that is told of them.
         self._limited = False
 
     @property
     def hops(self) -> int:
-        """Sub-questions that were answered."""
+        """How many sub-questions were answered."""
         return len(self._hops)
 
     async def next(self, run: Run) -> Move:
-        """Go from state to state, up to the next step or the answer.
+        """Go from state to state, to the next step or to the answer.
 
         Raises:
             ModelError: the model gave no usable answer.
@@ -137,14 +137,14 @@ class Fsm:
         return await anext(self._moves)
 
     async def _walk(self) -> AsyncIterator[Move]:
-        """The walk through the table; after a move, `_run` has what came of it."""
+        """The moves of the run; after each, `_run` has its result."""
         self._question = Literal(self._run.question)
-        machine, given = self.machine, (("question", self._run.question),)
-        # Before the first is asked: what no question goes without, and does not fit with nothing
-        # found yet, never does.
+        machine, inputs = self.machine, (("question", self._run.question),)
+        # Every question needs these states: if one does not fit the window now, with nothing found
+        # yet, it never will, so nothing is sent.
         for name in (machine.states[0].name, "search", *machine.closing):
             reads = self._document if name == "search" else None
-            call = FillSchema(load_schema(machine.state(name).asks), given, reads)
+            call = FillSchema(load_schema(machine.state(name).asks), inputs, reads)
             fit_fill(call, self._caller.window(call))
         while self._at != END:
             if self._left() < 1:
@@ -168,7 +168,7 @@ class Fsm:
         yield Steps(ending, returns=(Ref(answer),), aside=frozenset(aside), last=True)
 
     async def _decide(self) -> None:
-        """Take a decision; where no reply fits, the machine has gone back."""
+        """Ask for a decision and enter the next state; where no reply fits, go back."""
         records = self._records()
         solved = {_plain(_field(record, "question")) for record in records}
         inputs = {**self._asked(self._text(self._question)), "solved": _solved(records)}
@@ -186,20 +186,18 @@ class Fsm:
         try:
             reply = await self._ask(self._at, inputs, self._path, refused, check=check)
         except SchemaError as error:
-            told = f"The reply to {self._state.asks} does not fit: {' '.join(error.problems)}"
-            self._back("misfit", str(error), told)
+            message = f"The reply to {self._state.asks} does not fit: {' '.join(error.problems)}"
+            self._back("misfit", str(error), message)
             return
         if self._at == "decompose":
-            # Simple or compound, and the first sub-question.
             self._sub = one_line(reply["sub_question"])
             if _plain(self._sub) in solved:
-                # Nothing new is left to ask: to ask again would go on for ever.
+                # To answer a solved sub-question again could go on forever.
                 self._go("repeated", sub_question=self._sub)
                 return
             for state in ("search", "revise", "judge"):
                 self._refused.pop(state, None)
             self._go(reply["kind"], sub_question=self._sub)
-        # Whether the sub-question that was answered is the revised question.
         elif reply["same"]:
             self._go("same")
         elif self.hops >= self.limits.hops:
@@ -208,7 +206,7 @@ class Fsm:
             self._question = revised
             self._go("different")
 
-    # --- states that work: the steps they write ---
+    # --- work states: the steps they write ---
 
     def _work(self) -> tuple[Step, ...]:
         """The steps of a work state; the last of them is the state's own."""
@@ -233,9 +231,9 @@ class Fsm:
         return (*before, Step(name, self._state.action, (*args, *refused)))
 
     def _woven(self) -> tuple[Arg, tuple[Step, ...]]:
-        """The sub-question with references to earlier steps' answers, and the steps for those.
+        """The sub-question with references in place of earlier answers, and steps that give those.
 
-        What is asked is the same to the letter.
+        Once the references are filled in, its text is the same.
         """
         if self._sub == self._text(self._question):
             return self._question, ()
@@ -243,7 +241,6 @@ class Fsm:
         answers = {_field(record, "answer"): f"{hop.step}_answer" for hop, record in pairs}
         answers.pop("", None)
         parts = woven(self._sub, answers)
-        # By the answer's step, the search that it is taken from.
         used = {ref.name: ref.name.removesuffix("_answer") for ref in parts if isinstance(ref, Ref)}
         steps = [
             Step(name, "ANSWER", (Ref(search),))
@@ -253,15 +250,15 @@ class Fsm:
         return Template(parts) if used else Literal(self._sub), tuple(steps)
 
     def _done(self, name: str) -> None:
-        """The state's step has an output: on to the next state."""
+        """Record what the state's step gave, and enter the next state."""
         value = self._run.values[name]
         if self._at == "search":
             settled = _plain(self._sub) == _plain(self._text(self._question))
             self._hops.append(AnsweredHop(name, self._question))
             self._spare = None
             outcome = "settled" if settled else "found"
-            told = {key: _field(value, key) for key in ("answer", "title")}
-            self._go(outcome, step=name, **told, evidence=sentences(field_of(value, "evidence")))
+            details = {key: _field(value, key) for key in ("answer", "title")}
+            self._go(outcome, step=name, **details, evidence=sentences(field_of(value, "evidence")))
         elif self._at == "revise":
             self._revised = Ref(name)
             self._go("revised", step=name, question=as_text(value), type=self._type)
@@ -273,35 +270,35 @@ class Fsm:
             self._go("reviewed", step=name)
 
     def _failed(self, error: RunError) -> None:
-        """The state's step has no output: back, where its reason allows that."""
+        """Go back after a step without an output; raise its error where the reason ends the run."""
         failure = error.failures[0] if error.failures else None
         outcome = _GOING_BACK.get(failure.reason if failure else "")
         if outcome is None:
             raise error
         cause = failure.cause if failure else str(error)
-        told = _MISFIT if outcome == "misfit" else cause
+        message = _MISFIT if outcome == "misfit" else cause
         if self._at == "search":
             self._tried.setdefault(self._sub, cause)
-            self._back(outcome, cause, f"{self._sub} ({told})")
+            self._back(outcome, cause, f"{self._sub} ({message})")
         elif self._at == "revise":
             record = self._records()[-1]
-            if self._back(outcome, cause, f"{_field(record, 'answer')} ({told})"):
-                # The sub-question is answered anew.
+            if self._back(outcome, cause, f"{_field(record, 'answer')} ({message})"):
+                # The search before it runs again, for another answer.
                 self._sub = _field(record, "question")
                 self._spare = self._hops.pop()
                 self._question = self._spare.question
         else:
-            self._back(outcome, cause, told)
+            self._back(outcome, cause, message)
 
     # --- from state to state ---
 
     def _go(self, outcome: str, **details: str | list[str]) -> None:
-        """On to the state that the table has for an outcome."""
+        """Enter the state that the table has for an outcome."""
         self._enter(outcome, self._state.on[outcome], details)
 
     def _back(self, outcome: str, cause: str, message: str) -> bool:
-        """Back to the state that the table has for an outcome, which is told why; False where a
-        limit led elsewhere."""
+        """Go back to the state that the table has for an outcome, and tell that state why; return
+        False where a limit led elsewhere."""
         if self._at == "decompose" and not self.hops:
             firsts = (f"“{sub[:120]}” has none: {why}" for sub, why in self._tried.items())
             self._stop("start", next(firsts, cause))
@@ -311,17 +308,17 @@ class Fsm:
             return False
         self.backtracks += 1
         to = self._state.back[outcome]
-        # The state itself is told too, so that it is not asked the same to the letter again.
+        # This state is told too: with an unchanged prompt, the cache would give the same reply.
         for state in (to, self._at):
             self._refused.setdefault(state, []).append(message)
         self._enter(outcome, to, {"reason": cause})
         return True
 
     def _stop(self, limit: str, reason: str) -> None:
-        """A limit was met: to the answer, with what there is.
+        """Enter the state that answers from what was found, as a limit was met.
 
         Raises:
-            RunError: there is nothing.
+            RunError: nothing was found.
         """
         if self._spare:
             self._hops.append(self._spare)
@@ -356,14 +353,14 @@ class Fsm:
         return as_text(question.value) if isinstance(question, Literal) else ""
 
     def _asked(self, question: Value) -> dict[str, Value]:
-        """What is to be answered now; where a revision wrote that, with what was asked at first."""
+        """The inputs that show the current question, and the original one where they differ."""
         whole = self._run.question
         return {"question": question} | ({"original_question": whole} if question != whole else {})
 
     # --- what each state asks the model ---
 
     def _left(self) -> int:
-        """Requests that the state may make; the others are for the states after it."""
+        """How many requests the state may make; the rest are reserved for the closing states."""
         return self.limits.calls - self.calls - self.machine.after(self._at)
 
     async def _ask(
@@ -375,15 +372,15 @@ class Fsm:
         reads: Source | None = None,
         check: Check = lambda _: (),
     ) -> dict[str, Any]:
-        """A state's reply, as its schema has it.
+        """Ask the model for a state's reply, an object that fits the state's schema.
 
         Args:
-            state: its name.
-            inputs: what it is asked of.
-            path: where in the run.
-            refused: what came to nothing before, with the reasons.
-            reads: the document, where it is shown.
-            check: what else the reply must hold to.
+            state: the state's name.
+            inputs: the fields that the prompt shows.
+            path: the call's path in the run.
+            refused: what failed before, with the reasons.
+            reads: the document, where the prompt shows it.
+            check: what else is wrong with a reply, if anything.
 
         Raises:
             ContextError: the prompt does not fit the window, and may not be cut.
@@ -393,14 +390,14 @@ class Fsm:
         whole = {**inputs, "refused": list(refused)} if refused else inputs
         schema = load_schema(self.machine.state(state).asks)
         call = self._caller.shown(FillSchema(schema, tuple(whole.items()), reads))
-        talks = self._talks and state != "review"
-        if talks:
+        converses = self._converses and state != "review"
+        if converses:
             shown = any(earlier.document == reads for earlier, _ in self._turns)
             turn = replace(call, document=None if shown else reads, turns=self._turns)
             try:
                 call, left_out = fit_fill(turn, self._caller.window(call))
             except ContextError:
-                # What does not fit as the next turn is the first of anew.
+                # The call that does not fit as the next turn starts a new conversation.
                 call, left_out = fit_fill(call, self._caller.window(call))
             if left_out:
                 self._caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
@@ -411,14 +408,14 @@ class Fsm:
         counted = counting(self._caller.ask, count)
         revisions = max(min(self.limits.revisions, self._left() - 1), 0)
         reply = await fill(replace(self._caller, ask=counted), call, path, check, revisions)
-        if talks:
+        if converses:
             text = json.dumps(reply, ensure_ascii=False)
             self._turns = (*call.turns, (replace(call, turns=()), text))
         return reply
 
     @property
     def handlers(self) -> Handlers:
-        """Who carries out the steps of the work states: hand them to the run."""
+        """What carries out the steps of the work states: pass it to the run."""
 
         async def solve(ask: Callable[..., Any], path: str, args: Sequence[Given]) -> Value:
             try:
@@ -459,7 +456,7 @@ class Fsm:
         answer = one_line(reply["answer"] or "")
         if not answer:
             raise SolverError("no-answer", "the paragraphs do not say")
-        # What was asked for once more, and then taken as it is, is told beside it.
+        # A reply that still breaks a rule after the second try is kept, with its faults beside it.
         unmet: list[Value] = [*problems(reply)]
         return _record(
             question=as_text(question),
@@ -470,7 +467,7 @@ class Fsm:
         )
 
     async def _ask_revise(self, path: str, question: Value, hop: Value, *refused: Value) -> Value:
-        """The question with an answer put in."""
+        """The question, revised with an answer in it."""
         inputs = {
             **self._asked(question),
             "sub_question": field_of(hop, "question"),
@@ -483,14 +480,14 @@ class Fsm:
     async def _ask_summarise(
         self, path: str, question: Value, records: Value, *refused: Value
     ) -> Value:
-        """The answer to the whole question of all that was found."""
+        """The answer to the whole question, from all that was found."""
         inputs = {"question": question, "solved": _solved(records)}
         return one_line((await self._ask("summarise", inputs, path, refused))["answer"])
 
     async def _ask_review(
         self, path: str, question: Value, answer: Value, records: Value, *refused: Value
     ) -> Value:
-        """The answer held against what was found: supporting facts, triples, an explanation."""
+        """A review of the answer: supporting facts, triples, and an explanation."""
         inputs = {"question": question, "solved": _solved(records), "answer": answer}
         check = _once(lambda reply: self._unquoted(reply, "supporting_facts"))
         reply = await self._ask("review", inputs, path, refused, self._paragraphs(records), check)
@@ -504,8 +501,8 @@ class Fsm:
     def _paragraphs(self, searches: Value) -> Source:
         """The paragraphs that searches found, which a review reads (FSM2's second round).
 
-        Those that their evidence stands in, or else those they named; where the document has none
-        of either, all of it.
+        For each search these hold its evidence, or else have the title it named. The whole
+        document is read where there are no such paragraphs.
         """
         retriever = DocumentRetriever(self._document)
         blocks, found = retriever.paragraphs, set[Paragraph]()
@@ -524,26 +521,23 @@ class Fsm:
         return Source(f"{self._document.name} (found)", "".join(texts)) if texts else self._document
 
     def _unquoted(self, reply: dict[str, Any], field: str) -> list[str]:
-        """What is wrong with a reply that quotes none of the document's sentences in a field."""
+        """The fault of a reply whose field quotes no sentence of the document; else nothing."""
         if any(quote.span for quote in self._located(reply[field])):
             return []
         return [f"{field}: copy at least one sentence of the document word for word."]
 
     def _located(self, quoted: Sequence[str]) -> list[Quote]:
         lines = "\n".join(f"{QUOTE}{line}" for line in map(one_line, quoted) if line)
-        return evidence(Plan(), {"told": lines}, ("told",), self._document)
+        return evidence(Plan(), {"quotes": lines}, ("quotes",), self._document)
 
     def _quotes(self, quoted: Sequence[str]) -> list[Value]:
-        # Marked as quotes are in every output, so that an answer's evidence can be shown, and
-        # where the document does not have one, that.
+        # Marked as in every output: from the marks an answer's evidence is found, and also quotes
+        # that the document does not have.
         return [f"{QUOTE}{one_line(quote.text)}" for quote in self._located(quoted)]
 
 
 def _once(problems: Callable[[dict[str, Any]], Sequence[str]]) -> Check:
-    """A check that complains of one reply and lets the next pass.
-
-    Better words are asked for, not demanded.
-    """
+    """A check of the first reply alone: a better one is asked for once, but not demanded."""
     tries = count()
     return lambda reply: problems(reply) if next(tries) == 0 else ()
 
@@ -553,7 +547,8 @@ def _record(**fields: Value) -> Pairs:
 
 
 def field_of(record: Value, key: str) -> Value:
-    """What a search or a review has under a key, as ``answer``; an empty text for nothing."""
+    """The value under a key, such as ``answer``, of a search's or a review's record; an empty text
+    where there is none."""
     return dict(record).get(key, "") if isinstance(record, Pairs) else ""
 
 
@@ -562,23 +557,23 @@ def _field(record: Value, key: str) -> str:
 
 
 def _solved(searches: Value) -> list[Value]:
-    """A list of records, as ``sub-question -> answer``."""
+    """The records of searches as lines ``sub-question -> answer``."""
     records = searches if isinstance(searches, list) else []
     return [f"{_field(record, 'question')} -> {_field(record, 'answer')}" for record in records]
 
 
 def sentences(quotes: Value) -> list[str]:
-    """Quotes under ``evidence`` or ``supporting_facts`` as sentences of the document."""
+    """The sentences under ``evidence`` or ``supporting_facts``, without their quote marks."""
     lines = quotes if isinstance(quotes, list) else []
     return [as_text(line).removeprefix(QUOTE) for line in lines]
 
 
 def _titles(paragraph: Paragraph) -> set[str]:
-    """How a paragraph may be called: by its title, and by the last of its headings."""
+    """The names of a paragraph: its whole title, and the last heading in it."""
     names = (paragraph.title, paragraph.title.rpartition(" / ")[2])
     return {_plain(name) for name in names} - {""}
 
 
 def _plain(text: str) -> str:
-    """A question without what two askings of it may differ in: case, marks, spaces."""
+    """A text without case, punctuation and extra spaces, in which equal questions may differ."""
     return " ".join(re.findall(r"\w+", text.casefold()))

@@ -1,9 +1,9 @@
-"""The states of FSM prompting and what follows on what: one table, walked and drawn.
+"""The states and transitions of FSM prompting: one table, which is run and drawn.
 
 Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
 for Multi-Hop Question Answering", 2024. FSM1 ends with the answer, FSM2 with a
-review of it. `pearl.strategies.fsm` walks the table; the picture of it is
-Mermaid text, or SVG.
+review of it. `pearl.strategies.fsm` runs the machine; this module draws it
+as Mermaid text, or SVG.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ END = "answer"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state.
+    """A state of a machine.
 
     Args:
         name: as in the journal.
-        about: what is done in it, in a few words.
-        on: which state follows, by the outcome.
-        back: to which state the machine goes back, by the outcome, with the reason.
-        works: whether it is a step of the plan; one that only decides is none.
-        limit: which state follows where a limit is met; there is no answer where it is empty,
-            or where nothing was found for it.
+        about: what is done in the state, in a few words.
+        on: the next state, by the outcome.
+        back: the state that the machine goes back to, by the outcome of a failure.
+        works: True for a work state, which is a step of the plan; False for a decision.
+        limit: the next state where a limit is met. Where it is empty, or nothing was found so far,
+            the run ends without an answer.
     """
 
     name: str
@@ -54,12 +54,12 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """States, the first of which is where it starts.
+    """A state machine.
 
     Args:
         name: as on the command line.
-        states: all of them.
-        closing: the states that make the answer of what was found, in order.
+        states: all of its states; it starts in the first.
+        closing: the states that make the answer from what was found, in order.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Machine:
         return next(state for state in self.states if state.name == name)
 
     def after(self, name: str) -> int:
-        """How many states still have to follow one, before there is an answer."""
+        """How many closing states must still follow the state of this name."""
         if name not in self.closing:
             return len(self.closing)
         return len(self.closing) - self.closing.index(name) - 1
@@ -112,7 +112,7 @@ _REVIEW = State(
     "review",
     "supporting facts, triples, explanation",
     {"reviewed": END},
-    # A review that does not fit goes back there, where there is an answer already.
+    # A review only follows an answer, so one that fails goes back to where the answer is made.
     {"misfit": "summarise"},
     limit=END,
 )
@@ -126,14 +126,14 @@ MACHINES: Mapping[str, Machine] = MappingProxyType({"fsm": FSM2, "fsm1": FSM1, "
 
 _WIDE, _HIGH, _GAP, _EDGE = 290, 56, 54, 24
 _LANE = 54
-"""From one line beside the boxes to the next."""
+"""Pixels from one line beside the boxes to the next."""
 _SIDE = 90
-"""Room for the words beside the outermost line."""
+"""Pixels for the words beside the outermost line."""
 _LIMIT = "limit"
 
 
 class _Line(NamedTuple):
-    """From state to state, with its outcomes; ``back`` where the machine goes back."""
+    """A drawn transition, labelled with its outcomes; ``back`` for one that goes back."""
 
     start: str
     end: str
@@ -158,7 +158,7 @@ def as_object(machine: Machine) -> dict[str, Any]:
 
 
 def mermaid(machine: Machine) -> str:
-    """A Mermaid flowchart: work states as boxes, decisions as rhombs, ways back dashed."""
+    """A Mermaid flowchart: work states as boxes, decisions as diamonds, ways back dashed."""
     lines = ["flowchart TD", '    start(["question"])']
     for state in machine.states:
         text = f'"{state.name}<br/>{state.action or state.about}"'
@@ -221,7 +221,7 @@ def _lines(machine: Machine) -> Iterator[_Line]:
     for state in machine.states:
         on, aside = dict(state.on), dict(state.back)
         if state.limit == END:
-            # Beside another way to the same end, it is a word more on that way's line.
+            # Where another transition leads to the same end, the limit shares its line.
             (on if END in on.values() else aside)[_LIMIT] = END
         for back, outcomes in ((False, on), (True, aside)):
             for end in dict.fromkeys(outcomes.values()):

@@ -1,8 +1,8 @@
 """PEARL: write the whole plan before the document is read, then execute it.
 
 Sun et al., "PEARL: Prompting Large Language Models to Plan and Execute Actions Over Long
-Documents", EACL 2024, section 2. A model writes the plan; one that the checker rejects is
-corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand here too.
+Documents", EACL 2024, section 2. A model writes the plan, and corrects it, up to a limit, where the
+checker rejects it. This module also has demonstrations, and plans that the user wrote.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
 
 STEPLESS = 3
-"""Replies in a row without a step, or all of whose steps call what is no action, after which a
-model is asked for no more: it writes no plans, or comes no closer to one."""
+"""After so many replies in a row without a step, or with steps that call only unknown actions, no
+more are asked for: the model writes no plans, or comes no closer to one."""
 
 REPEATED = 3
-"""Rejected replies in a row that are one and the same after which no more are asked for."""
+"""After so many identical rejected replies in a row, no more are asked for."""
 
 CONTINUED = 2
-"""How often a plan whose reply was cut is continued; after that a shorter one is asked for."""
+"""How often the model may continue a plan that was cut; then it is asked for a shorter one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What came of planning.
+    """The result of planning.
 
     Args:
         plan: the plan, or None where every attempt was rejected.
         attempts: how many replies were read.
-        source: the last reply.
-        diagnostics: what was found in it.
-        demonstrations: how many were shown.
+        source: the text of the last reply.
+        diagnostics: the checker's findings in that text.
+        demonstrations: how many demonstrations were shown.
     """
 
     plan: Plan | None
@@ -79,13 +79,13 @@ class Planned:
 
     @property
     def limited(self) -> str:
-        """That a limit somebody has set cut the last reply, in a sentence; else empty."""
+        """A sentence that says that ``PEARL_MAX_TOKENS`` cut the last reply; empty where not."""
         limit = env_number("PEARL_MAX_TOKENS")
         cut = any(finding.message == _AT_LIMIT for finding in self.diagnostics)
         return f"PEARL_MAX_TOKENS={limit} cut the plan off: set it higher." if limit and cut else ""
 
     def _repr_html_(self) -> str:
-        """In a notebook: the plan, drawn, or why there is none."""
+        """For a notebook: the plan as a drawing, or why there is none."""
         if self.plan:
             return self.plan._repr_html_()
         lines = (escape(f"{finding.code} {finding.message}") for finding in self.diagnostics)
@@ -102,10 +102,10 @@ async def write_plan(
     """Have a model write a plan. It never sees a document.
 
     Args:
-        write: what is asked.
-        caller: asks the model; its journal has what was set aside and what was rejected.
-        first: what to ask to begin with; by default for a new plan.
-        asked: failed calls that were made before, which these are added to.
+        write: the request for a new plan.
+        caller: asks the model; its journal records ignored text and rejected plans.
+        first: the first request; by default ``write``.
+        asked: calls that failed before, to which this function adds its own.
 
     Raises:
         ContextError: the prompt does not fit the window; nothing was sent.
@@ -123,8 +123,8 @@ async def write_plan(
         except ModelError as error:
             if error.reason not in ("length", "empty"):
                 raise
-            # At its limit before it said anything, it may say something the next time; for an
-            # answer that was empty it has been asked again.
+            # A model that reached its limit before it wrote anything may write a plan next time;
+            # after an empty reply it was asked again already.
             reply = Reply("", complete=error.reason == "empty")
             stopped = str(error) if reply.complete else ""
             asked.append(call)
@@ -143,8 +143,8 @@ async def write_plan(
             call, rest = ContinuePlan(write, begun), source.text[len(begun) :]
             continue
         if not reply.complete:
-            # It may lack steps even where it parses; to write its last one to its end is no help.
-            others = (one for one in findings if one.code != truncated_line.RULE.code)
+            # Even a cut plan that parses may lack steps; finishing its last line would not help.
+            others = (found for found in findings if found.code != truncated_line.RULE.code)
             end = len(reply.text)
             place, shorter = Span(max(0, end - 1), end), "Write a shorter plan."
             findings = (*others, truncated_line.RULE(place, _AT_LIMIT, help=shorter))
@@ -176,17 +176,17 @@ _AT_LIMIT = "The reply was cut at its token limit."
 
 
 _CALL = pattern(r"[^\W\d]\w*\(")
-"""What looks like a call; a numbered line without one is no step."""
+"""Text that looks like a call; a numbered line without a call is no step."""
 
 
 def _fault(parsed: Parsed, library: Library) -> str:
-    """What is wrong with a reply as a whole; empty where a step of it calls an action there is, or
-    may once it can be read."""
+    """What is wrong with a reply as a whole; empty where a step calls an existing action, or a
+    step that cannot be read may do so."""
     lines = (parsed.plan.source.at(line.span) for line in parsed.broken if line.kind == "step")
     if any(map(_CALL.search, lines)):
         return ""
-    own = library.with_declared(parsed.plan.declares)
-    if any(own.get(step.action) for step in parsed.plan.steps):
+    callable_actions = library.with_declared(parsed.plan.declares)
+    if any(callable_actions.get(step.action) for step in parsed.plan.steps):
         return ""
     return "call only actions that do not exist" if parsed.plan.steps else "have no step"
 
@@ -207,21 +207,30 @@ def _why_to_stop(rejected: Sequence[tuple[str, str]]) -> str:
 
 
 def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnostic]:
-    """Where a plan names a document that is none of several; of one document, none is named."""
+    """An error for each unknown document that a plan names.
+
+    Args:
+        parsed: the plan.
+        names: the names of the documents; empty where there is one, which plans do not name.
+    """
     literals = (arg for step in parsed.plan.steps for arg in step.args if isinstance(arg, Literal))
     for arg in literals if names else ():
         name = read_name(as_text(arg.value))
         if name and not full_name(name, names):
-            there = ", ".join(f"{DOCUMENT}.{one}" for one in names)
+            defined = ", ".join(f"{DOCUMENT}.{known}" for known in names)
             yield undefined_variable.RULE(
-                arg.span, f"There is no document {name}.", help=f"Defined: {there}."
+                arg.span, f"There is no document {name}.", help=f"Defined: {defined}."
             )
 
 
 def _joined(call: Call, reply: str, rest: str) -> str:
-    """A plan's text: what was begun before its reply was cut, and this reply; or only this one,
-    where it begins anew. Where it goes on in the line that was cut, the rest of that stands
-    between."""
+    """The text of a plan whose reply may continue an earlier one that was cut.
+
+    Args:
+        call: the request; `ContinuePlan` holds the whole lines of the earlier reply.
+        reply: the new reply. One that writes the plan again from its first step is the whole text.
+        rest: the beginning of the line that was cut, which the new reply may complete.
+    """
     if not isinstance(call, ContinuePlan):
         return reply
     opening = parse(call.begun).plan.steps[0].name
@@ -235,11 +244,11 @@ def _joined(call: Call, reply: str, rest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GivenPlan:
-    """All steps of a plan at once, then PEARL's answer rule.
+    """A strategy that runs all steps of a given plan, and answers by PEARL's rule.
 
     Args:
         plan: the plan.
-        checked: as `Steps` has it.
+        checked: whether the plan was checked already, as for `Steps`.
     """
 
     plan: Plan
@@ -251,7 +260,7 @@ class GivenPlan:
 
 
 def whole(plan: Plan) -> Steps:
-    """The move that runs a plan, and answers with what it gives."""
+    """The move that runs a whole plan and ends the run with the plan's outputs."""
     return Steps(plan.steps, plan.declares, plan.returns, last=True)
 
 
@@ -266,16 +275,16 @@ ANSWER = Action(
     (Param(DOCUMENT), Param("X")),
     doc="Answer the question X from CTX: say what CTX says and what follows from it.",
 )
-"""What is left when no plan is accepted: one step that asks the question itself."""
+"""The action of the fallback, where no plan is accepted: one step that asks the question itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PearlStrategy:
-    """Plan, then execute, with what a strategy is prepared with and started with.
+    """Write a plan, then execute it. The fields are as in `Prepared`, its settings and `RunInputs`.
 
-    Where the model writes no plan that the checker accepts, the question is
-    answered directly, by one step; the journal's ``plan/fallback`` says so. Where the document
-    is known, it is looked at first whether that step fits the window.
+    Where the checker accepts no plan of the model's, one step answers the question directly, and
+    the journal has an entry ``plan/fallback``. Where the document is given, it is first checked
+    that this step would fit the window.
     """
 
     library: Library
@@ -309,10 +318,10 @@ class PearlStrategy:
 
 
 def check_fits(question: str, document: Source, library: Library, context: Context) -> None:
-    """See, before anything is paid for, that the plan that only asks the question fits the window.
+    """Check, before anything is sent, that the shortest plan, `direct_plan`, fits the window.
 
     Raises:
-        RunError: not even that one does.
+        RunError: it does not fit, so no plan would.
     """
     try:
         fit_plan(direct_plan(question), 0, document, library, context)
@@ -322,13 +331,13 @@ def check_fits(question: str, document: Source, library: Library, context: Conte
 
 
 def document_names(document: Source | None) -> tuple[str, ...]:
-    """The names of the documents that a text consists of; none where it is one."""
+    """The names of the documents in a source that holds several; empty where it holds one."""
     names = tuple(document.documents) if document else ()
     return names if len(names) > 1 else ()
 
 
 def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Journal) -> Plan:
-    """A plan after some passes; the journal says what they did."""
+    """A plan rewritten by these passes; the journal records what they did."""
     applied = rewrite(plan, library, passes)
     if applied.notes:
         journal.decide("plan/passes", list(applied.notes))
@@ -336,20 +345,20 @@ def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Jo
 
 
 def direct_plan(question: str) -> Plan:
-    """The plan that only asks the question."""
+    """The plan whose one step asks the question."""
     args = (Ref(DOCUMENT), Literal(question))
     step = Step("answer", ANSWER.name, args, "Answer the question directly")
     return Plan((step,), question, (ANSWER,))
 
 
 ANSWER_FROM = "ANSWER_FROM"
-"""The action of ``core`` that makes one answer of several outputs."""
+"""The action of ``core`` that makes one answer from several outputs."""
 
 
 def with_one_answer(plan: Plan) -> Plan:
-    """The plan with a last step that answers the question from its outputs, where it has several.
+    """The plan, with a last step added that answers from its outputs where it has several.
 
-    The question is the step's note, which its reader sees as what is wanted.
+    The question is the step's note, so that the model sees what is asked.
     """
     ends = outputs(plan)
     used = {step.name for step in plan.steps} | {action.name for action in plan.declares}
@@ -367,21 +376,21 @@ BUDGET = 3000
 
 SHIPPED = "demos"
 SEED = "seed"
-"""Folders in ``plans/``: for the library that ships; with no actions but those that mining starts
-from, or the plan's own, so that every library gets some."""
+"""Folders in ``plans/``. `SHIPPED` is for the default library. Plans in `SEED` call only actions
+that mining starts from, or that they declare, so that every library can run some."""
 
 FEWEST = 5
-"""Demonstrations below which those of `SEED` are shown too."""
+"""With fewer demonstrations than this, those of `SEED` are shown too."""
 
 
 def shipped_folder(libraries: Iterable[str], otherwise: str = SHIPPED) -> str:
-    """The folder in ``plans/`` that has the name of one of the libraries, else another."""
+    """The folder in ``plans/`` named after the first library that has one, else ``otherwise``."""
     return next((name for name in libraries if name in plan_folders()), otherwise)
 
 
 def seed_demonstrations(folder: str, shipped: str) -> tuple[Source, ...]:
-    """What is shown beside demonstrations that a library can run too few of: nothing where
-    somebody named a folder, or where another is shown without a name than `SHIPPED`."""
+    """The plans to fall back on where a library can run too few demonstrations. There are none if
+    the user named a folder, or if the default folder is not `SHIPPED`."""
     return load_demonstrations("", SEED) if not folder and shipped == SHIPPED else ()
 
 
@@ -389,9 +398,9 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
     """Demonstration plans.
 
     Args:
-        folder: one with ``.plan`` files, as ``pearl refine`` fills it, or the
+        folder: a folder with ``.plan`` files, as ``pearl refine`` makes it, or the
             name of one that ships with Pearl; empty for ``shipped``.
-        shipped: a folder in ``plans/``.
+        shipped: the name of a folder in ``plans/``.
 
     Raises:
         InputError: there is no such folder, or no plan in it.
@@ -424,8 +433,14 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
 def demonstrations_for(
     library: Library, given: Sequence[Demonstration] | str | Path | None, otherwise: str = SHIPPED
 ) -> tuple[Demonstration, ...]:
-    """What a planner is shown: the demonstrations that are given, or those of the folder that is
-    named, or else those that ship for the library, as far as it can run them.
+    """The demonstrations that a planner is shown.
+
+    Args:
+        library: the actions that new plans may call.
+        given: demonstrations, which are shown as they are, or the folder they are in; None or an
+            empty name for those that ship for the library. Of a folder, only plans that the
+            library can run are shown.
+        otherwise: the folder in ``plans/`` where none has the name of a library.
 
     Raises:
         InputError: there is no such folder, or a plan in it cannot be read.
@@ -442,22 +457,23 @@ def choose_demonstrations(
 ) -> tuple[Demonstration, ...]:
     """The demonstrations that a library can run, as many as fit a budget.
 
-    One that calls actions which the library replaces is migrated. A plan that
-    the checker rejects with this library would teach the model actions it does
-    not have. One that is too long for what is left of the budget makes room
-    for the next.
+    A demonstration with older names of the library's actions is migrated. One
+    that the checker still rejects is left out, as it would teach the model
+    actions that the library does not have. One that is too long for the rest
+    of the budget is skipped, and the next is tried.
 
     Args:
         sources: plans with their question in the head.
         library: the actions the new plan may call.
-        budget: tokens in all.
-        seed: more plans, with which fewer than `FEWEST` are made up to as many.
+        budget: tokens that all of them may take together.
+        seed: more plans, which make up the number to `FEWEST` where there are fewer.
     """
     fitting = _runnable(sources, library)
     if len(fitting) < FEWEST:
         fitting += _runnable(seed, library)[: FEWEST - len(fitting)]
     texts = [f"{shown.question}\n{shown.plan}" for shown in fitting]
-    # No token is shorter than a byte, and a vocabulary takes a quarter of a second to load.
+    # Every token is at least a byte long, so short texts need no count, for which the tokenizer
+    # would take a quarter of a second to load.
     if sum(len(text.encode("utf-8", "replace")) for text in texts) <= budget:
         return tuple(fitting)
     chosen: list[Demonstration] = []
@@ -474,11 +490,11 @@ def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration
     return [shown for source in sources if (shown := _demonstration(source, library))]
 
 
-@lru_cache(maxsize=256)  # The next question, or method, is shown the same.
+@lru_cache(maxsize=256)  # Every question of a batch is shown the same plans.
 def _demonstration(source: Source, library: Library) -> Demonstration | None:
 
     def values(node: Plan | Step) -> tuple[str, ...]:
-        # What a step gave; other comments, as a file's head, are for people.
+        # Only the values of steps are shown: other comments, as in a file's head, are for people.
         return tuple(line for line in node.comments if line.startswith("# value "))
 
     parsed = parse_known(source)

@@ -1,8 +1,8 @@
-"""The one preparation of a strategy: from what a person chose to something that runs.
+"""Preparing a strategy for a run.
 
-`prepare` checks what was chosen, before anything is sent; every command and the Python interface
-call it, and nobody checks again. `Prepared.start` then puts the strategy together for one question
-about one document.
+`prepare` checks what the user chose before anything is sent. Every command and the Python interface
+call it, and nothing checks the choice again. `Prepared.start` then sets the strategy up for one
+question about one document.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NEEDS_MODEL = (
     "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or use "
     "--model local."
 )
-"""What is said, behind a name, where the offline reader would have to be a language model."""
+"""The message, after a strategy's name, where only the offline reader is there to write steps."""
 
 
 def prepare(
@@ -53,17 +53,17 @@ def prepare(
     """Prepare a strategy by its name.
 
     Args:
-        name: the strategy's, or one of a person's own.
-        model: the name of the model that is to answer.
-        library: the actions that were chosen; None for the strategy's own, or those Pearl ships.
+        name: the strategy's name, or the user's own strategy.
+        model: the name of the model that plans.
+        library: the chosen actions; None for the strategy's own, or those Pearl ships.
         demonstrations: plans to show, or the folder they are in; None or an empty name for those
             Pearl ships for the strategy that the library can run.
         settings: what else was chosen.
-        tools: what may be called; empty where nobody said.
+        tools: the tools that may be called; empty where none were chosen.
 
     Raises:
-        InputError: there is no such strategy, it would pass over what it is given, it needs a
-            language model where there is none, or a library or a folder cannot be used.
+        InputError: there is no such strategy, it would ignore an argument, it needs a language
+            model where there is none, or a library or a folder cannot be used.
     """
     spec = find_strategy(name)
     name = spec.name
@@ -89,15 +89,15 @@ def prepare(
 
 
 def refuse_unused(prepared: Prepared, examples: int) -> None:
-    """See that a strategy has a use for a depth and for worked examples that were set. One of a
-    person's own may have.
+    """Refuse a depth or worked examples that the strategy would ignore. The user's own strategy
+    may use either.
 
     Args:
         prepared: the strategy.
-        examples: worked examples of structured output, at most.
+        examples: the most worked examples of structured output; 0 where none were chosen.
 
     Raises:
-        InputError: it has none.
+        InputError: the strategy would ignore one of them.
     """
     spec, depth = prepared.spec, prepared.settings.limits.depth
     if spec not in STRATEGIES:
@@ -110,14 +110,16 @@ def refuse_unused(prepared: Prepared, examples: int) -> None:
 
 
 def has_subplans(*libraries: Library) -> bool:
-    """Whether plans carry out some actions of libraries, which may be within each other."""
+    """Whether some action of these libraries is carried out by a plan, so that calls may nest."""
     actions = (action for library in libraries for action in library.actions.values())
     return any(isinstance(action.body, SubPlan) for action in actions)
 
 
 def lacking_solver(library: Library, *, decomposes: bool = False) -> str:
-    """Which action of a library cannot be carried out where a run is handed a retriever, and a
-    decomposer where it ``decomposes``, as `Decomp` does alone; empty where each can."""
+    """A message about the first action that a run cannot carry out; empty where it can do all.
+
+    A run has a retriever, and the strategy decomp (``decomposes``) has a decomposer as well.
+    """
     for action in library.actions.values():
         if isinstance(action.body, Decomposed) and not decomposes:
             return f"{action.name} needs a decomposer: take the strategy decomp."
@@ -127,10 +129,10 @@ def lacking_solver(library: Library, *, decomposes: bool = False) -> str:
 
 
 def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
-    """Prepare a plan that somebody wrote, as it was read, to be rewritten by passes of these names.
+    """Prepare a given plan, which the passes of these names rewrite before it runs.
 
     Raises:
-        RunError: it has errors, or calls what is not there to carry it out.
+        RunError: the plan has errors, or calls an action that a run cannot carry out.
     """
     if errors := check_errors(plan, library):
         raise RunError(
@@ -141,7 +143,8 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
     if lacking := lacking_solver(library.called_by(plan.plan)):
         raise RunError(lacking)
 
-    # What a line silences is no error here, and one where the plan runs.
+    # An error that a noqa comment silenced still counts when the plan runs, so the plan is checked
+    # again there.
     silences = "noqa" in plan.plan.source.text.lower()
 
     def make(caller: Caller) -> Strategy:
@@ -152,11 +155,11 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
 
 
 def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepared:
-    """Prepare a strategy that has no name, is put together given what it asks the model with, and
-    whose actions need a model, or a retriever."""
+    """Prepare a strategy without a name, which ``make`` creates for a caller, and whose actions
+    need at most a model and a retriever."""
 
-    def together(prepared: Prepared, inputs: RunInputs) -> Made:
+    def set_up(prepared: Prepared, inputs: RunInputs) -> Made:
         return make(inputs.caller), prepared.retrieving(inputs)
 
-    spec = StrategySpec("", "", together, needs_model=False, calls=lambda _: sys.maxsize)
+    spec = StrategySpec("", "", set_up, needs_model=False, calls=lambda _: sys.maxsize)
     return Prepared(spec, library)

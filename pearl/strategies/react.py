@@ -1,8 +1,8 @@
 """Reasoning and acting in turns: Search, Lookup and Finish over a document's paragraphs.
 
 Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models", ICLR
-2023, section 3. What was refused, or came to nothing, is in the journal and
-in the next prompt, and not in the plan.
+2023, section 3. An action that was refused or failed is in the journal and in
+the next prompt, but not in the plan.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 from pearl.strategies.retrieving import look_up
 
 STEPS = 8
-"""Steps of a question, at most; the last one can only be Finish."""
+"""The most steps of a question; the last one can only be Finish."""
 
 REFUSALS = 3
-"""How often in a row an action may be refused, or come to nothing."""
+"""How often in a row an action may be refused or fail."""
 
 MOST_CALLS = STEPS * (REFUSALS + 1) * (REVISIONS + 1)
-"""Calls that so many steps take, at most: refused as often as they may be, each reply mended as
-often as it may be."""
+"""The most calls that these steps can take, if every action is refused and every reply revised as
+often as allowed."""
 
 _LONGEST = 500
-"""Characters of what an action is given; no search needs more."""
+"""The most characters of a thought or of an action's input; no search needs more."""
 
 
 class React:
     """Asks for a thought and an action until the answer is given; for one run.
 
     Args:
-        caller: asks the model and keeps the journal.
-        most: steps at most.
-        refusals: how often in a row an action may be refused, or come to nothing.
-        evidence: whether the answer comes with the sentences and the triples that show it.
+        caller: asks the model and writes the journal.
+        most: the most steps.
+        refusals: how often in a row an action may be refused or fail.
+        evidence: whether the answer comes with its supporting facts and triples.
     """
 
     def __init__(
@@ -68,14 +68,15 @@ class React:
 
         Raises:
             ModelError: the model gave no usable answer.
-            RunError: no action can be done.
+            RunError: too many actions in a row were refused or failed.
             SchemaError: no reply fits.
         """
         self._run = run
         return await anext(self._moves)
 
     async def _turns(self) -> AsyncIterator[Move]:
-        """A thought and an action in each turn; after a move, `_run` has what came of it."""
+        """The moves of the run, a thought and an action each; after a move, `_run` has its
+        result."""
         thoughts: list[str] = []
         refused: list[str] = []
         done: set[tuple[str, str, str]] = set()
@@ -130,7 +131,7 @@ class React:
         return await fill(self.caller, FillSchema(self._schema(), tuple(inputs)), f"react/{turn}")
 
     def _schema(self) -> Schema:
-        """What a turn is asked for; a reply that is constrained can only do what can be done."""
+        """The schema of a turn's reply, which allows only the actions that are possible now."""
         schema = load_schema("react_step", *["evidence"] * self.evidence)
         last = len(self._run.plan.steps) + 1 >= self.most
         shown = ["Lookup"] if _paragraph(self._run.plan) else []
@@ -145,7 +146,7 @@ class React:
 
 
 def _step(action: str, words: str, plan: Plan) -> Step:
-    """A search, or a look-up of the next sentence that has the words."""
+    """The step of a search, or of a look-up of the next sentence that has the words."""
     number = len(plan.steps) + 1
     if action == "Search":
         arguments = (Ref(DOCUMENT), Literal(words))
@@ -158,11 +159,11 @@ def _step(action: str, words: str, plan: Plan) -> Step:
 
 
 def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
-    """What a run is handed so that its steps can search, look up and finish.
+    """The handlers of a run's steps, which search, look up and finish.
 
     Args:
-        document: where to look.
-        retriever: where to look instead, as an index of a corpus; None for the document.
+        document: what is searched.
+        retriever: what is searched instead, such as the index of a corpus; None for the document.
     """
     searched = DocumentRetriever(document) if retriever is None else retriever
 
@@ -173,7 +174,6 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
         raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
 
     async def lookup(_: str, args: Sequence[Given]) -> Value:
-        # The N-th sentence of a paragraph that has some words.
         paragraph, words, number = (argument.value for argument in args)
         text, phrase = as_text(paragraph), as_text(words)
         every = [text[span.start : span.end] for span in sentences(text)]
@@ -207,6 +207,6 @@ def _folded(text: str) -> str:
 
 
 def _short_line(text: str) -> str:
-    """What a model wrote, as one short line; half a surrogate pair could not be kept."""
+    """A model's text as one short line, without lone surrogates, which a store could not hold."""
     whole = text.encode("utf-8", "ignore").decode()
     return one_line(whole)[:_LONGEST].strip()

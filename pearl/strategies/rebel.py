@@ -2,9 +2,9 @@
 
 Sodani, Moos and Mirman, "LLM Guided Inductive Inference for Solving
 Compositional Problems", 2023 (arXiv 2309.11688), section 3, Algorithm 1. One
-`Rebel` answers one question; each of its parts is a `Rebel` of its own, which
-shares what the run has spent and what it has found. What the model is asked
-stands in `pearl.strategies.rebel_calls`.
+`Rebel` answers one question; each sub-question has a `Rebel` of its own (a
+frame), which shares the run's limits and findings. The calls of the model are
+in `pearl.strategies.rebel_calls`.
 """
 
 from __future__ import annotations
@@ -52,33 +52,32 @@ from pearl.tools.toolbox import (
 )
 
 TOOLS = 2
-"""Tools that one question is put to, at most: the one that is chosen, and one other."""
+"""The most tools that one question is put to: the one chosen first, and one other."""
 
 LOOKUP = 3
-"""Calls that it takes to put a question to a tool: to choose it, fill in its input, and read."""
+"""Calls of the model that a look-up takes: choose a tool, fill in its input, read its reply."""
 
 GOES_ON = UNUSABLE | {"no-answer", "tool", WRONG_INPUT, "depth"}
-"""Reasons for which a step may have no output, and the question goes on without it."""
+"""Reasons of failure after which the question goes on without the step's output."""
 
 ANSWER = "answer"
-"""The step that has the answer."""
+"""The name of the step that gives the answer."""
 
 NOTHING = "nothing was found"
-"""The answer of a question that a tool replied to, and whose reply has none."""
+"""Stands for the answer where a tool replied, but its reply does not answer the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebelLimits:
-    """Where a question's recursion ends.
+    """Where the recursion of a run's question ends.
 
     Args:
-        depth: sub-questions within each other, at most; 0 splits nothing.
-        width: sub-questions of one question, at most.
-        calls: calls of the model for the whole question, at most; when they come to an end,
-            each question is answered from memory. With `LOOKUP` and one more a question can be
-            put to a tool.
-        tool_calls: calls of tools for the whole question, at most.
-        revisions: how often a reply that does not fit may be mended, a tool's input among them.
+        depth: how deep sub-questions may nest; 0 splits nothing.
+        width: the most sub-questions of one question.
+        calls: the most calls of the model in the run. When they run out, questions are answered
+            from memory. A look-up needs `LOOKUP` calls and one in reserve.
+        tool_calls: the most calls of tools in the run.
+        revisions: how often the model may revise a reply that does not fit, or a tool's input.
     """
 
     depth: int = 3
@@ -90,14 +89,14 @@ class RebelLimits:
 
 @dataclass(slots=True)
 class Spent:
-    """What a question has taken, in all its frames.
+    """What a run has used so far, in all its frames.
 
     Args:
-        limits: what it may take.
-        calls: of the model.
-        tool_calls: of tools.
-        deepest: sub-questions within each other.
-        formed: whether a reply of the model's has held an object, as each is to.
+        limits: the run's limits.
+        calls: how many calls of the model were made.
+        tool_calls: how many calls of tools were made.
+        deepest: how deep sub-questions have nested.
+        formed: whether any reply of the model's held a JSON object, as each should.
     """
 
     limits: RebelLimits
@@ -108,7 +107,7 @@ class Spent:
 
     @property
     def remaining(self) -> int:
-        """Calls of the model that may still be made."""
+        """How many calls of the model may still be made."""
         return self.limits.calls - self.calls
 
     def count(self) -> None:
@@ -121,10 +120,11 @@ class Fact:
     """A question that a frame of the run has answered.
 
     Args:
-        question: it.
-        answer: to it, or `NOTHING`.
+        question: the question.
+        answer: its answer, or `NOTHING`.
         step: the step that has the answer; empty where none has.
-        frame: what asked it. In another one the fact is a text, as no reference reaches there.
+        frame: the frame that asked it. Other frames write the answer as a text, as they cannot
+            refer to its step.
     """
 
     question: str
@@ -134,7 +134,7 @@ class Fact:
 
     @property
     def line(self) -> str:
-        """Both in one line, as the model is shown it."""
+        """Question and answer in one line, as the model is shown them."""
         return flat(f"{self.question}: {self.answer}")
 
 
@@ -145,11 +145,14 @@ def rebel(
     limits: RebelLimits | None = None,
     replies: ReplyCache | None = None,
 ) -> Rebel:
-    """The strategy of one run, with the library ``rebel`` and the `Rebel.handlers` it needs.
+    """Make the strategy of one run, which needs the library ``rebel`` and `Rebel.handlers`.
 
-    Its tools are a toolbox, or `document_tools` of the run's document; whoever made it closes it.
-    What tells whether two questions are the same is by default `choose_embedding`, and an
-    endpoint's vectors are kept among the replies, if those are.
+    Args:
+        caller: asks the model and writes the journal.
+        tools: a toolbox, which its opener closes, or `document_tools` of the run's document.
+        embed: tells whether two questions are the same; by default `choose_embedding`.
+        limits: where the recursion ends.
+        replies: where an endpoint's vectors are cached; None for nowhere.
 
     Raises:
         InputError: the embedding's settings cannot be used.
@@ -160,21 +163,20 @@ def rebel(
 
 @dataclass(eq=False)
 class Rebel:
-    """Answers one question by Algorithm 1, and its sub-questions by the same.
+    """Answers one question by Algorithm 1, and each sub-question by another `Rebel`.
 
-    It is made for one run: `rebel` makes it, and its `handlers` go into the
-    run that it is the strategy of.
+    `rebel` makes the first one of a run; the run needs its `handlers`.
 
     Args:
-        caller: asks the model and keeps the journal.
-        tools: what can be asked beside the model.
+        caller: asks the model and writes the journal.
+        tools: the tools that may be called.
         embedding: tells whether two questions are the same.
-        spent: what all frames of the run have taken, with their limits.
+        spent: what all frames of the run have used, and the run's limits.
         findings: what all frames of the run have found.
         above: the questions that this one is a part of, the run's own first.
-        facts: what is known at the start: a question and its answer each.
-        held: calls that the frames around this one keep for themselves.
-        splits: whether the question may be split; one that repeats a question above may not.
+        facts: what is known at the start, each a question and its answer.
+        held: calls that the frames around this one reserve for themselves.
+        splits: whether the question may be split; False where it repeats one of ``above``.
     """
 
     caller: Caller
@@ -196,7 +198,7 @@ class Rebel:
 
     def __post_init__(self) -> None:
         self.limits = self.spent.limits
-        # Of what the run has found, this frame knows what was found since it began.
+        # This frame uses only what the run found since the frame began.
         self._start = len(self.findings)
         self._moves = self._algorithm()
 
@@ -208,22 +210,22 @@ class Rebel:
             RunError: there is no answer.
         """
         if run.failed:
-            # Where the model cannot be reached, an answer from what is left would be another
-            # answer the next time.
+            # If the model cannot be reached now, going on would give an answer that differs from
+            # the next run's.
             if any(failure.reason not in GOES_ON for failure in run.failed.failures):
                 raise run.failed
             self._why = str(run.failed)
         if ANSWER in run.values:
-            # The plan is to say what it returns.
+            # The plan's last line names the step that it returns.
             return Steps((), returns=(Ref(ANSWER),), last=True)
         self._run = run
         return await anext(self._moves)
 
     async def _algorithm(self) -> AsyncIterator[Move]:
-        """Algorithm 1: split, answer from memory, use tools; each move ends one of its turns.
+        """The moves of Algorithm 1, in three stages: split, answer from memory, use tools.
 
-        When a turn goes on, `_run` is the run after its move; once that has an answer, no turn
-        goes on any more.
+        After each move, `_run` is the run with the move's result. Once it has an answer, no more
+        moves are asked for.
         """
         self._question = self._run.question
         self.spent.deepest = max(self.spent.deepest, len(self.above))
@@ -232,10 +234,10 @@ class Rebel:
             filled_from("rebel_memory", question=self._question),
         )
         for call in () if self.above else smallest:
-            # Before the first is asked: what does not fit with nothing found yet never does.
+            # A call that does not fit the window with nothing found yet never will.
             fit_fill(call, self.caller.window(call))
-        for turn in (self._ask_parts, self._recall, self._use_tools):
-            async for move in turn():
+        for stage in (self._ask_parts, self._recall, self._use_tools):
+            async for move in stage():
                 yield move
         why = self._why
         if not self._recalled and self._has(1):
@@ -244,10 +246,10 @@ class Rebel:
         short = f"{made} takes more: allow more." if self._short else ""
         raise RunError(f"There is no answer to “{self._question[:120]}”: {why}{short}")
 
-    # --- the turns ---
+    # --- the stages ---
 
     async def _ask_parts(self) -> AsyncIterator[Move]:
-        """Ask the sub-questions in turn, as long as there can be a look-up of each."""
+        """Ask the sub-questions one by one, while enough calls are left to look each of them up."""
         self._parts.extend(await self._split())
         count = 0
         while self._parts:
@@ -264,14 +266,14 @@ class Rebel:
                 self.findings.append(Fact(part.question, answer, step.name, self))
 
     async def _split(self) -> Sequence[Part]:
-        """The sub-questions that are asked."""
+        """Have the question split, and choose the sub-questions to ask."""
         decide = self.caller.journal.decide
         if not self.splits or len(self.above) >= self.limits.depth:
             decide("split", {"sub_questions": [], "ended": "depth" if self.splits else "again"})
             return ()
         if not self._has(1 + 2 * self._reserve):
             return ()
-        # Splitting sees which questions are answered, and no answer.
+        # The model that splits sees which questions are answered, but not their answers.
         answered = [fact.question for fact in self.findings if fact.step]
         call = split_of(self._question, self.tools.tools, answered)
         reply = await self._fill_or_none(call, "split", self._reserve)
@@ -284,9 +286,9 @@ class Rebel:
         return parts
 
     async def _recall(self) -> AsyncIterator[Move]:
-        """Answer from facts and from what the model knows, where that is enough."""
+        """Answer from facts and the model's own knowledge, where the model finds them enough."""
         facts = self._lines
-        # With few calls left, facts are tried at once: the answer says whether they are enough.
+        # With few calls left, no call is spent on asking whether the facts are enough.
         if self._has(1 + self._reserve):
             call = filled_from("rebel_memory", question=self._question, facts=list(facts))
             reply = await self._fill_or_none(call, "memory", self._reserve)
@@ -303,7 +305,7 @@ class Rebel:
         return Step(ANSWER, "ANSWER_FROM_MEMORY", (Literal(self._question), self._facts))
 
     async def _use_tools(self) -> AsyncIterator[Move]:
-        """Call the tool that is chosen and read its reply; where that fails, one other."""
+        """Call the tool that is chosen, and read its reply; try one other where that fails."""
         while tool := await self._choose():
             self._tried.append(tool.name)
             reply = f"reply_{len(self._tried)}"
@@ -314,11 +316,11 @@ class Rebel:
                 yield Attempt((Step(ANSWER, "READ_REPLY", args),))
                 failures = self._run.failed.failures if self._run.failed else ()
                 if failures and failures[0].reason == "no-answer":
-                    # That it was looked for in vain is known from here on.
+                    # Later questions are told that this one was looked up in vain.
                     self.findings.append(Fact(self._question, NOTHING, "", self))
 
     async def _choose(self) -> Tool | None:
-        """The tool that the question is put to next; None for none."""
+        """The tool to call next; None where no tool, or no call of one, is left."""
         tools = {name: tool for name, tool in self.tools.tools.items() if name not in self._tried}
         if not tools or len(self._tried) == TOOLS or not self._has(self._own + LOOKUP):
             return None
@@ -327,7 +329,7 @@ class Rebel:
             return None
         path = f"tool/{len(self._tried) + 1}"
         name: str | None = next(iter(tools))
-        # Where all there is is a search for any words, there is nothing to choose.
+        # If the only tool is a general search, the model need not choose.
         if [*tools.values()] not in ([SEARCH], [DOCUMENT_SEARCH]):
             call = choice_of_tool(self._question, tools)
             reply = await self._fill_or_none(call, path, self._own + LOOKUP - 1)
@@ -336,7 +338,7 @@ class Rebel:
         return tools[name] if name else None
 
     async def _call(self, tool: Tool, reply: str) -> AsyncIterator[Move]:
-        """Calls of a tool, until it takes its input, or nothing is left to mend of it."""
+        """Call a tool, and have its input revised while the tool refuses it."""
         refused: list[tuple[Mapping[str, Any], str]] = []
         while len(refused) <= self.limits.revisions and self._has(self._own + 2):
             again = f"/again/{len(refused)}" if refused else ""
@@ -364,7 +366,7 @@ class Rebel:
 
     @property
     def _learned(self) -> list[Fact]:
-        """What was found since this frame began; what has the same answer is one fact."""
+        """What was found since this frame began; questions with the same answer are one fact."""
         answered = {fact.question for fact in self.findings if fact.step}
         asked: dict[str, dict[str, None]] = {}
         last: dict[str, Fact] = {}
@@ -396,22 +398,22 @@ class Rebel:
 
     @property
     def _left(self) -> int:
-        """Calls that this question may make."""
+        """How many calls of the model this question may still make."""
         return self.spent.remaining - self.held
 
     @property
     def _reserve(self) -> int:
-        """Calls that a question needs: to be put to a tool, where there is one, and, where that
-        fails, answered from memory."""
+        """Calls reserved for a question: for a look-up, where there is a tool, and for an answer
+        from memory if that fails."""
         return (LOOKUP if self.tools.tools else 0) + 1
 
     @property
     def _own(self) -> int:
-        """Calls that this question keeps so that it can be answered from memory."""
+        """Calls reserved for answering this question from memory: 1, or 0 once that was done."""
         return 0 if self._recalled else 1
 
     def _has(self, calls: int) -> bool:
-        """Whether this question may make so many calls; the journal says where it may not."""
+        """Whether this question may make so many calls; the journal records where it may not."""
         if self._left >= calls:
             return True
         self._short = True
@@ -421,7 +423,7 @@ class Rebel:
     async def _fill(
         self, call: FillSchema, path: str, keep: int, check: Check = lambda _: ()
     ) -> dict[str, Any]:
-        """Ask the model; what is mended leaves so many calls for what comes after."""
+        """Ask the model, with as many revisions as leave ``keep`` calls for what follows."""
         counted = replace(self.caller, ask=counting(self.caller.ask, self.spent.count))
         revisions = max(min(self.limits.revisions, self._left - keep - 1), 0)
         reply = await fill(counted, call, path, check, revisions)
@@ -431,11 +433,11 @@ class Rebel:
     async def _fill_or_none(
         self, call: FillSchema, path: str, keep: int, check: Check = lambda _: ()
     ) -> dict[str, Any] | None:
-        """An object, or None where the model gives none that fits: the question goes on without.
+        """Ask the model; None where no reply fits, as the question can go on without one.
 
         Raises:
-            SchemaError: the model was asked as often as a reply may be mended, and has not written
-                one object in the whole run: it never will.
+            SchemaError: all revisions are used up, and the model has not written a single JSON
+                object in the whole run, so it is not expected to.
         """
         try:
             return await self._fill(call, path, keep, check)
@@ -451,18 +453,17 @@ class Rebel:
 
     @property
     def handlers(self) -> Handlers:
-        """Who carries out the actions of the library ``rebel`` in this frame."""
+        """What carries out the actions of the library ``rebel`` in this frame."""
         solvers = {"tool": self._call_tool, "read": self._read, "answer": self._answer}
         return Handlers(MappingProxyType(solvers), self._solve, self.limits.depth)
 
     async def _solve(
         self, action: Action, args: Sequence[tuple[str, Given]], frame: Frame
     ) -> Output:
-        """Carry out ``SOLVE``, or ``LOOK_UP``: the same for a sub-question, knowing the facts."""
+        """Carry out ``SOLVE`` or ``LOOK_UP``: a frame of its own answers the sub-question."""
         question, facts = (argument.value for _, argument in args)
-        # A question holds calls back for itself and for its parts after the one that is asked,
-        # for as many of them as there can be a look-up of: so more calls never mean fewer
-        # answered parts.
+        # This frame reserves calls for itself and for those of its remaining parts that could
+        # still be looked up, so that a higher limit of calls never answers fewer parts.
         room = max(self._left - 2 * self._reserve, 0)
         held = self._reserve * (1 + min(len(self._parts), room // self._reserve))
         inner = replace(
@@ -494,7 +495,8 @@ class Rebel:
 
     async def _read(self, path: str, args: Sequence[Given]) -> Value:
         question, reply, facts = (argument.value for argument in args)
-        # Facts name what the question only describes, and a reply may say more than it asks for.
+        # Facts name what the question only describes; the whole question tells which part of a
+        # long reply matters.
         extra: dict[str, Value] = {"facts": list(lines)} if (lines := _lines(facts)) else {}
         if self.above:
             extra["whole_question"] = self.above[0]
@@ -505,16 +507,16 @@ class Rebel:
     async def _answer(self, path: str, args: Sequence[Given]) -> Value:
         question, facts = (argument.value for argument in args)
         call = filled_from("rebel_answer", question=as_text(question), facts=list(_lines(facts)))
-        # Where memory does not answer it and a tool is left, there is to be a look-up still.
+        # If memory does not answer it and a tool is left, a look-up must still be possible.
         keep = LOOKUP if len(self._tried) < TOOLS else 0
         return await self._answered(call, path, keep, "What is known does not answer the question.")
 
     async def _answered(self, call: FillSchema, path: str, keep: int, otherwise: str) -> str:
-        """The answer of a reply that has a field for it.
+        """Ask the model, and give the ``answer`` field of its reply.
 
         Raises:
             SchemaError: no reply fits.
-            SolverError: the reply has none.
+            SolverError: the field is empty; ``otherwise`` is the message.
         """
         answer = (await self._fill(call, path, keep))["answer"]
         if not isinstance(answer, str) or not flat(answer):
@@ -523,5 +525,5 @@ class Rebel:
 
 
 def _lines(facts: Value) -> list[str]:
-    """A list of facts, as a step gives it, a line each."""
+    """Facts, as the value of a step's argument, a line each."""
     return [flat(as_text(fact)) for fact in facts] if isinstance(facts, list) else []

@@ -1,8 +1,8 @@
-"""What REBEL asks of a model, how a plan writes a tool's input, and which questions are one.
+"""REBEL's calls of a model, how a plan writes a tool's input, and which questions are the same.
 
-What a tool replied is seen where an input is filled in, an answer is read, or
-facts are looked at. What is asked, and of which tool, is decided from
-questions alone.
+Replies of tools are untrusted: the model sees them when it fills in an input,
+reads an answer or weighs facts, but which sub-questions are asked, and of
+which tool, it decides from questions alone.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from pearl.runtime.calls import Caller, Journal
 from pearl.tools.toolbox import Tool
 
 NO_TOOL = "none"
-"""Chooses no tool."""
+"""The name with which the model chooses no tool."""
 
 INPUT = "rebel_input"
 """The name of every schema that is made from a tool's parameters."""
 
 
 def filled_from(schema: str, **fields: Value) -> FillSchema:
-    """A call that fills a schema of ``prompts/schemas`` from what is given, in order."""
+    """A call that fills a schema of ``prompts/schemas``; the prompt shows the fields in order."""
     return FillSchema(load_schema(schema), tuple(fields.items()))
 
 
 def split_of(question: str, tools: Mapping[str, Tool], answered: Sequence[str]) -> FillSchema:
-    """Asks for the parts of a question that these tools, or what is known, can answer."""
+    """Asks for the parts of a question that these tools, or known facts, can answer."""
     statements: list[Value] = list(answered)
     return filled_from("rebel_split", question=question, tools=_listing(tools), answered=statements)
 
@@ -63,13 +63,13 @@ def tool_input(
     facts: Sequence[str],
     refused: Sequence[tuple[Mapping[str, Any], str]],
 ) -> FillSchema:
-    """Asks what a tool is called with.
+    """Asks for the input that a tool is called with.
 
     Args:
-        tool: which one.
-        question: what its reply is to answer.
-        facts: name what the question only describes.
-        refused: inputs that it did not take, each with what is wrong.
+        tool: the tool.
+        question: the question that its reply is to answer.
+        facts: known facts, which may name what the question only describes.
+        refused: inputs that the tool refused, each with what is wrong with it.
     """
     values: dict[str, Value] = {"question": question}
     if facts:
@@ -96,7 +96,7 @@ _TOLD = (
 
 
 def input_schema(tool: Tool) -> Schema:
-    """The form of a call's arguments; a parameter that may be left out may be null."""
+    """The schema of a call's arguments, in which an optional parameter may be null."""
     fields = []
     for parameter in tool.parameters:
         about, schema = parameter.about, parameter.schema
@@ -113,7 +113,7 @@ def input_schema(tool: Tool) -> Schema:
 
 
 def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a call's arguments beside their schemas, a sentence each."""
+    """What is wrong with a call's arguments that schemas do not catch, a sentence each."""
     parameters = {parameter.name for parameter in tool.parameters}
     unknown = [name for name in arguments if name not in parameters]
     wrong = [f"{name}: the tool has no such parameter." for name in unknown]
@@ -126,7 +126,7 @@ def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def flat(text: str) -> str:
-    """A text in one line: what a tool replied must not look like several facts."""
+    """A text in one line, so that a tool's reply cannot pass for several facts."""
     return one_line(text.encode("utf-8", "replace").decode("utf-8"))
 
 
@@ -136,13 +136,13 @@ def flat(text: str) -> str:
 def written_input(arguments: Mapping[str, Any], answers: Mapping[str, str]) -> Arg:
     """A call's arguments as a plan writes them: a list of names and values.
 
-    An answer that occurs in a text is a reference to the step that gave it, so that the plan
-    shows what came from where. Where a value is an object, which plans have no form for, all is
-    one text of JSON. `pearl.tools.toolbox.arguments_of` reads both.
+    Where an earlier answer occurs in a text, the plan refers to the step that gave it. If a value
+    is an object, for which plans have no form, the arguments are one text of JSON.
+    `pearl.tools.toolbox.arguments_of` reads both forms.
 
     Args:
         arguments: JSON values by name.
-        answers: the answers that may occur in them, by the step's name.
+        answers: the earlier answers, by the names of their steps.
     """
     if not all(map(_plain, arguments.values())):
         return Literal(canonical_json(dict(arguments)))
@@ -168,46 +168,46 @@ def _plain(value: Any) -> bool:  # noqa: ANN401 - any JSON
     return isinstance(value, str | bool | int | float)
 
 
-# --- questions that are one ---
+# --- which questions are the same ---
 
 NEAR = 0.98
 """The cosine above which two questions are the same (section 3)."""
 
 
 class Part(NamedTuple):
-    """A sub-question, and whether it repeats a question that it is to be a part of."""
+    """A sub-question, and whether it repeats a question that it should be a part of."""
 
     question: str
     again: bool = False
 
 
 Why: TypeAlias = OneOf["parent", "answered", "width"]
-"""Why a sub-question is not asked: all there are repeat the question (``parent``), it is asked
-already (``answered``), or there are too many (``width``)."""
+"""Why a sub-question is not asked: it repeats its question, as all the others do (``parent``); it
+was asked already (``answered``); or there are too many (``width``)."""
 
 
 async def sift(
     written: Sequence[str], above: Sequence[str], answered: Sequence[str], width: int, embed: Embed
 ) -> tuple[list[Part], list[tuple[str, Why]]]:
-    """Keep the sub-questions that bring a question further (Algorithm 1).
+    """Keep the sub-questions that help to answer a question (Algorithm 1).
 
-    One that is nearer than `NEAR` to its question, or to one that this is a
-    part of, is answered without being split again. Where there are no others,
-    that is what its question itself comes to: then there are no parts. The
-    others are kept before it where there is not room for all.
+    A sub-question that is nearer than `NEAR` to one of the questions above it
+    repeats it: it is answered without being split again, and gives way to
+    others where there are too many. If all of them repeat questions, none is
+    kept, as they would be no easier to answer than the question itself.
 
     Args:
-        written: as the model wrote them.
-        above: the questions they are to be parts of; the last is the one that was split.
+        written: the sub-questions, as the model wrote them.
+        above: the questions they should be parts of; the last is the one that was split.
         answered: questions whose answers are known.
-        width: how many are kept, at most.
-        embed: tells whether two questions are the same.
+        width: the most sub-questions to keep.
+        embed: gives the vectors that questions are compared by.
 
     Returns:
-        Those that are asked, and the others with the reason, in order.
+        The sub-questions to ask, and the others with the reasons, each in order.
 
     Raises:
-        ModelError: there are no vectors.
+        ModelError: the endpoint gave no vectors.
     """
     if not written:
         return [], []
@@ -235,22 +235,22 @@ async def sift(
     return parts, [(written[at], dropped[at]) for at in sorted(dropped)]
 
 
-# --- an endpoint's vectors as calls like any other: journaled, cached, and tried again ---
+# --- embeddings of an endpoint as calls like any other: journaled, cached and retried ---
 
 Embedding: TypeAlias = Callable[[Journal], Embed]
-"""An embedding, given where its calls are written down."""
+"""Gives an embedding whose calls are recorded in a journal."""
 
 _TEXTS = Schema("embedding", "", ())
 
 
 def embedding(embed: Embed, replies: ReplyCache | None) -> Embedding:
-    """An embedding whose calls are in the journal, and whose vectors may be kept among the replies;
-    one that calls nobody is as it is.
+    """An endpoint's embedding with its calls journaled and its vectors cached among the replies;
+    an embedding that is computed locally is returned unchanged.
 
     Raises:
         InputError: the settings of the environment cannot be used.
     """
-    # Looked at now: a setting that is wrong is told before anything is asked.
+    # Reading the identity checks the settings before anything is sent.
     identity = embed.identity
     if not isinstance(embed, OpenAIEmbedding):
         return lambda _: embed
@@ -260,7 +260,7 @@ def embedding(embed: Embed, replies: ReplyCache | None) -> Embedding:
 
 @dataclass(frozen=True, slots=True)
 class _AsModel:
-    """An endpoint's embedding in the shape that the engine's layers take."""
+    """An endpoint's embedding as a model, so that the layers around models work for it."""
 
     embed: OpenAIEmbedding
     name: str
@@ -272,7 +272,7 @@ class _AsModel:
         [(_, texts)] = request.call.given
         assert isinstance(texts, list)
         vectors, usage = await self.embed.ask([as_text(text) for text in texts])
-        # Packed with the precision in which endpoints compute them.
+        # Endpoints compute in single precision, so four bytes a number lose nothing.
         rows = [b64encode(pack(f"<{len(row)}f", *row)).decode() for row in vectors]
         return Reply(json.dumps(rows), usage)
 
@@ -293,7 +293,7 @@ class _Journaled:
             reply = await self.ask(request)
             rows = map(b64decode, json.loads(reply.text))
             vectors.extend(list(unpack(f"<{len(row) // 4}f", row)) for row in rows)
-            # The numbers are in the store, once: a journal is read by people.
+            # People read journals; the numbers are in the cache.
             return replace(reply, text=f"{len(vectors)} vectors of {len(vectors[0])} numbers")
 
         call = FillSchema(_TEXTS, (("texts", list(texts)),))

@@ -1,7 +1,7 @@
-"""Strategies by name: what each works with, and how it is put together for one question.
+"""Strategies by name: what each works with, and how it is set up for one question.
 
-Modules of strategies are loaded when one is started. `pearl.strategies.preparation` checks what a
-person chose of one.
+A strategy's module is loaded when it is started. `pearl.strategies.preparation` checks what the
+user chose for it.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ NONE_SHOWN = (
     "No demonstration is shown, as none calls only what the library has: name a folder with "
     "--demos; pearl refine makes one."
 )
-"""What is said where a strategy that is shown demonstrations gets none."""
+"""The notice where a strategy that takes demonstrations gets none."""
 
 MACHINES = ("fsm1", "fsm2")
 """Strategies that go through states, which may be turns of one conversation."""
 
 PLANNED = 10_000
-"""Calls of a question whose plan is written first, at most: its steps are known before they run,
-and may have to read every part of a long document."""
+"""The most calls of a question whose plan is written first. It is high, as each step may have to
+read every part of a long document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a question ends whose steps are written one at a time.
+    """Where a question stops whose steps are written one at a time.
 
     Args:
-        steps: of one decomposition, at most.
-        depth: decompositions within each other, at most.
-        calls: of the model, at most.
-        width: items that one step runs over, at most; None for what every run has at most.
+        steps: the most steps of one decomposition.
+        depth: how deep decompositions may nest.
+        calls: the most calls of the model.
+        width: the most items that one step runs over; None for the limit of every run.
     """
 
     steps: int = STEPS
@@ -69,22 +69,26 @@ DEFAULT_LIMITS = Limits()
 
 
 def limits_within(depth: int | None) -> Limits:
-    """The limits with another depth, or the usual ones where it is None."""
+    """The default limits, with this depth where it is not None."""
     return DEFAULT_LIMITS if depth is None else replace(DEFAULT_LIMITS, depth=depth)
 
 
 @dataclass(frozen=True, slots=True)
 class StrategySettings:
-    """What a person may choose of a strategy beside its library and its demonstrations.
+    """What a user may choose for a strategy beside its library and its demonstrations.
 
     Args:
-        passes: names of rewrites that plans go through.
-        limits: how far it goes, where its steps are written one at a time.
+        passes: names of the passes that rewrite plans.
+        limits: where it stops, if its steps are written one at a time.
         retriever: where passages come from; None for the document.
-        embed: tells whether two questions are the same; None for `choose_embedding`.
-        shown: actions that a planner is shown, at most; 0 for all.
+        embed: the embedding that tells whether two questions are the same; None for
+            `choose_embedding`.
+        shown: the most actions that a planner is shown; 0 for all.
         turns: whether the states of a machine are turns of one conversation.
-        passages: how many a look-up gives, whatever its step says; 0 for what that says.
+        passages: passages per look-up; 0 for the number that the step gives.
+
+    Raises:
+        InputError: a number is below 0.
     """
 
     passes: tuple[str, ...] = DEFAULT_PASSES
@@ -110,13 +114,13 @@ class RunInputs:
     """What a strategy is started with for one question.
 
     Args:
-        caller: asks the model and keeps the journal.
-        document: what is asked of.
+        caller: asks the model and writes the journal.
+        document: the document that the question is about.
         context: the model's window, and what to do with a document that is longer.
-        tools: what can be asked beside the document; None for a search of it.
-        replies: where an endpoint's vectors are kept; None for nowhere.
-        options: whether an option is chosen from the answer.
-        keep: keeps what functions gave; None where nothing is kept.
+        tools: the tools that may be called; None for a search of the document.
+        replies: where an endpoint's embeddings are cached; None for nowhere.
+        options: whether the answer will be mapped to one of several options.
+        keep: caches the results of the user's functions; None where nothing is kept.
     """
 
     caller: Caller
@@ -129,35 +133,33 @@ class RunInputs:
 
 
 OwnStrategy: TypeAlias = Callable[[RunInputs], Strategy]
-"""Makes a strategy of a person's own for one question."""
+"""A user's own class or function, which makes a strategy for one question."""
 
 Made: TypeAlias = tuple[Strategy, Handlers]
-"""Who writes the steps, and what carries out those that a model does not."""
+"""A strategy, and the handlers of those steps that no prompt carries out."""
 
 Started: TypeAlias = tuple[Strategy, Frame]
-"""What `run_strategy` takes beside a question: who writes the steps, and where they run, with a
-caller that asks within the strategy's limit."""
+"""What `run_strategy` takes beside a question: a strategy, and the frame its steps run in, whose
+caller counts calls up to the strategy's limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class StrategySpec:
-    """A strategy as a person chooses it.
+    """A strategy that a user can choose.
 
     Args:
         name: as on the command line.
         about: what it does, in one sentence.
-        make: puts it together for one question, of inputs whose caller asks within its limit.
-        libraries: names of the action libraries it works with; none leaves the choice.
-        demonstrations: the folder in ``plans/`` whose plans are shown where no other is named;
-            empty for a strategy that is shown none, and has actions of its own. Plans in a folder
-            with the name of a chosen library go before them.
+        make: sets it up for one question; the caller in the inputs enforces the limit of calls.
+        libraries: names of the action libraries it works with; empty where the user chooses.
+        demonstrations: the folder in ``plans/`` whose plans are shown by default, unless there is
+            a folder with the name of a chosen library; empty for a strategy that is shown no plans.
         uses: what else decides its answers.
-        options: options that it has a use for, and others have none: how deep questions stand
-            within each other, and worked examples of structured output.
-        needs_model: whether it asks for next steps, or for structured output, which the
-            offline reader does not write.
-        version: tells a strategy of a person's own from another of its name.
-        calls: the calls of a question, at most, within chosen limits.
+        options: those options, among the two that not every strategy has, that it uses.
+        needs_model: whether it asks for next steps or structured output, which the offline
+            reader does not write.
+        version: a digest that tells the user's own strategies of one name apart.
+        calls: gives the most calls of a question, within the limits that were chosen.
     """
 
     name: str
@@ -173,18 +175,18 @@ class StrategySpec:
 
     @property
     def takes_library(self) -> bool:
-        """Whether its steps call the library that was chosen, and not actions of its own."""
+        """Whether its steps call the library that the user chose, rather than its own actions."""
         return not self.libraries or bool(self.demonstrations)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A strategy with what it works with, checked: it can be started for any question.
+    """A checked strategy with its library and settings, ready to be started for any question.
 
     Args:
         spec: the strategy.
         library: the actions that steps may call.
-        demonstrations: examples for whoever writes steps.
+        demonstrations: examples for the model that writes the steps.
         settings: what else was chosen.
     """
 
@@ -200,16 +202,16 @@ class Prepared:
 
     @property
     def notice(self) -> str:
-        """What a person should know of it; empty where there is nothing."""
+        """What the user should know about this choice; empty where there is nothing."""
         return NONE_SHOWN if self.demonstrated == 0 else ""
 
     @property
     def calls(self) -> int:
-        """Calls of a question, at most, beside those that map its answer to an option."""
+        """The most calls of a question, not counting those that map its answer to an option."""
         return self.spec.calls(self.settings.limits)
 
     def start(self, inputs: RunInputs) -> Started:
-        """Put the strategy together for one question about one document."""
+        """Set the strategy up for one question about one document."""
         inputs = replace(inputs, caller=at_most(inputs.caller, self.calls))
         strategy, handlers = self.spec.make(self, inputs)
         limits = self.settings.limits
@@ -218,12 +220,12 @@ class Prepared:
         return strategy, Frame(inputs.document, *parts, cache=inputs.keep)
 
     def retrieving(self, inputs: RunInputs, handlers: Handlers = NONE) -> Handlers:
-        """Handlers, and beside them what looks passages up as it was set."""
+        """The handlers, with a solver added that looks passages up as the settings say."""
         settings = self.settings
         return with_retriever(handlers, inputs.document, settings.retriever, settings.passages)
 
 
-# By name, as what follows is pickled for the workers of a cluster.
+# Named functions, as lambdas could not be pickled for the workers of a cluster.
 def _pearl_calls(_: Limits) -> int:
     return PLANNED
 
@@ -342,14 +344,14 @@ STRATEGIES = (
         calls=_react_calls,
     ),
 )
-"""By name; a new one is a function that puts it together, and an entry here."""
+"""Every strategy of Pearl's; a new one is a function that sets it up, and an entry here."""
 
 
 def find_strategy(name: str | OwnStrategy) -> StrategySpec:
-    """The strategy of a name, one of these or what an installed package offers; or a person's own.
+    """The strategy of a name, from Pearl or an installed package; or the user's own.
 
     Raises:
-        InputError: there is none, or it cannot be loaded.
+        InputError: there is no such strategy, or it cannot be loaded.
     """
     if not isinstance(name, str):
         return own_strategy(name)
@@ -364,14 +366,14 @@ def find_strategy(name: str | OwnStrategy) -> StrategySpec:
 
 
 def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - whatever is offered
-    """A strategy of a person's own, whose steps call the chosen library.
+    """A user's own strategy, whose steps call the library that the user chose.
 
     Args:
         make: an `OwnStrategy`.
-        name: empty for that of ``make``.
+        name: the strategy's name; empty for that of ``make``.
 
     Raises:
-        InputError: it is nothing that can be called, or has the name of one of Pearl's.
+        InputError: it cannot be called, or has the name of one of Pearl's strategies.
     """
     name = name or getattr(make, "__name__", "")
     if any(spec.name == name for spec in STRATEGIES):
@@ -382,19 +384,19 @@ def own_strategy(make: Any, name: str = "") -> StrategySpec:  # noqa: ANN401 - w
             "question, an object with next(run)."
         )
 
-    def together(prepared: Prepared, inputs: RunInputs) -> Made:
+    def set_up(prepared: Prepared, inputs: RunInputs) -> Made:
         with _failing_as(name):
             strategy = make(inputs)
         return _Own(name, strategy), prepared.retrieving(inputs)
 
     about = (getattr(make, "__doc__", "") or "A strategy of one's own.").strip().split("\n")[0]
     version = source_digest(make)
-    return StrategySpec(name, about, together, needs_model=False, version=version)
+    return StrategySpec(name, about, set_up, needs_model=False, version=version)
 
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """A strategy of a person's own, whose mistakes are no mistakes of Pearl's."""
+    """A user's own strategy, whose exceptions and wrong moves end the run with its name."""
 
     name: str
     strategy: Strategy
@@ -415,6 +417,7 @@ class _Own:
 
 @contextmanager
 def _failing_as(name: str) -> Iterator[None]:
+    """Turn an unexpected exception into a `RunError` that names the strategy."""
     try:
         yield
     except (InputError, ModelError, RunError, SchemaError):

@@ -1,4 +1,4 @@
-"""Passages that steps look up: in the document, or in what is searched instead of it.
+"""Passages that steps look up: in the document, or in an index that is searched instead of it.
 
 Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4.
 """
@@ -20,23 +20,27 @@ from pearl.runtime.binding import SolverError
 from pearl.runtime.executor import Handlers
 
 PASSAGES = 3
-"""Passages that are given where a step does not say how many."""
+"""Passages that a step is given where it does not say how many."""
 
 MOST = 20
-"""Passages that a step is given, at most."""
+"""The most passages that a step is given."""
 
 
 def with_retriever(
     handlers: Handlers, document: Source, retriever: Retriever | None = None, passages: int = 0
 ) -> Handlers:
-    """Handlers, and beside them a solver that gives the passages that bear on a query.
+    """The handlers, with a solver added that looks up the passages that bear on a query.
 
-    Its arguments are the query and, where there is a second one, how many
-    passages are wanted. Its value is a list of texts, best first, each the
-    passage to the letter with its title and a colon before it.
+    The solver's arguments are the query and, optionally, how many passages
+    are wanted. Its value is a list of texts, best first: each the passage
+    word for word, with its title and a colon before it.
 
-    They are of the document, or of what the retriever searches instead, as an index of a corpus.
-    Where ``passages`` is not 0, so many are given, whatever a step says.
+    Args:
+        handlers: the handlers of other actions.
+        document: what is searched.
+        retriever: what is searched instead, such as the index of a corpus; None for the document.
+        passages: passages per look-up, whatever the step says; 0 for what it says. Either way no
+            more than `MOST` are given.
     """
     searched = DocumentRetriever(document) if retriever is None else retriever
 
@@ -60,7 +64,7 @@ async def look_up(searched: Retriever, query: str, most: int) -> list[str]:
         SolverError: what is searched cannot be read.
     """
     try:
-        # Reading an index takes its time, and other steps have theirs.
+        # Reading an index takes time, and must not block steps that run at the same time.
         passages = await asyncio.to_thread(searched.search, query, most)
     except InputError as error:
         raise SolverError("solver", str(error)) from None

@@ -1,1 +1,1 @@
-"""Runs as pages: what a journal says, put together for a reader, in one file."""
+"""Runs as pages for a browser, made from their journals: served, or as one file."""

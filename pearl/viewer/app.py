@@ -1,6 +1,7 @@
-"""A store as pages: its runs, each of them down to a call, and two side by side. It only reads.
+"""Serves a store as pages: the list of runs, each run down to its calls, and comparisons of two
+runs. It only reads.
 
-Whoever comes has the link, in which a secret is; a cookie stands for it afterwards.
+A visitor's first request has a secret in its link; after that, a cookie identifies the browser.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ AT_ONCE = 50
 """Runs on a page."""
 
 LIFE = 30 * 24 * 3600.0
-"""Seconds for which a browser keeps the cookie; the secret in it lives as long as the server."""
+"""Seconds for which a browser keeps the cookie; its key is valid as long as the server runs."""
 
 STATIC = tuple(("pearl.viewer", name) for name in ("style.css", "view.js", "htmx.min.js"))
 
@@ -64,9 +65,9 @@ class ServedStore:
 
     Args:
         engine: the store's database.
-        place: where it is, as a person may see it.
-        prices: what models cost.
-        documents: a folder of documents, beside the places that runs name; empty for nowhere.
+        place: the store's address, without a password.
+        prices: the price table.
+        documents: a folder of documents, beside the places that runs name; empty for none.
         cookie: the name of the cookie.
     """
 
@@ -78,10 +79,10 @@ class ServedStore:
 
 
 def runs_page(shown: ServedStore, view: View) -> str:
-    """The runs that are asked for, the last one first."""
+    """The runs that match the query, the latest first."""
     percents = map(view.number, ("least", "most"))
     least, most = (None if percent is None else percent / 100 for percent in percents)
-    # Which run the page is to begin behind.
+    # The run after which the page begins.
     started, _, name = view.get("before").partition(" ")
     began = replace(view, query={"before": started}).number("before")
     criteria = RunFilter(
@@ -112,7 +113,7 @@ def runs_page(shown: ServedStore, view: View) -> str:
 
 
 def one_page(shown: ServedStore, view: View, name: str) -> str:
-    """A run, or with an item in the query one row of it.
+    """A run, or, with an item in the query, one row of it.
 
     Raises:
         InputError: there is no such run, or it has no such row.
@@ -124,7 +125,7 @@ def one_page(shown: ServedStore, view: View, name: str) -> str:
 
 
 def diff_page(shown: ServedStore, view: View) -> str:
-    """Two runs of one kind side by side; of jobs the rows that came to different ends first.
+    """Two runs of one kind side by side; of jobs, rows with different outcomes come first.
 
     Raises:
         InputError: they cannot be compared.
@@ -151,7 +152,6 @@ def diff_page(shown: ServedStore, view: View) -> str:
     else:
         for entries in (read_journal(engine, run) for run in runs):
             frame = read_frames(entries)[0]
-            # Whether its answer comes with quotes, wherever these stand.
             passages = find_passages(frame.plan, frame.values, frame.ends, None)
             values["frames"].append((frame, head_of(entries), is_evidenced(passages, None)))
     names = [run.name for run in runs]
@@ -165,7 +165,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
         others=others,
         states=STATES,
         totals=sums,
-        costs=[one.cost(shown.prices, model) for one, model in zip(sums, models, strict=True)],
+        costs=[total.cost(shown.prices, model) for total, model in zip(sums, models, strict=True)],
         counts=count_rows(engine, names),
         called=read_tags(engine, names),
         **values,
@@ -177,15 +177,15 @@ PAGES: Mapping[str, Callable[..., str]] = {
     "/run/{name}": one_page,
     "/diff": diff_page,
 }
-"""Pages by their paths; the parts of a path that have names are arguments."""
+"""Pages by path; named parts of a path are passed as arguments."""
 
 
 def application(shown: ServedStore, token: str) -> ASGIApp:
-    """What answers, for a server that this machine alone reaches.
+    """The application, for a server that only this machine can reach.
 
     Args:
         shown: what is served.
-        token: what lets one in.
+        token: the secret in the link that lets a browser in.
     """
     route, addresses = static_files(*STATIC)
     key = secrets.token_urlsafe(32)
@@ -193,7 +193,7 @@ def application(shown: ServedStore, token: str) -> ASGIApp:
     def make_route(path: str, page: Callable[..., str]) -> Route:
         def answer(request: Request) -> Response:
             if is_secret(request.query_params.get("token", ""), token):
-                # The link's secret is in no address after that.
+                # Redirected, so that the browser's address no longer shows the secret.
                 response = RedirectResponse("/", 303)
                 set_cookie(response, request, shown.cookie, key, LIFE)
                 return response

@@ -1,6 +1,6 @@
-"""The document of a run, read again, and the quotes in it.
+"""Finds the document of a run again, and the quotes in it.
 
-A store holds a document's name and its hash, not its text.
+A store holds only a document's name and hash, not its text.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class DocumentName:
 
 @dataclass(frozen=True, slots=True)
 class DocumentLookup:
-    """What came of looking for a document.
+    """The result of looking for a document.
 
     Args:
-        named: what was looked for; None where the run has no document.
-        text: the document, the very one that was read; None where it was not found.
+        named: the name that was looked for; None where the run has no document.
+        text: the document, with the same text as in the run; None where it was not found.
         trouble: why it is not shown, in whole sentences; empty where it is.
     """
 
@@ -66,13 +66,13 @@ def read_name(text: str) -> DocumentName:
 def find_document(
     head: Mapping[str, Any], run: Mapping[str, Any], item: str, folder: str
 ) -> DocumentLookup:
-    """Read a run's document again, and make sure that it is the one that was read.
+    """Read a run's document again, and check by its hash that it is the same text.
 
     Args:
-        head: what the journal says first of itself.
-        run: what the run says of itself: where its questions and documents are.
+        head: the head of the journal.
+        run: the head of the run, which says where its questions and documents are.
         item: the id of the question in a job; empty for a run that is no job.
-        folder: where else documents are; empty for nowhere.
+        folder: another folder of documents; empty for none.
     """
     text = head.get("document")
     if not isinstance(text, str):
@@ -82,8 +82,8 @@ def find_document(
         return DocumentLookup(named, None, "The journal does not say which text it was.")
     changed = ""
     for paths in _paths(named, run, folder):
-        # A store may name anything: what cannot be the document is not read at all. Four bytes
-        # hold any character, and three more the mark at the beginning; a PDF has more.
+        # A store may name any file, so one that is too large to be the document is not read. A
+        # character takes up to four bytes, and a byte order mark three; a PDF may take more.
         source = read_limited(paths, named.name, max(LARGEST, 4 * (named.size or 0) + 3))
         if source is not None and source.digest == named.digest:
             return DocumentLookup(named, source)
@@ -103,8 +103,8 @@ def find_document(
 
 
 def _paths(named: DocumentName, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
-    """Where it, or each of several, may be: in the folder, where the job's documents were, and as
-    it was given."""
+    """The paths at which a document, or each of several, may be: in the folder, where the job's
+    documents were, and the path as it was given."""
     homes = [Path(folder)] if folder else []
     documents, questions = run.get("documents"), run.get("questions")
     if isinstance(documents, str):
@@ -129,12 +129,12 @@ def _is_there(path: Path) -> bool:
 
 
 def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
-    """The text of files; None where one is no file, no text, or longer than so many bytes.
+    """The text of files; None where one is missing, no text, or larger than ``most`` bytes.
 
     Args:
         paths: the files, or folders of them.
-        name: what the document is called.
-        most: bytes.
+        name: the name of the document.
+        most: the most bytes of a file.
     """
     with suppress(InputError, OSError, ValueError):
         files = [Path(file) for path in paths for file in files_of(str(path))]
@@ -146,13 +146,13 @@ def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
 def documents_in(
     file: Path, run: Mapping[str, Any], item: str, named: DocumentName, home: str = ""
 ) -> Iterator[Source]:
-    """A document that stands in a file of questions, or in a data set itself.
+    """A document whose text is in a file of questions, or in a data set.
 
     Args:
         file: the questions or the data set.
-        run: what the run says of itself; an evaluation names its data set.
+        run: the head of the run; an evaluation names its data set.
         item: the question's id.
-        named: which document.
+        named: the name of the document.
         home: the folder of the data set's documents; empty for its own.
     """
     title = str((run.get("evaluation") or {}).get("title", ""))
@@ -169,8 +169,7 @@ def documents_in(
 
 
 def questions_in(file: Path, item: str) -> Iterator[Question]:
-    """The questions of a file that have an id, as they are there now; none where it cannot be
-    read."""
+    """The questions with this id that a file has now; none where it cannot be read."""
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError:
@@ -187,13 +186,13 @@ class QuotedPassage:
     """A quote.
 
     Args:
-        number: counted from 1; the answer's own come first.
+        number: counted from 1; quotes behind the answer come first.
         text: the passage, on one line.
-        span: where it stands; None where the document does not have it.
-        place: its page or line, and which of several documents; empty likewise.
+        span: its span in the document; None where the document does not have it.
+        place: its page or line, and which of several documents; empty where it has no span.
         steps: the steps whose outputs quote it.
         answers: whether the answer rests on it.
-        speaker: of a transcript, who speaks and when.
+        speaker: in a transcript, who speaks and when.
     """
 
     number: int
@@ -223,9 +222,9 @@ class DocumentPiece:
 
 
 def is_evidenced(passages: Iterable[QuotedPassage], document: Source | None) -> bool:
-    """Whether a passage of the document stands behind an answer; where the document is not at hand,
-    whether any is quoted for it."""
-    return any(one.answers and (document is None or one.span is not None) for one in passages)
+    """Whether the answer rests on a passage of the document, or on any quote where the document is
+    not available."""
+    return any(quote.answers and (document is None or quote.span) for quote in passages)
 
 
 def find_passages(
@@ -240,12 +239,12 @@ def find_passages(
 
     Args:
         plan: the plan that ran.
-        values: what its steps came to.
+        values: the outputs of its steps.
         ends: the steps that make up the answer; none where there is no answer.
-        document: what they quote; None where it is not at hand, and then no
+        document: what they quote; None where it is not available, and then no
             quote has a place.
         first: the number of the first quote.
-        fallback: what stands behind an answer that quotes nothing.
+        fallback: the evidence for an answer that quotes nothing.
     """
     text = document or Source("", "")
     every = [(quote, True) for quote in evidence(plan, values, ends, text) or fallback]

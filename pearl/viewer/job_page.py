@@ -1,4 +1,4 @@
-"""A job as a page: what its rows came to; and two jobs of one kind, row by row."""
+"""A job as a page, with its rows; and a comparison of two jobs of one kind, row by row."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 MOST = 5000
-"""Rows in a file, at most: a browser shows no more of them with ease."""
+"""The most rows in a file; more would slow a browser down."""
 
 COMPARED = ("ask", "run", "batch", "eval")
-"""Kinds of runs that can be held against another of their kind."""
+"""Kinds of runs that can be compared with another of their kind."""
 
 CHOICE = 50
-"""Runs to choose from for that, the last ones."""
+"""The most runs, the latest ones, to choose from for a comparison."""
 
 STATES = {
     "running": "running", "ended": "ended", "failed": "ended without an answer",
     "stopped": "stopped on the way",
 }  # fmt: skip
-"""What may be the matter with a run, in words."""
+"""The status of a run, in words."""
 
 _SEARCHED = ("question", "words", "gold", "error", "document")
-"""What of a row words are looked for in."""
+"""The fields of a row that a search looks in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class JobRow:
     """A row of a job.
 
     Args:
-        row: as the store has it.
-        counts: what its calls came to, over all the times that it was begun.
-        seconds: from when it was begun last to its last call's end; None where that is not known.
+        row: the row, as the store has it.
+        counts: totals of its calls, over all times that it was started.
+        seconds: from its last start to the end of its last call; None where that is not known.
     """
 
     row: Mapping[str, Any]
@@ -66,7 +66,7 @@ class JobRow:
     seconds: float | None = None
 
     def get(self, key: str) -> Any:  # noqa: ANN401 - any JSON
-        """What the row says, or the result in it; an empty text for nothing."""
+        """The value of a key in the row, or in the result in it; an empty text where missing."""
         return self.row.get(key) or (self.row.get("result") or {}).get(key) or ""
 
     @property
@@ -81,12 +81,12 @@ class JobRow:
 
     @property
     def remarks(self) -> str:
-        """What to know of its answer, as `remarks_on` says it."""
+        """The remarks on its answer (`remarks_on`), as one text."""
         return ", ".join(remarks_on(self.row))
 
     @property
     def reason(self) -> str:
-        """Why it failed, in a word; empty where it did not, or nobody knows."""
+        """The reason of its failure, in a word; empty where there is none."""
         return str((self.row.get("error") or {}).get("reason", ""))
 
     @property
@@ -96,11 +96,11 @@ class JobRow:
 
     @property
     def scored(self) -> str:
-        """The same, with the score where it is between; ``not scored`` where that failed."""
+        """The verdict, with the score if that is partial; ``not scored`` where scoring failed."""
         return "not scored" if self.answer and not self.answered else scored(score_of(self.row))
 
     def is_asked_for(self, view: View) -> bool:
-        """Whether it has the words, the verdict and the method that a page is asked for."""
+        """Whether it matches the words, the verdict and the method of a page's query."""
         shown, method = view.get("show"), view.get("method")
         verdict = self.verdict if self.answered else f"failed {self.verdict}"
         if shown and shown not in verdict.split():
@@ -113,17 +113,17 @@ class JobRow:
 
     @property
     def options(self) -> Sequence[str]:
-        """What there was to choose from; none where that is not known."""
+        """The options; empty where there are none, or they are not known."""
         return tuple(self.get("options"))
 
     @property
     def gold(self) -> str:
-        """The right answer, as `with_text` has it; empty where it is not known."""
+        """The gold answer, with an option's text (`with_text`); empty where it is not known."""
         return with_text(str(self.get("gold")), self.options)
 
     @property
     def method(self) -> str:
-        """Of an evaluation's row, whose id is that, and the question's behind it; else empty."""
+        """The method of an evaluation's row; empty for other rows."""
         if "example" not in self.row:
             return ""
         method = (self.row.get("result") or {}).get("method")
@@ -131,7 +131,7 @@ class JobRow:
 
     @property
     def answer(self) -> str:
-        """What came of it in a line: an option, an answer, actions, tries, labels."""
+        """Its result in one line: an option, an answer, or counts of actions, plans or labels."""
         if not self.answered and not self.get("answer"):
             return ""
         option = self.row.get("option")
@@ -153,7 +153,7 @@ def scored(score: float | None) -> str:
 
 
 def with_text(answer: str, options: Sequence[str]) -> str:
-    """An answer; one of the options, which is told by its letter, as ``B. no``."""
+    """An answer; if it is the letter of an option, with that option's text, as ``B. no``."""
     texts = dict(zip(ascii_uppercase, options, strict=False))
     return f"{answer}. {texts[answer]}" if answer in texts else answer
 
@@ -163,22 +163,22 @@ _REMARKS = {
     "no plan": ("fallback", True),
     "picked by words": ("guessed", True),
 }
-"""What to know of an answer, and the key and the value that say it."""
+"""Remarks on an answer, each with the key and value that it is made for."""
 
 
 def remarks_on(row: Mapping[str, Any]) -> list[str]:
-    """What to know of a row's answer: that nothing stands behind it, that there was no plan, that
-    it was picked by words alone, that it names no option."""
-    # An evaluation's row has them as measures, which are numbers; a person's own has what it may.
+    """Remarks on a row's answer: that it has no evidence, had no plan, was picked by words alone,
+    or names no option."""
+    # An evaluation's row has them as numbers in its measures; a user's own row may have anything.
     result = row["result"] if isinstance(row.get("result"), dict) else {}
     measures = result["measures"] if isinstance(result.get("measures"), dict) else {}
     values = {**measures, **result, **row}
-    told = [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
-    return told + ["no option"] * names_no_option(row)
+    remarks = [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
+    return remarks + ["no option"] * names_no_option(row)
 
 
 def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
-    """How many answers there is each thing to know of, in words; empty where there is none."""
+    """How many answers have each remark, in words; empty where none has any."""
     answered = (row for row in rows if row.get("status") == "answered")
     counts = Counter(remark for row in answered for remark in remarks_on(row))
     return ", ".join(f"{remark}: {count:,}" for remark, count in counts.items())
@@ -186,11 +186,11 @@ def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What the rows of a method came to, or of a job that has none.
+    """The rows of a method, or of a job without methods.
 
     Args:
         rows: how many there are, and their scores.
-        counts: what their calls came to.
+        counts: totals of their calls.
     """
 
     rows: RowCounts
@@ -198,13 +198,13 @@ class Group:
 
 
 def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
-    """The page of a job: what its items came to.
+    """The page of a job, with its rows.
 
     Args:
         engine: the store's database.
-        run: which run.
-        prices: what models cost.
-        view: where it is served; None for a file.
+        run: the job's run.
+        prices: the price table.
+        view: the request, where it is served; None for a file.
     """
     size = count_rows(engine, [run.name]).get(run.name)
     methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else [""]
@@ -236,10 +236,10 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
 def _rows_shown(
     engine: Engine, run: RunRow, view: View | None
 ) -> tuple[list[JobRow], int, dict[str, str]]:
-    """The rows on a page, how many are asked for, and links to the others of these.
+    """The rows on a page, how many rows match its query, and links to the other pages.
 
-    Of a page that is served, those alone are read with their calls; in a file, where there are too
-    many, those that failed or are wrong stand first.
+    Only the calls of rows on a served page are read. A file has at most `MOST` rows: if there are
+    more, those that failed or are wrong come first.
     """
     if view is None:
         counts = totals_of_items(engine, run.name)
@@ -260,12 +260,12 @@ def _rows_shown(
 
 
 def _is_narrowed(view: View) -> bool:
-    """Whether a page is asked for some rows only."""
+    """Whether a page's query selects only some rows."""
     return any(map(view.get, ("q", "show", "method")))
 
 
 def neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dict[str, str]:
-    """Links to the rows before and behind one, of those that are asked for."""
+    """Links to the previous and the next row, among those that match the page's query."""
     if not view or not item:
         return {}
     before, behind = "", ""
@@ -282,7 +282,7 @@ def neighbours(engine: Engine, run: RunRow, item: str, view: View | None) -> dic
 
 
 def tags_and_others(engine: Engine, run: RunRow, view: View | None) -> dict[str, Any]:
-    """What a run is called, and where a page is served the others that it may be compared with."""
+    """A run's tags, and, for a served page, other runs that it may be compared with."""
     others: list[RunRow] = []
     if view and run.kind in COMPARED:
         same_kind = list_runs(engine, time.time(), CHOICE + 1, RunFilter(kind=run.kind))
@@ -300,12 +300,12 @@ Row: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RowPair:
-    """What two jobs made of one task.
+    """The rows of two jobs for the same task.
 
     Args:
-        id: the task's.
-        first: the row of the one.
-        second: the row of the other.
+        id: the task's id.
+        first: the first job's row.
+        second: the second job's row.
     """
 
     id: str
@@ -314,19 +314,19 @@ class RowPair:
 
     @property
     def differs(self) -> bool:
-        """Whether they came to different ends."""
+        """Whether their outcomes differ."""
         return outcome(self.first) != outcome(self.second)
 
 
 @dataclass(frozen=True, slots=True)
 class JobComparison:
-    """Two jobs.
+    """A comparison of two jobs.
 
     Args:
-        pairs: the tasks that both have a row of, in the order of the first.
-        only: the ids of tasks that only the first has, and only the second; one that stands for
+        pairs: the tasks that both have a row for, in the order of the first.
+        only: the ids of tasks that only the first has, and only the second; an id that means
             another question in each is in both.
-        methods: of two evaluations, what each method that both have came to; empty for others.
+        methods: for evaluations, statistics of each method that both have; empty for other jobs.
     """
 
     pairs: tuple[RowPair, ...]
@@ -335,7 +335,7 @@ class JobComparison:
 
 
 def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> JobComparison:
-    """Hold two jobs against each other, each as its rows by their ids."""
+    """Compare two jobs, given their rows by id."""
     pairs = [
         RowPair(name, row, second[name])
         for name, row in first.items()
@@ -347,7 +347,7 @@ def compare(first: Mapping[str, Row], second: Mapping[str, Row]) -> JobCompariso
 
 
 def _same(first: Row, second: Row) -> bool:
-    """Whether two rows are one question's; one that failed within Pearl says of none."""
+    """Whether two rows are about the same question, as far as they have its text."""
     asked = [
         row.get("question") or row.get("result", {}).get("question") for row in (first, second)
     ]
@@ -355,7 +355,7 @@ def _same(first: Row, second: Row) -> bool:
 
 
 def outcome(row: Row) -> dict[str, Any]:
-    """What two runs may agree or differ in."""
+    """The parts of a row in which two runs are compared."""
     option, result = row.get("option"), row.get("result", {})
     words = result.get("answer") if result else row.get("words")
     return {
@@ -369,7 +369,7 @@ def outcome(row: Row) -> dict[str, Any]:
 
 
 def _by_method(pairs: Iterable[RowPair]) -> dict[str, dict[str, Any]]:
-    """What each method came to in two evaluations; empty for batches."""
+    """Statistics of each method in two evaluations; empty for batches."""
     methods: dict[str, list[tuple[Row, Row]]] = {}
     for pair in pairs:
         if "result" in pair.first and "result" in pair.second:
@@ -395,7 +395,7 @@ def _by_method(pairs: Iterable[RowPair]) -> dict[str, dict[str, Any]]:
 
 
 def _mean_tokens(rows: Sequence[Row]) -> float | None:
-    """Tokens an answer took in an evaluation; None where its endpoint reports none."""
+    """Mean tokens per answer in an evaluation; None where the endpoint reports none."""
     results = [row["result"] for row in rows]
     spent = sum((Usage(**result["usage"]) for result in results), Usage())
     reported = spent.is_reported(sum(result["calls"] for result in results))

@@ -1,4 +1,4 @@
-"""A run's journal as a tree: the run and each try of a refinement, their steps, every call."""
+"""A run's journal as a tree: the run and each try of a refinement, their steps, and every call."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _PLACED = frozenset(
     answer option option/text failed judgement notice marks plan/passes plan/fallback context
     """.split()
 )
-"""Decisions that have places of their own on a page."""
+"""Decisions that have their own place on a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """A call: its reply or why there is none, and every try at it that came to nothing.
+    """A call with its reply or error, and its failed tries.
 
     Args:
-        path: where in its frame of the run, as ``step/ross[2]``.
-        entry: the journal's last word on it.
-        tries: the failed ones, in order; the last of them is ``entry`` where none succeeded.
+        path: its path in its frame of the run, as ``step/ross[2]``.
+        entry: the journal's last entry about it.
+        tries: the failed tries, in order; the last of them is ``entry`` where none succeeded.
     """
 
     path: str
@@ -66,7 +66,7 @@ class CallNode:
 
     @property
     def item(self) -> int | None:
-        """Which item of a list it is for, counted from 0; None where it is for the whole step."""
+        """The index of the list item it is for, from 0; None where it is for the whole step."""
         _, _, number = self.path.removeprefix("step/").partition("/")[0].partition("[")
         return int(number.rstrip("]")) if number.rstrip("]").isdigit() else None
 
@@ -89,7 +89,7 @@ class CallNode:
 
     @property
     def reply(self) -> str:
-        """What the model wrote, to the letter; empty where it failed."""
+        """The model's reply, word for word; empty where the call failed."""
         return str(self.entry.value or "") if self.done else ""
 
     @property
@@ -99,7 +99,7 @@ class CallNode:
 
     @property
     def seconds(self) -> float:
-        """How long it took, with every try and the waits between them."""
+        """How many seconds it took, including failed tries and the waits between them."""
         last, first = self.entry, self.started
         if self.done or not self.tries:
             return last.seconds
@@ -109,13 +109,13 @@ class CallNode:
 
     @property
     def spent(self) -> Usage:
-        """Tokens of all that was sent for it; none where the reply was in the cache."""
+        """Tokens of all tries that were sent; none where the reply was in the cache."""
         failed = sum((attempt.usage for attempt in self.tries), Usage())
         return failed + self.entry.usage if self.done and not self.entry.kept else failed
 
 
 def count_calls(calls: Iterable[CallNode]) -> Totals:
-    """What some calls came to; the seconds are their times, added up."""
+    """Totals of some calls; the seconds are the sum of their durations."""
     models: dict[str, Totals] = {}
     for call in calls:
         made, failed = call.done and not call.kept, len(call.tries)
@@ -126,14 +126,14 @@ def count_calls(calls: Iterable[CallNode]) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A reply that was to be a plan.
+    """A reply in which the model wrote a plan.
 
     Args:
         number: counted from 1.
-        call: what was asked, and came back.
+        call: the call with the reply.
         rejected: the codes of the errors for which the checker rejected it.
-        aside: parts of it that belong to no plan.
-        cut: whether it ended at its token limit, and was to be continued.
+        aside: parts of the reply that belong to no plan.
+        cut: whether it ended at its token limit, and the model was asked to continue it.
     """
 
     number: int
@@ -145,16 +145,16 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What a step of the plan came to.
+    """The result of a step of the plan.
 
     Args:
         number: counted from 1.
-        step: as the plan has it.
+        step: the step in the plan.
         state: ``done``, ``failed``, ``skipped`` or ``not run``.
         cause: why it has no output; empty where it has one.
         value: its output; None where it has none.
-        calls: what was asked for it.
-        inner: what was decided in the frames within it.
+        calls: the calls it made.
+        inner: the decisions in frames inside it.
     """
 
     number: int
@@ -167,7 +167,7 @@ class StepRecord:
 
     @property
     def items(self) -> list[tuple[str, str]]:
-        """Its output's items, each with its key, or its number; none where it is no list."""
+        """The items of its output, each with its key or number; empty where it is no list."""
         if isinstance(self.value, Pairs):
             return [(as_text(key), as_text(item)) for key, item in self.value]
         if isinstance(self.value, list):
@@ -176,7 +176,7 @@ class StepRecord:
 
     @property
     def text(self) -> str:
-        """Its output where it is no list with items; empty where there is none."""
+        """Its output as a text, unless that is a list with items; empty where there is none."""
         if self.value is None or self.items:
             return ""
         if isinstance(self.value, list | Pairs):
@@ -208,14 +208,14 @@ class FrameNode:
     Args:
         name: empty, or ``try/0`` and so on.
         text: the plan that ran last, in canonical form; empty where none did.
-        plan: the same, read.
-        calls: in the order in which they ended.
+        plan: the same plan, parsed.
+        calls: its calls, in the order in which they ended.
         drafts: the replies of planning.
-        steps: what the steps of the plan came to.
-        values: what steps came to, by name; also such as the plan no longer has; and what they
-            quote, under `evidence_key`.
-        passages: for a step's call, what it was given of the document.
-        decisions: the other decisions of the loop, by path: ``answer``, ``option``,
+        steps: the results of the plan's steps.
+        values: the outputs of steps by name, including steps that the plan no longer has; and what
+            they quote, under `evidence_key`.
+        passages: by the path of a step's call, the parts of the document that it was given.
+        decisions: the other decisions, by path: ``answer``, ``option``,
             ``failed``, ``context``, ``plan/passes`` and so on.
     """
 
@@ -231,13 +231,13 @@ class FrameNode:
 
     @property
     def title(self) -> str:
-        """Its name for a reader: empty for the run itself, else ``Try 1`` and so on."""
+        """Its title: empty for the run itself, else ``Try 1`` and so on."""
         number = self.name.partition("/")[2]
         return f"Try {int(number) + 1}" if number else ""
 
     @property
     def answer(self) -> str | None:
-        """The answer, quotes and all; None where there is none."""
+        """The answer, including quotes; None where there is none."""
         answer = self.decisions.get("answer")
         return str(answer.get("text", "")) if isinstance(answer, dict) else None
 
@@ -263,7 +263,7 @@ class FrameNode:
 
     @property
     def other_calls(self) -> tuple[CallNode, ...]:
-        """The calls that are for no step, no plan and no option."""
+        """The calls that are not for a step, a plan or an option."""
         stages = {step.step.name for step in self.steps} | {MAPPING}
         drafts = {draft.call.path for draft in self.drafts}
         return tuple(
@@ -278,17 +278,17 @@ class FrameNode:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to show of it."""
-        some = (self.decisions.get("failed"), self.written, self.drafts, self.steps, self.others)
-        return self.answer is None and not any(some)
+        parts = (self.decisions.get("failed"), self.written, self.drafts, self.steps, self.others)
+        return self.answer is None and not any(parts)
 
 
 def read_journal(engine: Engine, run: RunRow, item: str = "") -> list[Entry]:
-    """What a run, or one of its questions, did since it was begun last."""
+    """The journal of a run, or of one of its questions, since it was last started."""
     return since_last_start(list(read_entries(engine, run, item)))
 
 
 def head_of(entries: Sequence[Entry]) -> dict[str, Any]:
-    """What a journal says first of itself; empty where it says nothing."""
+    """The head of a journal; empty where it has none."""
     value = next((entry.value for entry in entries if entry.path == "run"), None)
     return value if isinstance(value, dict) else {}
 
@@ -297,7 +297,7 @@ def read_frames(entries: Sequence[Entry]) -> list[FrameNode]:
     """A journal as frames: the run's own first, then each try of a refinement.
 
     Args:
-        entries: since the run was begun last, in order.
+        entries: the entries since the run was last started, in order.
     """
     frames: dict[str, list[Entry]] = {"": []}
     for entry in entries:
@@ -321,7 +321,7 @@ def read_calls(entries: Iterable[Entry]) -> list[CallNode]:
         place = (entry.path, entry.call_key)
         tries = pending.get(place, [])
         if tries and entry.attempt <= tries[-1].attempt:
-            # The same was asked again after it had been given up.
+            # The call was made again after all its tries had failed.
             calls.append(CallNode(entry.path, tries[-1], tuple(tries)))
             tries = []
         if entry.status == "done":
@@ -352,7 +352,7 @@ def _read_frame(name: str, entries: Sequence[Entry]) -> FrameNode:
             try:
                 values[key] = from_json(entry.value)
             except DecodeError:
-                # A later Pearl may know values that this one does not.
+                # A later version of Pearl may have kinds of values that this one does not know.
                 values[key] = str(entry.value)
         elif head == "context" and rest and isinstance(entry.value, dict):
             passages[rest] = entry.value
@@ -383,7 +383,7 @@ def _read_frame(name: str, entries: Sequence[Entry]) -> FrameNode:
 
 
 def _drafts(calls: Iterable[CallNode], decisions: dict[str, Any]) -> list[Draft]:
-    """The replies of planning; what was said of each is taken out of ``decisions``."""
+    """The replies of planning; notes about them are removed from ``decisions``."""
     notes: dict[tuple[int, str], tuple[str, ...]] = {}
     for path in list(decisions):
         match = _NOTE.fullmatch(path)
@@ -400,16 +400,14 @@ def _drafts(calls: Iterable[CallNode], decisions: dict[str, Any]) -> list[Draft]
 
 
 def read_stages(frames: Iterable[FrameNode]) -> list[Stage]:
-    """Every frame's stages that made calls, in the order in which they may run.
-
-    A try begins after all of the one before.
-    """
+    """The stages of all frames that made calls, in an order in which they may run; each try of a
+    refinement waits for the one before."""
     stages: list[Stage] = []
     before: tuple[str, ...] = ()
     for frame in frames:
-        some = list(_stages(frame, before))
-        stages += some
-        before = tuple(stage.key for stage in some) or before
+        own = list(_stages(frame, before))
+        stages += own
+        before = tuple(stage.key for stage in own) or before
     return stages
 
 
@@ -427,7 +425,7 @@ def _stages(frame: FrameNode, start: tuple[str, ...]) -> Iterator[Stage]:
         yield stage(PLANNING, _TITLES[PLANNING], start)
         start = (head + PLANNING,)
     needs = dependencies(frame.plan.steps)
-    # The stages that a step's result came from: of a step that made no call, those it waited for.
+    # For each step the stages to wait for: its own, or, if it made no call, those it waited for.
     behind: dict[str, tuple[str, ...]] = {}
 
     def stages_behind(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Pages from templates: nothing from elsewhere, all escaped. And what is asked of a served one.
+"""Renders pages from templates, with all values escaped and no external resources.
 
 A plan's text is shown with findings at their lines.
 """
@@ -38,24 +38,24 @@ from pearl.viewer.documents import is_evidenced
 _T = TypeVar("_T")
 
 PAUSE = 2
-"""Seconds between two looks at a run that is followed, at least."""
+"""The least seconds between two updates of a page that follows a run."""
 
 AT_ONCE = 100
-"""Rows of a page that is served; links lead to the others."""
+"""The most rows of a served page; links lead to the others."""
 
 _NO_CHARACTERS = str.maketrans({"\ufffe": "�", "\uffff": "�"})
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A page that is served: what its links lead to, and what it was asked for.
+    """A served page: its address and query, and what its links need.
 
     Args:
         static: the addresses of the files that pages load.
-        place: the store, as a person may see it.
-        path: the page's own.
-        query: what stands behind the path, by name.
-        since: when it was asked for, by the monotonic clock.
+        place: the store's address, without a password.
+        path: the path of the page.
+        query: the parameters of the request, by name.
+        since: when it was requested, in seconds on the monotonic clock.
     """
 
     static: Mapping[str, str]
@@ -66,23 +66,23 @@ class View:
 
     @property
     def pause(self) -> int:
-        """Seconds after which a page that follows a run asks again: more where it takes long."""
+        """Seconds after which a page that follows a run is updated: more if rendering is slow."""
         return max(PAUSE, math.ceil(5 * (time.monotonic() - self.since)))
 
     def get(self, name: str) -> str:
-        """What was asked for under a name; empty for nothing."""
+        """The value of a query parameter; empty where it is missing."""
         return self.query.get(name, "").strip()
 
     def link(self, **changed: str) -> str:
-        """The page's address with other wishes; an empty one is left out."""
+        """The page's address with some query parameters changed; empty ones are left out."""
         query = {name: text for name, text in {**self.query, **changed}.items() if text}
         return f"{self.path}?{urlencode(query)}" if query else self.path
 
     def number(self, name: str) -> float | None:
-        """A number that was asked for; None for none.
+        """A query parameter as a number; None where it is missing.
 
         Raises:
-            InputError: it is none.
+            InputError: it is no number.
         """
         if not (text := self.get(name)):
             return None
@@ -92,7 +92,7 @@ class View:
         raise InputError(f"{text} is no number.")
 
     def some(self, items: Sequence[_T]) -> tuple[list[_T], dict[str, str]]:
-        """Those on the page that was asked for, and links to the pages before and behind it."""
+        """The items on the requested page, and links to the previous and the next page."""
         at = max(0, min(int(self.number("page") or 1), -(-len(items) // AT_ONCE)) - 1)
         links = {}
         if at:
@@ -103,13 +103,13 @@ class View:
 
 
 def render(template: str, view: View | None, *, running: bool, **values: Any) -> str:  # noqa: ANN401
-    """A page.
+    """Render a page.
 
     Args:
-        template: the name of its form.
-        view: where it is served; None for a file.
-        running: whether what it shows is still being made.
-        values: what it is filled in with.
+        template: the name of its template.
+        view: the request, where it is served; None for a file.
+        running: whether the run that it shows is still running.
+        values: the values for the template.
     """
     style = "" if view else _file("static/style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -120,7 +120,7 @@ def render(template: str, view: View | None, *, running: bool, **values: Any) ->
 
 
 def title_of(run: RunRow) -> str:
-    """What a run was about, in a line."""
+    """What a run is about, in one line."""
     head = run.head
     if evaluation := head.get("evaluation"):
         return f"{evaluation.get('title')}: {head.get('methods')}"
@@ -136,7 +136,7 @@ def _file(name: str) -> str:
 
 
 def make_templates(loader: BaseLoader) -> Environment:
-    """Templates in which whatever a value holds is text: escaped, without hidden characters."""
+    """Templates that escape all values and remove hidden characters from them."""
     environment = Environment(
         loader=loader,
         undefined=StrictUndefined,
@@ -160,7 +160,6 @@ def _environment() -> Environment:
         moment=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),
         short=shorten,
         title_of=title_of,
-        # Of millionths of a dollar; a dash where no price is known.
         money=lambda millionths: NONE if millionths is None else dollars(millionths),
         plain=lambda value: value if isinstance(value, str) else canonical_json(value),
         own_words=without_quotes,
@@ -177,12 +176,13 @@ def _environment() -> Environment:
 
 
 def _harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
-    """A text without what could hide other text, or is no character; markup stays markup."""
+    """A text without characters that could hide other text, or that HTML does not allow; markup is
+    unchanged."""
     return printable_lines(value).translate(_NO_CHARACTERS) if type(value) is str else value
 
 
 def _duration(seconds: float | None) -> str:
-    """``0.42 s``, ``12.3 s``, ``3 min 20 s``: a time that something took."""
+    """A duration in seconds as ``0.42 s``, ``12.3 s`` or ``3 min 20 s``."""
     if seconds is None:
         return NONE
     if seconds >= 120:
@@ -201,8 +201,8 @@ class PlanLine:
 
     Args:
         number: counted from 1.
-        parts: its text in order, each with the severity of the finding there; empty for none.
-        findings: those whose place begins on it.
+        parts: pieces of its text, each after the severity of the finding there, empty for none.
+        findings: the findings that begin on it.
     """
 
     number: int
@@ -211,11 +211,11 @@ class PlanLine:
 
 
 def plan_lines(source: Source, findings: Sequence[Diagnostic] = ()) -> list[PlanLine]:
-    """A plan's lines; a finding's place has its severity as a class.
+    """A plan's lines with its findings.
 
     Args:
-        source: its text, in canonical form or as a model wrote it.
-        findings: what the checker says of it, with places in this text.
+        source: the plan's text, in canonical form or as a model wrote it.
+        findings: the checker's findings in this text.
     """
     ranked = sorted(findings, key=lambda finding: finding.severity is Severity.ERROR)
     lines: list[PlanLine] = []

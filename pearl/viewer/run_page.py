@@ -1,6 +1,6 @@
-"""A run, or one row of a job, as a page: what it came to, its calls in time, and what they asked.
+"""A run, or one row of a job, as a page: its result, a timeline of its calls, and their prompts.
 
-As one file for a browser it runs no script; served by `pearl view` its parts have addresses.
+As a file it has no scripts; `pearl view` serves it with links between its parts.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def run_page(
 
     Args:
         engine: the store's database.
-        run: which run.
+        run: the run.
         item: the item's id in a job; empty for a run that is no job.
-        prices: what models cost.
-        folder: where documents are, beside the places that the run names; empty for nowhere.
-        view: where it is served; None for a file.
+        prices: the price table.
+        folder: a folder of documents, beside the places that the run names; empty for none.
+        view: the request, where it is served; None for a file.
 
     Raises:
         InputError: the job has no such item.
@@ -137,11 +137,10 @@ def run_page(
 def _quotes(
     frames: Sequence[FrameNode], entries: Sequence[Entry], text: Source | None
 ) -> list[list[QuotedPassage]]:
-    """What each frame quotes of the document, numbered through."""
+    """The quotes of each frame, numbered across all frames."""
     quotes: list[list[QuotedPassage]] = []
     for frame in frames:
         first = 1 + sum(map(len, quotes))
-        # Of a try only what it quotes itself.
         own = text and frame.answer and not frame.name
         quoted = passages_given(entries, frame.answer or "", text) if text and own else ()
         quotes.append(find_passages(frame.plan, frame.values, frame.ends, text, first, quoted))
@@ -150,12 +149,12 @@ def _quotes(
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """A plan's text with what the checker says of it today.
+    """A plan's text with the findings of the current checker.
 
     Args:
-        lines: each with the findings on it; none where there is no plan.
-        findings: how many there are.
-        remark: what to know of them; empty for nothing.
+        lines: its lines with their findings; empty where there is no plan.
+        findings: how many findings there are.
+        remark: a remark on the check; empty for none.
     """
 
     lines: Sequence[PlanLine] = ()
@@ -164,7 +163,7 @@ class PlanCheck:
 
 
 def _check(library: Library | None, text: str, *, ran: bool) -> PlanCheck:
-    """Check a plan's text against its library, where that is at hand; ``ran``: it passed then."""
+    """Check a plan's text with its library, if available; ``ran`` says that it passed before."""
     if not text.strip():
         return PlanCheck()
     source = Source("plan", text)
@@ -177,14 +176,14 @@ def _check(library: Library | None, text: str, *, ran: bool) -> PlanCheck:
     return PlanCheck(plan_lines(source, findings), len(findings), remark)
 
 
-# --- when each call ran: beside which others, and after what ---
+# --- the timeline of calls ---
 
-# Times are seconds since the run's first call. In the picture a place across is a share of its
-# width in percent, so that it fits any page, and a place down is in pixels.
+# Times are seconds since the run's first call. In the picture horizontal positions are in percent
+# of its width, so that it fits any page, and vertical ones are in pixels.
 
 TOP, TITLE, GAP, BOTTOM = 24, 18, 10, 6
 _LANE_HEIGHTS = ((8, 14), (16, 8), (10**9, 5))
-"""Lanes of a stage up to a number, and the pixels of each: where there are many, they are low."""
+"""Pairs of a number of lanes and the pixels of each lane of a stage with up to so many."""
 
 _TICKS = 5
 
@@ -195,10 +194,9 @@ class Bar:
 
     Args:
         call: the call.
-        start: when it began.
+        start: when it started.
         end: when it ended.
-        lane: the row within its stage, counted from 0; calls that ran side by side stand in
-            rows of their own.
+        lane: its lane in the stage, from 0; calls that ran at the same time have different lanes.
     """
 
     call: CallNode
@@ -214,9 +212,9 @@ class TimelineRow:
     Args:
         stage: the stage.
         bars: its calls.
-        lanes: how many rows they take.
-        waited: the key of the stage that it started after, the last to end; empty for none.
-        top: where its first lane begins.
+        lanes: how many lanes they take.
+        waited: the key of the last stage that it waited for; empty for none.
+        top: where its first lane begins, in pixels.
     """
 
     stage: Stage
@@ -251,9 +249,9 @@ class Timeline:
 
     Args:
         rows: stages that made calls, in order.
-        seconds: from the first call's beginning to the last one's end.
-        busy: the calls' times, added up.
-        most: calls at the same time, at most.
+        seconds: from the start of the first call to the end of the last.
+        busy: the sum of the calls' durations, in seconds.
+        most: the most calls at the same time.
     """
 
     rows: tuple[TimelineRow, ...]
@@ -269,19 +267,19 @@ class Timeline:
 
     @property
     def calls(self) -> list[tuple[Stage, CallNode, float]]:
-        """Every call with its stage and its beginning, in the order in which they began."""
+        """Every call with its stage and start, in the order of starts."""
         bars = [(row.stage, bar.call, bar.start) for row in self.rows for bar in row.bars]
         return sorted(bars, key=lambda bar: bar[2])
 
     @property
     def links(self) -> list[tuple[TimelineRow, TimelineRow]]:
-        """Each row that waited for another, behind the one that it waited for."""
+        """For each row that waited for another, both, that other one first."""
         rows = {row.stage.key: row for row in self.rows}
         return [(rows[row.waited], row) for row in self.rows if row.waited]
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Round times on the axis, a few, each with its label."""
+        """A few round times on the axis, with their labels."""
         spacing = max(self.seconds, 0.001) / _TICKS
         size = 10.0 ** _exponent(spacing)
         step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= spacing)
@@ -298,10 +296,10 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     """Put calls on a time axis.
 
     Args:
-        stages: in the order to show them; earlier ones may be needed by later ones.
+        stages: the stages, in the order to show them.
 
     Returns:
-        The axis, or None where a call's beginning is not known, or none was made.
+        The timeline, or None where there are no calls, or one's start is not known.
     """
     starts = [call.started for stage in stages for call in stage.calls]
     times = [start for start in starts if start is not None]
@@ -326,7 +324,7 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
 
 
 def _bars(calls: Iterable[CallNode], zero: float) -> tuple[tuple[Bar, ...], int]:
-    """Bars in as few lanes as leave none upon another, and how many those are."""
+    """Bars in as few lanes as possible without overlaps, and the number of lanes."""
     free: list[float] = []
     bars: list[Bar] = []
     for call in sorted(calls, key=lambda call: (call.started or 0.0, call.path)):
@@ -339,14 +337,14 @@ def _bars(calls: Iterable[CallNode], zero: float) -> tuple[tuple[Bar, ...], int]
 
 
 def _most(bars: Iterable[Bar]) -> int:
-    """How many ran at the same time, at most; one that ended just then does not count."""
+    """The most calls at the same time; one that ends just when another starts does not count."""
     changes = sorted(
         change for bar in bars if bar.end > bar.start for change in ((bar.start, 1), (bar.end, -1))
     )
     return max(accumulate(step for _, step in changes), default=1)
 
 
-# --- what the run asked, to the letter ---
+# --- the prompts of the run ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,8 +352,8 @@ class SentPrompt:
     """A prompt as it was sent.
 
     Args:
-        messages: their roles and texts; of the last one without the document.
-        document: how many characters of the document, or of a part of it, the last one begins with.
+        messages: roles and texts; the last one without the document.
+        document: how many characters of the document, or a part of it, begin the last message.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -370,20 +368,20 @@ def read_prompts(
     document: Source | None,
     library: Library | None,
 ) -> dict[str, SentPrompt]:
-    """The prompts of a journal's calls by the calls' keys, as far as they can be made again.
+    """The prompts of a journal's calls, by the calls' keys, as far as they can be reconstructed.
 
-    A journal has of each call its key, which is a hash of the whole prompt, and the reply. So the
-    run is made again on its own replies, and a prompt whose key is the journal's is what was sent.
-    Where the library, the document or Pearl's own words have changed since, keys differ, and
-    nothing is shown. Nothing is asked of anybody, and no function of a person's own is called.
+    A journal has only the key of each call, a hash of the whole prompt, and the reply. So the run
+    is replayed with these replies, and a prompt with the same key is the one that was sent. If the
+    library, the document or Pearl's templates have changed, keys differ, and no prompt is shown.
+    No model, tool or function of the user's is called.
 
     Args:
-        entries: since the run was begun last, in order.
-        identities: of the models that answered.
-        head: what the journal says first of itself.
-        options: what could be chosen from, where that is known.
-        document: what was read; None where it is not at hand.
-        library: the actions; None likewise.
+        entries: the entries since the run was last started, in order.
+        identities: the identities of the models that answered.
+        head: the head of the journal.
+        options: the options, where they are known.
+        document: the document; None where it is not available.
+        library: the actions; None where they are not available.
     """
     own = library and any(isinstance(action.body, Function) for action in library.actions.values())
     if document is None or library is None or own:
@@ -393,7 +391,7 @@ def read_prompts(
     paths = {entry.path for entry in entries}
     mode: Mode = "auto" if any(path.endswith(f"/{CONSTRAINED}") for path in paths) else "never"
     if not options and "map" in paths:
-        # There were some: what was asked before hangs on that, and not on which.
+        # There were options: earlier prompts depend only on whether there were any.
         options = ("", "")
     question, context = str(head.get("question", "")), _context(entries)
     prompts: dict[str, SentPrompt] = {}
@@ -416,7 +414,7 @@ def read_prompts(
                 if prompts.keys() >= replies.keys():
                     break
                 replayed = answer(prepared, question, document, options, session)
-                # Where it goes another way than the run did, what was met until then is sound.
+                # If the replay departs from the run and fails, the prompts before that are right.
                 with suppress(RunError, ModelError, InputError):
                     pool.submit(asyncio.run, replayed).result()
     return prompts
@@ -425,10 +423,9 @@ def read_prompts(
 def _replays(
     entries: Sequence[Entry], head: Mapping[str, Any], library: Library
 ) -> Iterator[Prepared]:
-    """How the run may have gone: by its strategy, as that is prepared where nothing else is said;
-    or by the steps that it came to, after all rewriting."""
+    """Ways to replay a run: by its strategy with default settings, and by the plan that it ran."""
     name = str(head.get("strategy") or head.get("method") or "pearl")
-    # One that uses tools, or an embedding, might ask somebody for something.
+    # A strategy with tools or an embedding could send something.
     for spec in (spec for spec in STRATEGIES if spec.name == name and not spec.uses):
         with suppress(InputError):
             own = library if spec.demonstrations else None
@@ -440,10 +437,10 @@ def _replays(
 
 
 def _context(entries: Sequence[Entry]) -> Context:
-    """How much fitted the model's window, where the journal says that it mattered."""
-    for said in (entry.value for entry in entries if entry.path.split("/")[0] == "context"):
+    """The context of the run, if the journal records it; else no limit."""
+    for value in (entry.value for entry in entries if entry.path.split("/")[0] == "context"):
         with suppress(KeyError, TypeError, ValueError, InputError):
-            return Context(said["policy"], int(said["window"]), int(said["reply"]))
+            return Context(value["policy"], int(value["window"]), int(value["reply"]))
     return UNLIMITED
 
 

@@ -1,7 +1,4 @@
-"""What stands between served pages and everybody else: hosts, headers, cookies, the socket.
-
-`pearl view` and `pearl review` are served by it.
-"""
+"""Serves the pages of `pearl view` and `pearl review`: socket, allowed hosts, headers, cookies."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONNECTIONS = 500
-"""Connections at a time; further ones are told to come later."""
+"""The most connections at the same time; further ones are refused."""
 
 HURRY = 5.0
-"""Seconds in which a request's head must have come: who sends none takes a connection."""
+"""Seconds in which a request's head must arrive, so that idle clients take no connections."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -45,7 +42,7 @@ HEADERS = (
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    # With "no-referrer" a browser would not say either that a form comes from our own page.
+    # With "no-referrer" a browser would hide the origin of a form that our own page sends.
     ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
@@ -53,13 +50,13 @@ HEADERS = (
 )
 
 KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
-"""What files are, by their endings."""
+"""Media types by file ending."""
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class RefusedError(Exception):
-    """A request that is not answered as it asks; the message says why, to a person."""
+    """A request that is refused; the message tells the user why."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -67,11 +64,11 @@ class RefusedError(Exception):
 
 
 TROUBLES: tuple[type[Exception], ...] = (RefusedError, InputError, HTTPException, Exception)
-"""What a page is made of where something goes wrong, by `describe_error`."""
+"""The exceptions that become a page, by `describe_error`."""
 
 
 def describe_error(error: Exception) -> tuple[int, str]:
-    """The status and the words of a page on what went wrong, without what is within."""
+    """The status and the text of a page about an error, without internal details."""
     match error:
         case RefusedError():
             return error.status, str(error)
@@ -83,7 +80,7 @@ def describe_error(error: Exception) -> tuple[int, str]:
 
 
 def is_address(name: str) -> bool:
-    """Whether a host's name is a number, as 192.0.2.7."""
+    """Whether a host is given as an IP address, as 192.0.2.7."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -97,10 +94,10 @@ def is_loopback(host: str) -> bool:
 
 
 def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
-    """What answers with the files that pages load, and the files' addresses by their names.
+    """A route that serves the files that pages load, and the files' addresses by name.
 
     Args:
-        named: packages, each with a file of its folder ``static``; there are no others.
+        named: pairs of a package and a file in its folder ``static``; only these are served.
     """
     contents = {name: (files(package) / "static" / name).read_bytes() for package, name in named}
 
@@ -108,7 +105,7 @@ def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
         name = request.path_params["name"]
         if name not in contents:
             raise HTTPException(404)
-        # Pages name a file with its hash: another one has another address.
+        # An address includes the file's hash, so it may be cached forever.
         headers = {"cache-control": "private, max-age=31536000, immutable"}
         kind = KINDS[name.rpartition(".")[2]]
         return Response(contents[name], headers=headers, media_type=kind)
@@ -121,13 +118,13 @@ def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
 
 
 def is_secret(sent: str, secret: str) -> bool:
-    """Whether a browser has sent a secret, compared in the same time whatever it sent."""
+    """Whether a browser sent a secret, compared in constant time."""
     return hmac.compare_digest(sent.encode("utf-8", "replace"), secret.encode())
 
 
 def set_cookie(response: Response, request: Request, name: str, key: str, life: float) -> None:
-    """Hand a browser its secret: no script reads it, and no other site's page has it sent."""
-    # Behind a server that speaks https for us, the secret is to travel by https only.
+    """Set a browser's cookie, which no script can read and no other site's page can send."""
+    # Behind a proxy with https, the cookie must be sent by https only.
     secure = request.headers.get("origin", "").startswith("https://")
     response.set_cookie(
         name, key, max_age=int(life), path="/", httponly=True, samesite="strict", secure=secure
@@ -135,14 +132,14 @@ def set_cookie(response: Response, request: Request, name: str, key: str, life: 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port.
+    """Listen on a port.
 
     Args:
         host: an address of this machine.
-        port: 0 for any that is free.
+        port: the port; 0 for any free one.
 
     Raises:
-        InputError: it cannot be had.
+        InputError: it cannot be listened on.
     """
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -150,7 +147,7 @@ def listen(host: str, port: int) -> socket.socket:
         sock = socket.socket(family, kind, protocol)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-        # Whoever comes before the server has started waits, and is not turned away.
+        # Clients that connect before the server has started wait instead of being refused.
         sock.listen()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
@@ -165,11 +162,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(sock: socket.socket, host: str, names: Sequence[str]) -> str:
-    """What links begin with.
+    """The beginning of links to the server.
 
     Args:
         sock: the socket.
-        host: as it was given.
+        host: the host, as the user gave it.
         names: further names of the server.
     """
     port = int(sock.getsockname()[1])
@@ -180,15 +177,15 @@ def address_of(sock: socket.socket, host: str, names: Sequence[str]) -> str:
 
 
 def with_guard(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
-    """Lets requests through that were meant for this server, and adds `HEADERS` to every answer.
+    """Wrap an application: requests for other hosts are refused, and answers get `HEADERS`.
 
-    A page of another site may have its own name lead to this machine; what
-    its browser sends then names that site as the host, and is refused.
+    This prevents DNS rebinding: another site may let its own name point to
+    this machine, but a browser then sends that name as the host.
 
     Args:
-        app: what answers.
+        app: the application.
         host: the address it listens on.
-        names: further names under which it is reached.
+        names: further names of the server.
     """
     allowed = {name.lower() for name in names} | {host.lower()} | LOCAL
     own = is_loopback(host)
@@ -211,7 +208,7 @@ def with_guard(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
         name = ""
         with suppress(ValueError):
             name = (urlsplit(f"//{hosts[0]}").hostname or "").lower() if len(hosts) == 1 else ""
-        # An address in numbers cannot be another site's name that leads here.
+        # An IP address is no name that another site could let point here.
         if name in allowed or (not own and is_address(name)):
             await app(scope, receive, with_headers)
         else:
@@ -229,7 +226,7 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Hurried(H11Protocol):
-        """Closes a connection on which no whole head of a request comes in time."""
+        """Closes a connection if no complete head of a request arrives in time."""
 
         due: asyncio.TimerHandle | None = None
 
@@ -256,7 +253,7 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
             super().connection_lost(exc)
 
         def relax(self) -> None:
-            """There is nothing to wait for."""
+            """Stop the timer, as no request is expected."""
             if self.due is not None:
                 self.due.cancel()
                 self.due = None
@@ -264,7 +261,7 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=Hurried,
-        # Addresses hold tokens, and are not written down.
+        # Addresses contain tokens, which must not be logged.
         access_log=False,
         log_level="warning",
         server_header=False,

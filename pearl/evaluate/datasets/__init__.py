@@ -29,7 +29,7 @@ def find_dataset(name: str) -> Dataset:
     """The data set of a name.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no data set of that name.
     """
     for dataset in DATASETS:
         if dataset.name == name:
@@ -40,11 +40,11 @@ def find_dataset(name: str) -> Dataset:
 
 
 def draw_sample(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """Questions drawn at random, in their order; the same ones for the same seed.
+    """Draw ``count`` questions at random (all, where there are fewer), and keep their order.
 
-    All of them where there are no more. Each split has its share of them, and in it each kind that
-    the data set tells apart first, as Celebrities' categories: rounded down, and the questions that
-    are left go to the largest rests.
+    The same seed gives the same questions. The sample is stratified by split and by the first label
+    of a question, such as Celebrities' categories: each stratum gets its share, rounded down, and
+    the rest goes to those with the largest remainders.
     """
     strata: dict[object, list[int]] = {}
     for at, example in enumerate(examples):

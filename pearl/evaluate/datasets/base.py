@@ -1,4 +1,4 @@
-"""What a data set is, and what the readers of their files have in common.
+"""What a data set is, and what all readers of data sets share.
 
 Every reader names the file and the row in its messages.
 """
@@ -16,7 +16,7 @@ from pearl.lang.source import Source, read_source
 from pearl.lang.text import one_line
 
 NO_DOCUMENT = Source("no document", "-")
-"""What a question is asked of where nothing is read to answer it."""
+"""The document of a question that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,17 @@ class Example:
     """A question with what is known of its answer.
 
     Args:
-        id: unique in its data set.
+        id: the question's id, unique in its data set.
         question: what is asked.
-        document: what it is asked of.
-        options: answers to choose from, or none.
-        gold: the right option's letter, or the right answer; empty where it
+        document: the document that it is about.
+        options: answers to choose from; empty for none.
+        gold: the right option's letter, or the gold answer; empty where it
             is not known.
-        split: the part of the data set it belongs to.
-        labels: kinds it belongs to, by what they tell apart.
-        data: what else a method needs to answer it, as a world whose agents
-            can be asked.
-        accepted: right answers beside the gold one.
+        split: its split of the data set.
+        labels: its labels, by kind.
+        data: what else a method needs to answer it, such as a world whose
+            agents can be asked.
+        accepted: further gold answers.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Example:
 
     @property
     def golds(self) -> tuple[str, ...]:
-        """All right answers; an empty one where none is known."""
+        """All gold answers; a single empty text where none is known."""
         return (self.gold, *self.accepted)
 
 
@@ -60,21 +60,18 @@ class Dataset:
     Args:
         name: as on the command line.
         title: as in a report.
-        read: every example of a file, given a folder of documents, which is
-            empty where they are the file's own, and which most files have no use for. Raises
-            `InputError` where the file cannot be used.
-        score: of an answer, from 0 to 1; an example without an answer has
-            none to score, and counts as 0.
-        where: where the data come from, for whoever has none.
-        methods: which are tried where none is named; the first is what the
-            others are compared with.
-        splits: its parts, in order.
-        measures: more figures on an answer, by name.
-        libraries: names of the action libraries that are used where none is named; none for
-            those that always are.
-        demonstrations: the folder in ``plans/`` whose plans are shown where no other is named.
-        short: whether its answers are names, dates and the like; a method that
-            answers in sentences has its answer brought to a short one.
+        read: gives every example of a file, and also takes the folder of its
+            documents (empty for the file's own), which few data sets use. Raises `InputError`
+            where the file cannot be used.
+        score: scores an answer, from 0 to 1; an example without an answer counts as 0.
+        where: where users can get the data.
+        methods: the default methods; the others are compared with the first.
+        splits: the names of its splits, in order.
+        measures: gives further measures of an answer, by name.
+        libraries: names of the action libraries used by default; empty for Pearl's default.
+        demonstrations: the folder in ``plans/`` whose plans are shown by default.
+        short: whether its answers are names, dates and the like, so that
+            answers in sentences are shortened.
     """
 
     name: str
@@ -91,16 +88,17 @@ class Dataset:
 
 
 Row: TypeAlias = "dict[str, Any] | InputError"
-"""An object of a file, or why one of its rows is none."""
+"""An object of a file, or why a row has none."""
 
 
 def objects_in(path: str, noun: str, key: str = "") -> Iterator[tuple[str, Row]]:
-    """Every row of a file, with its place for messages: a JSON array's, or one a line.
+    """Every row of a file, which is a JSON array or has one object per line, with its place for
+    messages.
 
     Args:
         path: the file, or ``-`` for standard input.
-        noun: what messages call it.
-        key: where the array may stand in an object.
+        noun: what messages call the file.
+        key: the key of the array, if the file may also be an object that contains it.
 
     Raises:
         InputError: the file cannot be read.
@@ -136,10 +134,10 @@ def objects_in(path: str, noun: str, key: str = "") -> Iterator[tuple[str, Row]]
 def with_unique_ids(
     examples: Iterable[tuple[str, Example | InputError]],
 ) -> Iterator[Example]:
-    """Examples, each under an id of its own, given each with its place, or with why a row is none.
+    """Examples with unique ids, given examples or errors, each with its place.
 
     Raises:
-        InputError: past the last example, rows that are none, or whose id comes again.
+        InputError: after the last example, if there were errors or repeated ids.
     """
     places: dict[str, str] = {}
     wrong: list[InputError] = []
@@ -147,8 +145,8 @@ def with_unique_ids(
         if isinstance(example, InputError):
             wrong.append(example)
         elif example.id in places:
-            told = f"{where} has the id {example.id}, as {places[example.id]} has."
-            wrong.append(InputError(told))
+            message = f"{where} has the id {example.id}, as {places[example.id]} has."
+            wrong.append(InputError(message))
         else:
             places[example.id] = where
             yield example
@@ -158,13 +156,13 @@ def with_unique_ids(
 def reader(
     noun: str, example: Callable[[dict[str, Any], str], Example | None], key: str = ""
 ) -> Callable[[str, str], Iterator[Example]]:
-    """How a data set is read whose file has an object a question: a JSON array, or one a line.
+    """A reader (`Dataset.read`) of files with an object for each question, as `objects_in` reads.
 
     Args:
-        noun: what messages call it.
-        example: makes an example of a row and its place, which gets the row's number for an id
-            where it has none; None leaves the row out.
-        key: where the array may stand in an object.
+        noun: what messages call the file.
+        example: makes an example from a row and its place, or None to leave the row out; an example
+            without an id gets the row's number.
+        key: as for `objects_in`.
     """
 
     def placed(path: str) -> Iterator[tuple[str, Example | InputError]]:
@@ -185,7 +183,7 @@ def text_of(row: dict[str, Any], key: str, where: str) -> str:
     """A text of a row, in one line.
 
     Raises:
-        InputError: there is none.
+        InputError: the row has no such text.
     """
     value = row.get(key)
     if not isinstance(value, str) or not value.strip():
@@ -197,7 +195,7 @@ def id_of(row: dict[str, Any], key: str, where: str) -> str:
     """A row's id.
 
     Raises:
-        InputError: there is none.
+        InputError: the row has no id.
     """
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
@@ -206,7 +204,7 @@ def id_of(row: dict[str, Any], key: str, where: str) -> str:
 
 
 def gold_of(row: dict[str, Any], where: str) -> str:
-    """The right answer; empty where the row has none, as a test set's.
+    """The gold answer; empty where the row has none, as in a test set.
 
     Raises:
         InputError: it is no text.
@@ -221,7 +219,7 @@ def texts_of(value: Any, name: str, where: str) -> tuple[str, ...]:  # noqa: ANN
     """A list of texts, each in one line.
 
     Raises:
-        InputError: it is none.
+        InputError: the value is no list of texts.
     """
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise InputError(f"{where}: {name} is to be a list of texts.")
@@ -229,5 +227,5 @@ def texts_of(value: Any, name: str, where: str) -> tuple[str, ...]:  # noqa: ANN
 
 
 def label(kind: str, value: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401 - any JSON
-    """An example's only label, where a row has it."""
+    """An example's labels: one of this kind, where the row has it."""
     return {kind: (value,)} if isinstance(value, str) and value else {}

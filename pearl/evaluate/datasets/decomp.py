@@ -1,12 +1,12 @@
-"""The tasks of decomposed prompting: what DecomP publishes, CommaQA, and word problems.
+"""The tasks of decomposed prompting: DecomP's own data sets, CommaQA, and word problems.
 
 Khot et al., "Decomposed Prompting", ICLR 2023, sections 4.1 to 4.3: letters and reversal without a
-document, and CommaQA-E, which is reading comprehension there: a passage, and neither agents nor
-decompositions. CommaQA itself (Khot et al., "Hey AI, Can You Solve Complex Tasks by Talking to
-Agents?", Findings of ACL 2022) has questions that agents answer together over synthetic worlds;
-answers of both are scored alike.
+document, and CommaQA-E as reading comprehension, with a passage but no agents or decompositions.
+CommaQA itself (Khot et al., "Hey AI, Can You Solve Complex Tasks by Talking to Agents?", Findings
+of ACL 2022) has questions that agents answer together over synthetic worlds; answers of both are
+scored alike.
 
-A word problem is itself what is read for it. GSM8K (Cobbe et al., "Training
+The document of a word problem is the problem itself. GSM8K (Cobbe et al., "Training
 Verifiers to Solve Math Word Problems", 2021): JSON lines with ``question`` and
 ``answer``, which ends with ``####`` and the number. MultiArith (Roy and Roth,
 "Solving General Arithmetic Word Problems", EMNLP 2015): JSON lines, or one array,
@@ -90,10 +90,8 @@ def _read(
 
 
 def score(example: Example, answer: str) -> float:
-    """1 where the answer is the right one to the letter, but for what is around it; else 0.
-
-    That is spaces, and quotation marks, as questions have around their words.
-    """
+    """1 where the answer equals the gold answer, except for spaces and quotation marks around it;
+    else 0."""
     gold = example.gold.strip()
     return float(gold in (answer.strip(), answer.strip('"“” \t\r\n')))
 
@@ -115,10 +113,10 @@ def _read_groups(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_world_file(path: str, folder: str = "") -> Iterator[Example]:
-    """Every question of a file of worlds, a world a line; what is known of its world goes with it.
+    """Every question of a file of worlds, with one world per line; each has its world as ``data``.
 
-    Gold decompositions are left out: a method has the agents, and not the way. The facts that an
-    answer rests on stay, for the baseline that reads them.
+    Gold decompositions are left out, so that methods cannot use them. The facts that an answer
+    rests on stay, for the baseline that reads them.
     """
     for number, world in enumerate(read_worlds(path), 1):
         questions = (replace(question, hops=(), answers=()) for question in world.questions)
@@ -190,10 +188,10 @@ def _problems(
 
 
 def score_number(example: Example, answer: str) -> float:
-    """1 where the answer's last number is the right one, however it is written; else 0.
+    """1 where the answer's last number equals the gold number, however it is written; else 0.
 
-    The right ones are in digits, and the question says of what: *7 dozen* is
-    right where 7 is, as where 84 is, and *2 million dollars* likewise.
+    Gold numbers are in digits, and the question implies their unit: *7 dozen*
+    equals both 7 and 84, and *2 million dollars* both 2 and 2000000.
     """
     last = find_last(answer)
     return float(last is not None and last_number(example.gold) in (last.scaled, last.written))

@@ -12,9 +12,9 @@ Celebrities (Press et al., Findings of EMNLP 2023): two facts about a well-known
 the other. FEVER (Thorne et al., NAACL 2018): claims that Wikipedia supports or refutes, with two
 labels, as REBEL's authors ask it.
 
-The document is Markdown: a heading and a paragraph for each, its sentences
-with a space between them. A method reads that and quotes it; where a quote
-stands among the paragraphs is told by their spans.
+The document is Markdown: a heading and a paragraph for each, with a space
+between sentences. A method reads and quotes it; the spans of sentences tell
+which of them a quote is from.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ Triple: TypeAlias = tuple[str, str, str]
 
 
 class SupportingFact(NamedTuple):
-    """Where something that supports an answer stands.
+    """The place of a sentence or paragraph that supports an answer.
 
     Args:
-        title: the paragraph's.
-        number: the sentence's in it, from 0; where whole paragraphs support an
-            answer, the paragraph's in its file's own numbers.
+        title: the paragraph's title.
+        number: the sentence's number in the paragraph, from 0; where whole
+            paragraphs support an answer, the paragraph's own number.
     """
 
     title: str
@@ -71,7 +71,7 @@ class SupportingFact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a document, and where it stands there."""
+    """A sentence of a document, with its span."""
 
     text: str
     span: Span
@@ -82,9 +82,9 @@ class ContextParagraph:
     """A paragraph of a document.
 
     Args:
-        title: what it is headed by.
-        sentences: in order.
-        number: its number in the file it comes from.
+        title: its heading.
+        sentences: its sentences, in order.
+        number: its number in the file it comes from, from 0.
     """
 
     title: str
@@ -92,18 +92,18 @@ class ContextParagraph:
     number: int
 
 
-# The hash of a question has this class as it prints itself: another name or
-# field would have every stored evaluation asked anew.
+# A question's hash includes the repr of this class: if it or a field were renamed,
+# every stored evaluation would be run again.
 @dataclass(frozen=True, slots=True)
 class MultiHop:
     """What is known of a question over several paragraphs.
 
     Args:
-        paragraphs: in the document's order.
-        facts: those that support the right answer.
+        paragraphs: the paragraphs, in the document's order.
+        facts: the gold supporting facts.
         unit: what a fact is: a sentence, or a whole paragraph.
-        triples: the facts in short; empty where the data set has none.
-        aliases: other forms of the right answer.
+        triples: the gold evidence triples; empty where the data set has none.
+        aliases: other forms of the gold answer.
     """
 
     paragraphs: tuple[ContextParagraph, ...] = ()
@@ -116,20 +116,20 @@ class MultiHop:
 def compose(
     name: str, paragraphs: Iterable[tuple[str, Sequence[str]]]
 ) -> tuple[Source, tuple[ContextParagraph, ...]]:
-    """Paragraphs as one document.
+    """Paragraphs as one Markdown document.
 
-    White space is folded, so that no sentence ends a paragraph or starts one,
-    and a paragraph that begins like a heading has a backslash before it, as
-    Markdown has it, which is no part of its sentence. A paragraph without a
-    title stands under a dash, and not under the title before it.
+    White space is folded, so that no sentence ends or starts a paragraph. A
+    paragraph that begins like a heading is escaped with a backslash, which is
+    no part of its sentence. A paragraph without a title gets a dash as its
+    heading, so that it is not under the title before it.
 
     Args:
-        name: the document's.
+        name: the document's name.
         paragraphs: the title and the sentences of each; one without words
-            keeps its number and adds only its heading to the text.
+            keeps its number, but adds only its heading to the text.
 
     Returns:
-        The document, and its paragraphs with the places of their sentences.
+        The document, and its paragraphs with the spans of their sentences.
     """
     text = ""
     composed: list[ContextParagraph] = []
@@ -148,12 +148,12 @@ def compose(
     return Source(name, text), tuple(composed)
 
 
-# Short answers compared with the right ones, as the data sets' own scripts do it. HotpotQA's is the
-# one that 2WikiMultihopQA and MuSiQue took over; where theirs differ, the functions say so.
+# Short answers are compared with gold answers as the data sets' own scripts do. 2WikiMultihopQA and
+# MuSiQue took over HotpotQA's script; the functions say where theirs differ.
 
 
 class Scores(NamedTuple):
-    """How near something found is to what is right; each from 0 to 1."""
+    """How well a prediction matches the gold answer; each score is from 0 to 1."""
 
     exact_match: float
     precision: float
@@ -166,22 +166,22 @@ class Scores(NamedTuple):
         return 2 * self.precision * self.recall / total if total else 0.0
 
     def jointly(self, other: Scores) -> Scores:
-        """Both at once: the products (HotpotQA, section 5.2)."""
+        """Joint scores: the products of both (HotpotQA, section 5.2)."""
         return Scores(*(own * others for own, others in zip(self, other, strict=True)))
 
 
 def bare(text: str) -> str:
-    """A text in lower case, without ASCII punctuation, with one space for white space."""
+    """A text in lower case, without ASCII punctuation, and with white space folded."""
     return one_line(text.lower().translate(_PUNCTUATION))
 
 
 def normalise(answer: str) -> str:
-    """An answer as it is compared: `bare`, and without articles."""
+    """An answer in the form for comparison: `bare`, and without articles."""
     return one_line(_ARTICLES.sub(" ", bare(answer)))
 
 
 def compare(answer: str, gold: str) -> Scores:
-    """An answer's words beside those of the right one (HotpotQA's ``f1_score``).
+    """Compare an answer's words with those of the gold answer (HotpotQA's ``f1_score``).
 
     Yes, no and noanswer share nothing with any other answer. Repeated words
     count as often as both have them.
@@ -207,20 +207,20 @@ def compare_spans(answer: str, gold: str) -> Scores:
 
 
 def compare_sets(facts: Set[Any], gold: Set[Any]) -> Scores:
-    """Supporting facts, or triples, beside the right ones (HotpotQA's ``update_sp``)."""
+    """Compare supporting facts, or triples, with the gold ones (HotpotQA's ``update_sp``)."""
     common = len(facts & gold)
     precision = common / len(facts) if facts else 0.0
     return Scores(float(facts == gold), precision, common / len(gold) if gold else 0.0)
 
 
 def golds(example: Example) -> tuple[str, ...]:
-    """Every form of the right answer, the first of which stands in reports."""
+    """Every form of the gold answer; reports show the first."""
     data = example.data
     return (example.gold, *(data.aliases if isinstance(data, MultiHop) else ()))
 
 
 def best(example: Example, answer: str) -> Scores:
-    """The form of the right answer that an answer is nearest to.
+    """The scores against the form of the gold answer that is nearest.
 
     MuSiQue takes the greatest exact match and the greatest F1 over all forms;
     a form that is matched exactly has both.
@@ -233,22 +233,21 @@ def best(example: Example, answer: str) -> Scores:
 
 
 def score(example: Example, answer: str) -> float:
-    """1 where an answer is a right one but for case, articles and punctuation; else 0."""
+    """1 where an answer equals a gold one except for case, articles and punctuation; else 0."""
     return best(example, answer).exact_match
 
 
 def contains(example: Example, answer: str) -> float:
-    """1 where the answer contains a right one, whatever their case; else 0 (REBEL, section 4).
+    """1 where the answer contains a gold one, in any case; else 0 (REBEL, section 4).
 
-    This also finds 48 in 1948. Exact match and F1, beside it, do not count what an answer holds
-    by the way.
+    This also finds 48 in 1948; exact match and F1, which are measured as well, do not.
     """
     text = one_line(answer).casefold()
     return float(any(gold.casefold() in text for gold in golds(example) if gold))
 
 
 def measures(example: Example, answer: str) -> Mapping[str, float]:
-    """Exact match and F1 of an answer, and whether it contains a right one."""
+    """Exact match and F1 of an answer, and whether it contains a gold one."""
     nearest = best(example, answer)
     return {
         "exact_match": nearest.exact_match,
@@ -260,8 +259,8 @@ def measures(example: Example, answer: str) -> Mapping[str, float]:
 def _hotpotqa(row: dict[str, Any], where: str) -> Example:
     """A row with ``_id``, ``question``, ``context``, ``supporting_facts`` and ``answer``.
 
-    2WikiMultihopQA's ``evidences`` are triples. A supporting fact that no paragraph
-    has stays gold: the official scripts count it too.
+    2WikiMultihopQA's ``evidences`` are triples. A supporting fact that is in no
+    paragraph stays gold, as the official scripts count it, too.
     """
     name = id_of(row, "_id", where)
     document, paragraphs = compose(name, _context(row.get("context"), where))
@@ -313,8 +312,7 @@ def _triples(value: Any, where: str) -> tuple[Triple, ...]:  # noqa: ANN401 - an
 def _musique(row: dict[str, Any], where: str) -> Example | None:
     """A row with ``id``, ``question``, ``paragraphs``, ``answer`` and ``answer_aliases``.
 
-    MuSiQue-Full's questions that cannot be answered are left out, as they ask for
-    something else than an answer.
+    MuSiQue-Full's questions that cannot be answered are left out.
     """
     if row.get("answerable") is False:
         return None
@@ -348,7 +346,7 @@ def _musique(row: dict[str, Any], where: str) -> Example | None:
 
 
 def _paragraph(value: Any, number: int, where: str) -> tuple[str, str, bool]:  # noqa: ANN401 - any JSON
-    """Its title, its text, and whether it supports the answer."""
+    """A paragraph's title, its text, and whether it supports the answer."""
     match {"is_supporting": False, **value} if isinstance(value, dict) else value:
         case {"title": str(title), "paragraph_text": str(text), "is_supporting": bool(supports)}:
             return one_line(title), one_line(text), supports
@@ -401,8 +399,8 @@ _PLAIN = re.compile(
 def score_claim(example: Example, answer: str) -> float:
     """1 where the answer names the right label and not the other one; else 0.
 
-    A label's plain synonym counts where it is the whole answer: ``True.``, ``The claim is false``,
-    ``No, it is not true.`` A label that is denied is no label.
+    A synonym of a label counts where it is the whole answer: ``True.``, ``The claim is false``,
+    ``No, it is not true.`` A negated label does not count.
     """
     labels = {name.upper() for name in _SAID.findall(answer)}
     plain = _PLAIN.fullmatch(normalise(answer))
@@ -415,7 +413,7 @@ def _claim(row: dict[str, Any], where: str) -> Example | None:
     """A row with ``id``, ``claim`` and ``label``.
 
     Claims with not enough information are left out. There is no document: the rows
-    say on which pages the evidence stands, and not what these say.
+    name the pages with the evidence, but do not have their text.
     """
     if row.get("label") == UNKNOWN:
         return None
@@ -445,8 +443,8 @@ FEVER = Dataset(
 
 
 def _celebrity(row: dict[str, Any], where: str) -> Example:
-    """A question with ``Question``, ``Answer`` (a list: any of them is right) and ``category``.
-    There is no document, and the published rows have no ids."""
+    """A row with ``Question``, ``Answer`` (a list of gold answers) and ``category``. There is no
+    document, and the published rows have no ids."""
     value = row.get("Answer", [])
     answers = value if isinstance(value, list) else [value]
     if not all(isinstance(gold, str | int | float) and str(gold).strip() for gold in answers):

@@ -1,4 +1,4 @@
-"""Questions about one document: QuALITY's, about long articles and stories, and a person's own.
+"""Questions about one document: QuALITY's, about long articles and stories, and the user's own.
 
 Pang et al., "QuALITY: Question Answering with Long Input Texts, Yes!", NAACL
 2022. Both its published files and rows that name PEARL's subset are read.
@@ -24,18 +24,18 @@ from pearl.lang.text import one_line
 from pearl.prompts.calls import letter_of
 
 CONTEXTS = ((3.5, "3.5 to 4"), (3.0, "3 to 3.5"), (0.0, "1 to 3"))
-"""How much of the article a question needs, by the least context score (PEARL, section 4)."""
+"""The groups of context scores, each with its least score and its label (PEARL, section 4)."""
 
 LONG = 3.0
-"""The mean context score from which a question belongs to the long split (PEARL, section 3)."""
+"""The least mean context score of a question in the long split (PEARL, section 3)."""
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file of JSON lines, an article each with its ``questions``.
 
-    A question's split is what its row says (``pearl_subset``). Else it follows from its context
-    score, the mean of what the annotators said (``untimed_eval2_context``: 1 for a sentence or two,
-    4 for most or all of the article): long from 3, short below. Without either it is ``other``.
+    A question's split is the one in its row (``pearl_subset``). Without that it depends on the mean
+    of the annotators' context scores (``untimed_eval2_context``: 1 for a sentence or two of the
+    article, 4 for most or all of it): long from 3, short below, and ``other`` without any score.
     """
 
     def placed() -> Iterator[tuple[str, Example | InputError]]:

@@ -107,11 +107,11 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
     """The method of a name, as ``mcq`` or ``pearl@20``.
 
     Args:
-        name: it.
-        own: strategies of a person's own, which go before those that packages offer.
+        name: the method's name.
+        own: the user's own strategies, which take precedence over those that packages offer.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such method.
     """
     if size := strategies.size_of(name):
         return strategies.with_setup(name, f"@{size}")
@@ -119,10 +119,10 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
         if method.name == name and name not in own:
             return method
     if strategy := own.get(name) or extension("strategies", name):
-        # Whether it is one that can be called is told here, and not when it is.
+        # Raises now if it cannot be called, and not at the first question.
         own_strategy(strategy, name)
         lacks = partial(strategies.lacks_solver, LIBRARY)
-        # What it does with what it is handed, nobody knows.
+        # It may use any of these, as they are passed to it.
         uses = ("calls", "depth", "passages", "examples", "index")
         by_name = partial(strategies.by_name, name, LIBRARY)
         return _PROSE(name, by_name, shown=False, uses=uses, lacks=lacks)

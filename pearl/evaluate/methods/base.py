@@ -1,9 +1,9 @@
-"""The one shape that methods have, what they share, and how a run becomes an outcome.
+"""What a method is, what methods share, and how a run becomes an outcome.
 
-They share what plans are written with, tools, limits, and a search. In all of them ``example`` is
-the question, ``shared`` what the methods of an evaluation share, and ``session`` the model in its
-layers. They raise `ModelError` where the model gave no usable answer, and `RunError` where a
-strategy came to no answer, or named none of the options.
+They share planning setups, tools, limits, and a search. In all of them ``example`` is the question,
+``shared`` what the methods of an evaluation share, and ``session`` the model in its layers. They
+raise `ModelError` where the model gave no usable answer, and `RunError` where a strategy came to no
+answer, or named none of the options.
 """
 
 from __future__ import annotations
@@ -56,23 +56,22 @@ LIBRARY = "library"
 UNREFINED = "unrefined"
 EXECUTE = "execute"
 STEPWISE = "stepwise"
-"""Names of planning setups: as asked for; with the demonstrations as they were before refinement;
-with nothing but EXECUTE and CONCAT; for steps that are written one at a time, where nobody said
-with what."""
+"""Names of planning setups: the user's choice; with demonstrations before refinement; with only
+EXECUTE and CONCAT; and, for decompositions, the default where the user chose no library."""
 
 STEPWISE_LIBRARY = "open_domain"
-"""The library of those steps, and the demonstrations that ship for it."""
+"""The library of `STEPWISE`, which is also the name of its demonstrations' folder."""
 
 
 @dataclass(frozen=True)
 class HopSearch:
-    """How decompositions into hops are searched for, and who proposes (CommaQA).
+    """How decompositions into hops are searched for (CommaQA).
 
     Args:
-        model: what was learned; None where nothing was.
-        mode: TMN-G or TMN-S.
-        budget: what a question may take.
-        learned: the file that the model is from; empty where nothing was learned.
+        model: a learned model; None where there is none.
+        mode: ``greedy`` (TMN-G) or ``best-first`` (TMN-S).
+        budget: what the search for one question may spend.
+        learned: the file of the learned model; empty where there is none.
     """
 
     model: LearnedModel | None = None
@@ -81,12 +80,12 @@ class HopSearch:
     learned: str = ""
 
     async def by(self, proposer: HopScorer, question: str, agents: Agents) -> SearchResult:
-        """Search for a decomposition of one question, with somebody's proposals."""
+        """Search for a decomposition of one question, with the proposals of a scorer."""
         return await search(self.mode, question, agents, proposer, self.budget)
 
     @cached_property
     def scorer(self) -> AnalogyScorer:
-        """The learned model as what proposes hops to the search."""
+        """The scorer that proposes hops from the learned model."""
         assert self.model
         return AnalogyScorer(self.model)
 
@@ -116,12 +115,12 @@ class ToolFile:
     _users: int = field(default=0, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to a worker without what the environment gave: it reads its own."""
+        """Pickled without its toolbox: a worker reads the file with its own environment."""
         return ToolFile, (self.path, self.digest)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Toolbox]:
-        """The tools, for one question; connections are let go when no question has them.
+        """The tools, for one question; connections are closed when no question uses them.
 
         Raises:
             InputError: the file cannot be used here.
@@ -137,7 +136,7 @@ class ToolFile:
 
 
 def load_tool_file(path: str) -> ToolFile | None:
-    """The tools of a file, or of `NO_TOOLS` none at all; None where nothing is named.
+    """The tools of a file, or no tools for `NO_TOOLS`; None for an empty path.
 
     Raises:
         InputError: the file cannot be used.
@@ -148,7 +147,7 @@ def load_tool_file(path: str) -> ToolFile | None:
     decisive: list[Any] = [path if path == NO_TOOLS else read_source(path, "tools").digest]
     for declared in read_tools(path).tools:
         if isinstance(declared.how, Search):
-            # An index may be made anew where it is.
+            # An index may be rebuilt under the same path.
             info = open_index(str(declared.how.index)).info
             decisive.append([declared.tool.name, info.digest, info.engine])
         elif isinstance(declared.how, InstalledTool):
@@ -179,12 +178,9 @@ class PlanningSetup:
 
     @property
     def about(self) -> tuple[str, str, str, str]:
-        """As a table of a report says it.
-
-        The library, how many actions it has beside the builtins, how many demonstrations are
-        shown, and what carries out its actions: ``model``, ``by example``, ``builtin`` and
-        ``function``, those that there are.
-        """
+        """The cells of a report's table: the library, how many actions it has beside the builtins,
+        how many demonstrations are shown, and what carries out its actions: those of ``model``,
+        ``by example``, ``builtin`` and ``function`` that there are."""
         common = builtins()
         bodies = [own.body for own in self.library.actions.values() if own.name not in common]
         kinds = {
@@ -203,13 +199,13 @@ class EvaluationContext(StrategySettings):
     """What methods share: the settings of their strategies, and more.
 
     Args:
-        setups: what plans are written with, by name; `LIBRARY` is what was asked for.
-        search: how decompositions are searched for; None where nobody said.
-        tools: what REBEL may call; None for a search of the question's own document.
-        embed: tells whether two questions are the same.
-        examples: worked examples that a prompt for structured output shows, at most.
-        metric: what scores answers; None for the data set's own.
-        own: strategies of a person's own, by the names under which they are methods.
+        setups: planning setups, by name; `LIBRARY` is the user's choice.
+        search: how decompositions are searched for; None for the default.
+        tools: the tools that REBEL may call; None for a search of the question's own document.
+        embed: the embedding that tells whether two questions are the same.
+        examples: the most worked examples that a prompt for structured output shows.
+        metric: scores answers; None for the data set's own scores.
+        own: the user's own strategies, by the names of their methods.
     """
 
     setups: Mapping[str, PlanningSetup]
@@ -221,15 +217,15 @@ class EvaluationContext(StrategySettings):
     own: Mapping[str, OwnStrategy] = field(default_factory=lambda: MappingProxyType({}))
 
     def setup_name(self, name: str) -> str:
-        """The setup that stands for a name: without one for steps, the library's."""
+        """The name of the setup to use: `LIBRARY` where there is none for `STEPWISE`."""
         return LIBRARY if name == STEPWISE and STEPWISE not in self.setups else name
 
     def setup(self, name: str) -> PlanningSetup:
-        """The setup of a name, as `setup_name` has it."""
+        """The setup to use for a name (`setup_name`)."""
         return self.setups[self.setup_name(name)]
 
     def digest(self, method: str) -> str:
-        """The hash of what decides the answers of the method of a name, beside the question."""
+        """The hash of all that decides the answers of this method, besides the question."""
         shown = {
             name: [own.library.digest, [[demo.question, demo.plan] for demo in own.demonstrations]]
             for name, own in self.setups.items()
@@ -259,13 +255,13 @@ class EvaluationContext(StrategySettings):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a method came to.
+    """The outcome of a method on one question.
 
     Args:
         answer: the chosen option's letter, or the answer; None where there is none.
         words: the open answer.
         orders: as in `Result`.
-        measures: what it took beside the model's calls, by name.
+        measures: further measures of the answer or the run, by name.
     """
 
     answer: str | None
@@ -285,19 +281,18 @@ class Method:
     Args:
         name: as on the command line and in reports.
         answer: answers one example.
-        setup: the name of the planning setup that a report's head shows for it; empty for
-            one with actions of its own, which is shown no plans.
-        prose: whether it answers in sentences; a data set of short answers has
-            them brought to short ones.
-        plans: whether the steps that it runs are a plan that it wrote, and not one of Pearl's.
-        shown: whether it is shown the setup's demonstrations.
-        needs_model: whether it asks for what the offline reader does not write.
-        uses: names of options of ``pearl eval`` that no more than some methods have a use for, and
-            this one has.
-        lacks: what it needs and does not have, in words behind its name; empty
-            where it can begin.
-        actions: the library that its steps call; None for its setup's, or, without one, the one
-            that was chosen.
+        setup: the name of its planning setup, which a report's head shows; empty for a method
+            that has its own actions and is shown no plans.
+        prose: whether it answers in sentences, which are shortened for data
+            sets with short answers.
+        plans: whether the plan that it runs was written by the model, and not by Pearl.
+        shown: whether it is shown the demonstrations of its setup.
+        needs_model: whether it asks for text that the offline reader does not write.
+        uses: those options of ``pearl eval`` that it uses, among those not used by every method.
+        lacks: says what it needs but does not have, as words after its name; empty where it can
+            begin.
+        actions: gives the library that its steps call; None for that of its setup, or else of
+            `LIBRARY`.
     """
 
     name: str
@@ -312,7 +307,7 @@ class Method:
     actions: Callable[[EvaluationContext], Library] | None = None
 
     def library(self, shared: EvaluationContext) -> Library:
-        """What its steps call, for a run's head: a trace is to be read with it again."""
+        """The library of its steps, for a run's head, so that its trace can be read with it."""
         return self.actions(shared) if self.actions else shared.setup(self.setup or LIBRARY).library
 
 
@@ -322,10 +317,7 @@ def always(library: str) -> Callable[[EvaluationContext], Library]:
 
 
 def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[str, list[str]]:
-    """The planning setups that methods work with, each with the names of those methods.
-
-    A method with actions of its own has none.
-    """
+    """The planning setups that methods use, each with the names of those methods."""
     users: dict[str, list[str]] = {}
     for method in methods:
         if name := shared.setup_name(method.setup):
@@ -336,7 +328,7 @@ def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[
 def planned_with(
     methods: Sequence[Method], shared: EvaluationContext
 ) -> dict[str, tuple[str, str, str, str]]:
-    """What each method that is shown a library works with (`PlanningSetup.about`), by method."""
+    """For each method with a planning setup, that setup's `PlanningSetup.about`."""
     texts = {}
     for method in (method for method in methods if method.setup):
         libraries, actions, shown, handled_by = shared.setup(method.setup).about
@@ -347,7 +339,7 @@ def planned_with(
 def describe(
     methods: Sequence[Method], shared: EvaluationContext, context: Context
 ) -> Iterator[list[str]]:
-    """Rows of a report's head: the setups in use, and what was set for this run beside them."""
+    """Rows of a report's head: the setups in use, and settings that differ from the defaults."""
     names_of = {method.name for method in methods}
     users = setups_in_use(methods, shared)
     for name, names in users.items():
@@ -381,12 +373,11 @@ def describe(
 
 
 def prepare_method(name: str, setup: str, shared: EvaluationContext, session: Session) -> Prepared:
-    """A strategy, prepared within the limits of an evaluation.
+    """A strategy, prepared with the settings of an evaluation.
 
     Args:
         name: as on the command line.
-        setup: the name of what steps are written with; empty for a strategy with actions of
-            its own.
+        setup: the name of its planning setup; empty for a strategy with its own actions.
 
     Raises:
         InputError: it needs a language model where there is none.
@@ -396,7 +387,6 @@ def prepare_method(name: str, setup: str, shared: EvaluationContext, session: Se
     settings = replace(shared, shown=most, turns=turns)
     model, library = planner_of(session.engine.model).name, planning.library if planning else None
     own = shared.own.get(name)
-    # Those of a person's own are shown no plans.
     plans = planning and not own and find_strategy(name).demonstrations
     shown = planning.demonstrations if planning and plans else None
     return prepare(own or name, model, library, shown, settings)
@@ -405,7 +395,7 @@ def prepare_method(name: str, setup: str, shared: EvaluationContext, session: Se
 async def run(
     ready: Prepared, example: Example, session: Session, tools: Tools | None = None
 ) -> tuple[Strategy, Finished]:
-    """Run a strategy, with what it may call, and give it back with what it has to say of it."""
+    """Run a strategy, and return it with the finished run, as it may have measures of it."""
     options = bool(example.options)
     strategy, frame = start(ready, example.document, session, tools=tools, options=options)
     return strategy, await run_strategy(strategy, example.question, frame)
@@ -418,12 +408,12 @@ async def conclude(
     session: Session,
     parts: tuple[tuple[str, str], ...] = (),
 ) -> Outcome:
-    """An outcome whose answer is an open one, or the option that it means where there are some.
+    """An outcome with its final answer: the open one, or the option it is mapped to.
 
     Args:
-        outcome: all else that is known of it.
+        outcome: the outcome without its answer.
         text: the open answer.
-        parts: what the answer was put together from (`answer_parts`).
+        parts: the parts that the answer was joined from (`answer_parts`).
     """
     if not example.options:
         return replace(outcome, answer=text)
@@ -440,17 +430,16 @@ async def conclude_text(
     session: Session,
     measures: Mapping[str, float] = MappingProxyType({}),
 ) -> Outcome:
-    """A run's whole text as the answer, mapped to an option where there are some.
-
-    ``measures`` is what the run took, by name.
-    """
+    """The outcome of a run whose whole text is the answer, mapped to an option where there are
+    options; ``measures`` are added to it."""
     text = finished.text
     outcome = Outcome(text, text, measures={**measures, **grounding(finished, example, session)})
     return await conclude(outcome, text, example, session, answer_parts(finished))
 
 
 def grounding(finished: Finished, example: Example, session: Session) -> Mapping[str, float]:
-    """Whether a passage of the document stands behind a run's answer; nothing without one."""
+    """The measure ``grounded``: whether a passage of the document supports a run's answer; nothing
+    without a document."""
     if example.document == NO_DOCUMENT:
         return {}
     quotes = quotes_behind(finished, session.journal.entries, example.document)
@@ -469,7 +458,7 @@ async def answer_and_map(ready: Prepared, example: Example, session: Session) ->
 
 
 def _marks(option: Option | None, *, guessed: bool) -> Mapping[str, float]:
-    """That what was found decided for no option, a failure of its own, right or wrong; and that the
-    answer was picked by words alone."""
+    """The measures ``none_fits``, that the model found no option to fit, and ``guessed``, that the
+    offline reader picked the answer by words alone; each only where it is so."""
     marks = {"none_fits": option is not None and not option.fits, "guessed": guessed}
     return {name: 1.0 for name, so in marks.items() if so}

@@ -1,13 +1,12 @@
-"""What each method does with a question: strategies, as ``pearl ask`` puts them together, and what
-they are compared with.
+"""What each method does with a question: strategies, as in ``pearl ask``, and baselines.
 
-PEARL, its ablations, and PEARL with libraries of several sizes (PEARL, sections 2 and 4), and
-those that write one step at a time: decomposed prompting (Khot et al., ICLR 2023), least-to-most
-(Zhou et al., ICLR 2023), ReAct (Yao et al., ICLR 2023), FSM prompting (Wang et al., 2024), REBEL
-(Sodani et al., 2023), and talking to agents hop by hop, as was learned or as a model proposes
-(CommaQA, Khot et al., Findings of ACL 2022, section 4).
+The strategies are PEARL, its ablations, and PEARL with libraries of several sizes (PEARL, sections
+2 and 4); decomposed prompting (Khot et al., ICLR 2023); least-to-most (Zhou et al., ICLR 2023);
+ReAct (Yao et al., ICLR 2023); FSM prompting (Wang et al., 2024); REBEL (Sodani et al., 2023); and
+talking to agents hop by hop, proposed by a learned or a language model (CommaQA, Khot et al.,
+Findings of ACL 2022, section 4).
 
-Beside them one prompt, or one plan of ours: the question alone (PEARL, section 3: the baseline
+The baselines are one prompt, or a fixed plan: the question alone (PEARL, section 3: the baseline
 GQA), zero-shot chain of thought (Kojima et al., 2022), multiple choice under several orders of the
 options (PEARL, appendix), rolled-out chain of thought and retrieve-and-read (Khot et al., ICLR
 2023, section 4), and one structured output: the answer only, or its evidence too (Wang et
@@ -64,7 +63,7 @@ from pearl.strategies.retrieving import with_retriever
 # Strategies.
 
 NO_REFINEMENT = "pearl-no-refinement"
-"""The name of the ablation that needs demonstrations as they were before refinement."""
+"""The name of the ablation that needs the first versions of refined demonstrations."""
 
 _SIZED = "pearl@"
 
@@ -72,19 +71,19 @@ _SIZED = "pearl@"
 async def run_pearl(
     setup: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
-    """Plan with a setup, execute, map."""
+    """Write a plan with a setup, run it, and map its answer to an option."""
     return await answer_and_map(prepare_method("pearl", setup, shared, session), example, session)
 
 
 def lacks_solver(setup: str, shared: EvaluationContext, _: Example) -> str:
-    """What carries out an action of a setup's library and is not there; empty where all can be."""
+    """A message about an action of a setup's library that nothing carries out; empty for none."""
     lacking = lacking_solver(shared.setup(setup).library, decomposes=setup == STEPWISE)
     more = "Name a --library whose actions the model carries out, or another method."
     return lacking and f"cannot be evaluated: {lacking} {more}"
 
 
 async def show_plan(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """Plan, show the plan with the question in place of executing it, map."""
+    """Write a plan, show it with the question instead of running it, and map the answer."""
     setup = shared.setups[LIBRARY]
     check_fits(example.question, example.document, setup.library, session.context)
     ready = prepare_own(
@@ -104,7 +103,7 @@ def with_setup(name: str, setup: str) -> Method:
 
 
 def size_of(name: str) -> int:
-    """The size that a method's name has, as ``pearl@20``; 0 for none."""
+    """The library size in a method's name, such as ``pearl@20``; 0 for none."""
     number = name.removeprefix(_SIZED)
     return int(number) if name != number and number.isdecimal() else 0
 
@@ -112,19 +111,18 @@ def size_of(name: str) -> int:
 def with_sizes(
     methods: Sequence[str], sizes: Sequence[int], library: Library
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
-    """The methods and the sizes of an evaluation.
+    """The methods and the library sizes of an evaluation.
 
-    A size that the library does not have is taken as the library's own, since
-    a report that says 140 is to mean 140.
+    A size above the library's own is replaced by that, so that a report names the true size.
 
     Args:
-        methods: names, as a person gave them.
-        sizes: more numbers of actions.
-        library: what is condensed.
+        methods: names, as the user gave them.
+        sizes: further numbers of actions.
+        library: the library to be condensed.
 
     Returns:
-        Names, each once, ``pearl@N`` among them for each size; numbers of actions beside the
-        builtins, each once; what was changed, in whole sentences.
+        The names without repeats, with ``pearl@N`` for each size; the sizes without repeats, in
+        actions beside the builtins; and notes on what was changed, in whole sentences.
     """
     most = own_actions(library)
     names: dict[str, str] = {}
@@ -147,8 +145,7 @@ async def by_name(
 
     Args:
         name: as on the command line.
-        setup: the name of what steps are written with; empty for a strategy with actions of
-            its own.
+        setup: the name of its planning setup; empty for a strategy with its own actions.
     """
     _, finished = await run(prepare_method(name, setup, shared, session), example, session)
     return await conclude_text(finished, example, session)
@@ -157,7 +154,7 @@ async def by_name(
 async def react_with_evidence(
     example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
-    """ReAct in setting 2 of FSM's paper: Finish gives what shows the answer, too."""
+    """ReAct in setting 2 of FSM's paper, where Finish also gives supporting facts and triples."""
     _, frame = start(prepare_method("react", "", shared, session), example.document, session)
     reacting = React(frame.caller, evidence=True)
     finished = await run_strategy(reacting, example.question, frame)
@@ -174,7 +171,7 @@ def _texts(value: object) -> list[str]:
 
 
 async def least_to_most(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """Sub-questions, the simplest first, and then the question itself."""
+    """Answer sub-questions, the simplest first, and then the question itself."""
     library = shared.setups[LIBRARY].library
     check_fits(example.question, example.document, library, session.context)
     ready = prepare_own(baselines.LeastToMost, library)
@@ -184,7 +181,7 @@ async def least_to_most(example: Example, shared: EvaluationContext, session: Se
 async def machine(
     name: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
-    """Walk a machine over the question's paragraphs: ``fsm1``, or ``fsm2`` with its evidence."""
+    """FSM prompting over the question's paragraphs: ``fsm1``, or ``fsm2`` with its review."""
     strategy, finished = await run(prepare_method(name, "", shared, session), example, session)
     assert isinstance(strategy, Fsm)
     measures = {
@@ -196,7 +193,7 @@ async def machine(
 
 
 def _evidence(example: Example, finished: Finished) -> Mapping[str, float]:
-    """What the review gives; without one, the sentences that searches quoted, and no triples."""
+    """Measures of the evidence: the review's, or else the sentences that searches quoted."""
     steps = finished.plan.steps
     reviews = [finished.values[step.name] for step in steps if step.action == "REVIEW"]
     records = [finished.values[step.name] for step in steps if step.action == "SEARCH"]
@@ -210,11 +207,8 @@ def _evidence(example: Example, finished: Finished) -> Mapping[str, float]:
 
 
 async def rebel(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """Split the question, and answer its parts by tools.
-
-    Without tools of one's own there is one, which searches the question's
-    document, or the index that was named.
-    """
+    """Split the question, and answer its parts by tools; by default the only tool searches the
+    question's document, or the index that was named."""
     ready = prepare_method("rebel", "", shared, session)
     if shared.tools is None:
         strategy, finished = await run(ready, example, session)
@@ -247,13 +241,13 @@ def no_document(_: EvaluationContext, example: Example) -> str:
     return "has no document to search." if example.document == NO_DOCUMENT else ""
 
 
-# One prompt, or one plan of ours.
+# Baselines: one prompt, or a fixed plan.
 
 
 async def one_step(
     plan_of: Callable[[str], Plan], example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
-    """A plan of one step, which nobody wrote, of a question; its answer is mapped to an option."""
+    """Run the one-step plan that ``plan_of`` makes for a question, and map its answer."""
     plan = plan_of(example.question)
     if example.document == NO_DOCUMENT:
         plan = baselines.without_document(plan)
@@ -270,12 +264,10 @@ async def rolled_out(example: Example, shared: EvaluationContext, session: Sessi
 
 
 async def multiple_choice(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """One step for each of four orders of the options, in which each stands at every place once.
+    """One step for each of up to four orders of the options, as a model may prefer a position.
 
-    Of four options they are the paper's: as given, A↔D B↔C, A↔C B↔D, A↔B C↔D.
-
-    A model may prefer a place to an option. The answer is the one under the order of the data set.
-    A reply that names no option is mapped to one, as an open answer is.
+    For four options they are the paper's: as given, A↔D B↔C, A↔C B↔D, A↔B C↔D. The answer is the
+    one under the data set's own order. A reply that names no option is mapped to one.
     """
     orders = orders_of(example.options)
     texts = [[example.options[at] for at in order] for order in orders]
@@ -288,7 +280,6 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         caller = replace(caller, journal=caller.journal.under(step.name))
         place = await _choice(reply, options, example.question, caller)
         chosen.append(None if place is None else letter_of(example.options, order[place]))
-    # The answer is what the first step chose, under the order of the data set.
     first = replace(finished, outputs=finished.outputs[:1])
     words = as_text(finished.values[plan.steps[0].name])
     picked = chosen[0] is not None and reads_by_words(session.engine.model)
@@ -297,7 +288,7 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
 
 
 def lacks_options(_: EvaluationContext, example: Example) -> str:
-    """What a choice lacks where a question has no options; empty where it has some."""
+    """What multiple choice lacks for a question without options; empty where it has some."""
     return "" if example.options else f"needs options, and question {example.id} has none."
 
 
@@ -306,11 +297,8 @@ PAPER = ((0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 0, 3, 2))
 
 
 def orders_of(options: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Four orders at most in which every option stands at each place once.
-
-    Returns:
-        For each order the options' places in the first one.
-    """
+    """Up to four orders in which no option has the same position twice; each order is given as
+    indices of ``options``."""
     size = len(options)
     if size == len(PAPER):
         return PAPER
@@ -319,7 +307,7 @@ def orders_of(options: Sequence[str]) -> tuple[tuple[int, ...], ...]:
 
 
 async def _choice(reply: str, options: Sequence[str], question: str, caller: Caller) -> int | None:
-    """The place of the option that a reply chose, in the order that it was shown."""
+    """The index of the option that a reply chose, in the order that was shown."""
     first, _, rest = reply.partition("\n")
     place = read_option(first, options)
     if place is None and rest:
@@ -335,7 +323,7 @@ async def _choice(reply: str, options: Sequence[str], question: str, caller: Cal
 
 
 _HEADING = 4
-"""Words of a line, at most, that may be a heading and no sentence."""
+"""The most words of a line that may be a heading rather than a sentence."""
 
 
 async def retrieve_and_read(
@@ -347,9 +335,9 @@ async def retrieve_and_read(
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(GivenPlan(plan), example, retrieving(shared), session, handlers)
     outcome = await conclude_text(finished, example, session)
-    said = (line for line in finished.text.splitlines() if len(line.split()) > _HEADING)
-    if any(map(example.document.find, said)):
-        # Whoever reads nothing but passages, and says one of their sentences, quotes it.
+    lines = (line for line in finished.text.splitlines() if len(line.split()) > _HEADING)
+    if any(map(example.document.find, lines)):
+        # A sentence of the document counts as a quote, as the model saw only passages.
         outcome = replace(outcome, measures={**outcome.measures, "grounded": 1.0})
     if example.options:
         return outcome
@@ -357,7 +345,7 @@ async def retrieve_and_read(
 
 
 def retrieving(shared: EvaluationContext) -> Library:
-    """The library that looks passages up and reads them: the one for steps, where it does."""
+    """The library for looking passages up and reading them: that of `STEPWISE`, if it can."""
     library = shared.setup(STEPWISE).library
     steps = baselines.retrieve_read_plan("?").steps
     if all(step.action in library.actions for step in steps):
@@ -368,10 +356,8 @@ def retrieving(shared: EvaluationContext) -> Library:
 async def in_form(
     action: str, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
-    """One structured output, whose evidence is measured where it has some.
-
-    ``action`` is how the question is asked: one of the library ``asking``.
-    """
+    """Ask for one structured output by an action of the library ``asking``, and measure its
+    evidence where it has any."""
     document = None if example.document == NO_DOCUMENT else example.document
     plan = baselines.asking_plan(action, example.question)
     handlers = baselines.asking(session.caller(), document)
@@ -399,21 +385,21 @@ async def _run(
     return await run_strategy(strategy, example.question, frame)
 
 
-# CommaQA: its agents, and the baselines that read the facts that they know (section 5).
+# CommaQA: its agents, and the baselines that read the agents' facts (section 5).
 
 AGENTS = "commaqa"
 """The library whose actions ask agents."""
 
 
 async def by_analogy(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """Search for a decomposition as was learned, by asking the world's agents, and run it."""
+    """Search for a decomposition with a learned model, by asking the world's agents, and run it."""
     assert shared.search
     by_scorer = partial(shared.search.by, shared.search.scorer)
     return await _run_search(by_scorer, example, shared, session)
 
 
 async def by_model(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """Search for a decomposition as a model proposes that is shown some, and run it."""
+    """Search for a decomposition with a language model's proposals, and run it."""
     decompositions = shown_plans(shared.setups[LIBRARY].demonstrations)
     search = shared.search or HopSearch()
     caller = at_most(session.caller(), shared.limits.calls)
@@ -423,7 +409,7 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
 
 
 PASSAGES = 20
-"""Facts that are looked up for a question, where nobody says how many."""
+"""Facts that are looked up for a question, by default."""
 
 
 async def facts_read(
@@ -432,9 +418,9 @@ async def facts_read(
     shared: EvaluationContext,
     session: Session,
 ) -> Outcome:
-    """One step that reads facts of the question's world and asks no agent.
+    """Answer in one step from facts of the question's world, without agents.
 
-    ``chosen`` says which facts, in words; it is given how many a look-up has at most.
+    ``chosen`` gives the facts in words; its last argument is the most facts of a look-up.
     """
     sentences = chosen(example.data, example, shared.passages or PASSAGES)
     document = Source("facts", "\n".join(sentences))
@@ -444,7 +430,7 @@ async def facts_read(
 
 
 def gold_facts(world: World, example: Example, _: int) -> Sequence[str]:
-    """The facts that the recorded answer rests on; none where the file does not tell them."""
+    """The facts that the gold answer rests on; none where the file does not have them."""
     used = next((item.facts for item in world.questions if item.text == example.question), ())
     return [world.sentences.get(fact, fact) for fact in used]
 
@@ -462,18 +448,15 @@ def all_facts(world: World, _: Example, __: int) -> Sequence[str]:
 
 
 def lacks_facts(_: EvaluationContext, example: Example) -> str:
-    """What reading facts lacks; empty where it can begin."""
+    """What reading gold facts lacks; empty where it can begin."""
     if isinstance(example.data, World) and not gold_facts(example.data, example, 0):
         return f"finds no facts_used for question {example.id}: take a file that tells them."
     return lacks_world(_, example)
 
 
 def search_measures(entries: Iterable[Entry]) -> Mapping[str, float]:
-    """What a search took, by a run's journal, whether it came to an answer or not.
-
-    ``agent_calls``, how many of them no agent could read, and ``hops_tried``; nothing where nothing
-    was searched.
-    """
+    """Measures of a search, whether or not it found an answer: ``agent_calls``,
+    ``agent_calls_unread`` and ``hops_tried``; nothing without a search."""
     counts: Mapping[str, int] = next((entry.value for entry in entries if entry.path == SEARCH), {})
     return {name: float(count) for name, count in counts.items() if name != "hops"}
 
@@ -496,7 +479,7 @@ def lacks_decompositions(shared: EvaluationContext, example: Example) -> str:
 
 
 def lacks_world(_: EvaluationContext, example: Example) -> str:
-    """That there are no agents to ask, and no facts to read; empty where there are."""
+    """A message that a question has no world with agents and facts; empty where it has one."""
     if isinstance(example.data, World):
         return ""
     return f"finds no agents to ask question {example.id}: take the data set commaqa."
