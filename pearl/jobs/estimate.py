@@ -214,12 +214,12 @@ class Estimate:
                 f"keep {usage.cached_tokens:,}, and {usage.completion_tokens:,} written",
             )
             without = self.model if self.prices.get(self.model) is None else self.planner
-            yield (
-                "cost",
-                f"about {dollars(costs[0])}, with a prefix cache {dollars(costs[1])}"
-                if costs
-                else f"not known: no price for {without}; give one with --prices or PEARL_PRICES",
-            )
+            cost = f"not known: no price for {without}; give one with --prices or PEARL_PRICES"
+            if costs:
+                cost = f"about {dollars(costs[0])}"
+                # Without a price of its own, what is cached costs as much.
+                cost += f", with a prefix cache {dollars(costs[1])}" if costs[1] < costs[0] else ""
+            yield "cost", cost
         yield (
             "time",
             f"not known: no call of {self.unmeasured} is in the store yet"

@@ -178,9 +178,11 @@ class JobProgress:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
         calls, spent = self.calls, self.calls.spent
-        yield "calls", f"{calls.made:,} made, {calls.kept:,} cached, {calls.failed:,} failed"
+        since = ", since the run was resumed" if self.before else ""
+        made = f"{calls.made:,} made, {calls.kept:,} cached, {calls.failed:,} failed"
+        yield "calls", f"{made}{since}"
         yield "tokens", spent.in_words(calls.made)
-        yield "cost", calls.cost_in_words(self.prices, self.model)
+        yield "cost", f"{calls.cost_in_words(self.prices, self.model)}{since}"
         yield "time", f"{self.seconds:,.1f} s"
 
     def as_object(self) -> dict[str, Any]:
