@@ -61,19 +61,17 @@ def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a pack
 
 @lru_cache(maxsize=8)
 def _offered(group: Group, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
-    """A group's entry points. Reading them is slow, and is repeated only where one of the folders
-    that hold packages has changed."""
+    """A group's entry points; reading is slow, and repeated only where a folder has changed."""
     from importlib.metadata import entry_points
 
     return entry_points(group=f"pearl.{group}")
 
 
 def source_digest(code: object) -> str:
-    """A hash that changes with what a function or a class does, so that no result of the old one is
-    used for the new one.
+    """A hash that changes with what a function or a class does, so that old results are not used.
 
-    It covers the source text (or the bytecode, where there is none, as at a prompt), default
-    values, variables of enclosing functions, an object's fields, and the module's plain data.
+    It covers the source text (at a prompt, where there is none, the bytecode), default values,
+    variables of enclosing functions, an object's fields, and the module's plain data.
     """
     from pearl.lang.values import digest
 
@@ -87,8 +85,7 @@ _PLAIN = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 
 
 def _described(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
-    """A description of a value or of code that is the same in every process; ``around`` has the ids
-    of the values that it stands in."""
+    """A description of a value or of code, the same in every process, to be hashed."""
     if id(value) in around or len(around) > _DEEPEST:
         return "around"
     within = (*around, id(value))

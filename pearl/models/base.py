@@ -121,14 +121,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class FailedTry:
-    """A try at a call that got no usable answer.
+    """A try at a call that failed: the `ModelError`'s reason and message, and what the try took.
 
-    Args:
-        reason: a `ModelError`'s reason.
-        cause: its message.
-        usage: the tokens that the try took.
-        seconds: how long it took.
-        started: when it began, in seconds since 1970; None where that is not known.
+    Times are in seconds, ``started`` since 1970; None where that is not known.
     """
 
     reason: str

@@ -375,13 +375,8 @@ def _words(text: str, redact: Redact) -> str:
 
 
 def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
-    """The error for an endpoint's answer with a status of 300 or above.
-
-    Args:
-        status: HTTP's.
-        headers: those of the answer, among which is the time to wait.
-        complaint: what the answer's body says.
-    """
+    """The error for an endpoint's answer with a status of 300 or above, its headers and its body's
+    complaint."""
     reason, message = _judged(status, headers, complaint)
     seconds = number(headers.get("retry-after-ms", ""), 1000)
     if seconds is None:

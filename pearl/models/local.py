@@ -190,11 +190,7 @@ class Local:
 
 
 def local_model(name: str) -> Local:
-    """The model that ``local``, or a GGUF file's path, names.
-
-    Raises:
-        InputError: llama.cpp is not installed, or the model cannot be used.
-    """
+    """The model that ``local``, or a GGUF file's path, names; or an `InputError`."""
     if find_spec("xllamacpp") is None:
         raise InputError(f"The model {name} needs llama.cpp: {install_command('local')}.")
     return Local(name, small_weights() if name == "local" else Path(name).expanduser())
@@ -389,8 +385,7 @@ def _head(path: Path, size: int, changed: int) -> Head:
 
 
 def _entries(file: BinaryIO) -> Iterator[tuple[str, Any]]:
-    """The keys of the metadata with their values: numbers and short texts. The value of a long text
-    is None, and lists are left out."""
+    """The metadata: numbers and texts by key. A long text is None, and lists are left out."""
 
     def unpack(form: str) -> tuple[Any, ...]:
         return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
@@ -426,8 +421,7 @@ def _entries(file: BinaryIO) -> Iterator[tuple[str, Any]]:
 
 
 def file_hash(path: Path) -> str:
-    """The SHA-256 of a file. Reading it costs little, as the weights are then loaded from the
-    system's cache."""
+    """The SHA-256 of a file, which the system has in its cache once it has been read for this."""
     status = path.stat()
     return _hash(path, status.st_size, status.st_mtime_ns)
 

@@ -418,10 +418,8 @@ class _Ranking:
     def _top(self, about: str, arities: Collection[int], *, named: bool = True) -> Action | None:
         """The action whose name and definition have most of the words; the first one of a tie.
 
-        Args:
-            about: the words.
-            arities: the numbers of parameters that it may have, without the document.
-            named: whether its name must have one of the words.
+        ``arities`` are the numbers of parameters that it may have, without the document. With
+        ``named``, its name must have one of the words.
         """
         query = set(stems(about.split()))
         best, top = None, 0.0

@@ -113,8 +113,7 @@ class Settings(BaseSettings):
 
 
 def _header(text: str, noun: str) -> str:
-    """A text for a header, stripped, because a key that is read from a file often ends with a line
-    end; a `ValueError` where a header cannot hold it."""
+    """A text for a header, stripped, as a key from a file may end with a line end; or an error."""
     text = text.strip()
     if not text.isascii() or not text.isprintable():
         raise ValueError(f"it holds characters that no {noun} has: copy it again")
@@ -137,11 +136,8 @@ class NoEndpointError(InputError):
 
 
 def read_settings(name: str) -> Settings:
-    """The environment's settings for a model that needs an endpoint, whose name messages give.
-
-    Raises:
-        InputError: no endpoint is set, or a setting is wrong.
-    """
+    """The environment's settings for a model; an `InputError` where no endpoint is set, or a
+    setting is wrong."""
     if not any(os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL")):
         raise NoEndpointError(name)
     return make_settings()

@@ -448,8 +448,7 @@ def _writer(part: Path) -> Iterator[IndexWriter]:
 
 
 def _usable(corpus: Corpus | Folder, ids: _Ids) -> Iterator[CorpusParagraph]:
-    """The paragraphs up to the first line that cannot be used, and then a `LinesError` that lists
-    all such lines."""
+    """The paragraphs up to the first unusable line; all such lines are raised as a `LinesError`."""
     wrong: list[str] = []
     count = 0
     for row in corpus.rows():

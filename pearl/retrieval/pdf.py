@@ -115,8 +115,7 @@ def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
 
 
 def _parts(words: Sequence[_Cell], columns: Sequence[_Cell]) -> list[_Cell]:
-    """The words of a cell as one cell for each column they stand in, if they are aligned with the
-    columns; else as one cell.
+    """The words of a cell, split at the columns if they are aligned with them.
 
     Args:
         words: the words of the cell.

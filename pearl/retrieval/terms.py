@@ -544,8 +544,7 @@ class SentenceIndex:
     weights: Weights
 
     def scores(self, query: Mapping[str, float]) -> Scores:
-        """The score of each sentence for weighted stems: BM25 of it and its neighbours, times its
-        coverage of the query."""
+        """Each sentence's score for weighted stems: BM25, its neighbours', times the coverage."""
         return with_neighbours(self.weights.scores(query)) * self._coverage(query)
 
     def _coverage(self, query: Mapping[str, float]) -> Scores:

@@ -90,11 +90,7 @@ def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | Non
 
 def part(document: Source, name: str) -> Source:
     """The part of a document that a label names, as ``CTX 2/3``, or one of several documents, as
-    ``CTX.lease.pdf``, whose ending may be left out.
-
-    Raises:
-        LabelError: the label names no part and no document, or more than one document.
-    """
+    ``CTX.lease.pdf``, whose ending may be left out; a `LabelError` where it names none."""
     if read := read_name(name):
         span = document.named(read)
         if span is None:

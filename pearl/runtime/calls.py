@@ -138,8 +138,7 @@ PROVE = "prove"
 """The first part of the path of a call that finds out which constraints a model takes."""
 
 CONSTRAINED, UNCONSTRAINED = "constrained", "unconstrained"
-"""The last part of the path of a decision on the form of a call's constraint, or why it has none.
-"""
+"""The last part of the path of a decision on a call's constraint: its form, or why it has none."""
 
 
 @dataclass(frozen=True)
@@ -338,12 +337,8 @@ def plan_come_to(entries: Iterable[Entry]) -> tuple[str, bool]:
 
 
 def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
-    """The tokens of calls by the model that answered, cached replies among them.
-
-    Args:
-        entries: the calls, as `calls_made` gives them.
-        name: the model's name, where the run has only one model.
-    """
+    """The tokens of calls, as `calls_made` gives them, by the model that answered; ``name`` is that
+    of the run's only model. Cached replies count too."""
     spent: dict[str, Usage] = {}
     for entry in entries:
         model = entry.model or name

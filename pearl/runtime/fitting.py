@@ -120,8 +120,7 @@ def passages_for(call: ExecuteStep, context: Context) -> Excerpt | None:
 
 
 def _query(call: ExecuteStep) -> dict[str, float]:
-    """The terms that a step looks for, each with its weight: the arguments' most, the action's
-    least."""
+    """The terms that a step looks for, with weights: the arguments' weigh most."""
     query: dict[str, float] = {}
     weighted = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
     weighted += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
@@ -288,18 +287,9 @@ def _cut_texts(
     size: Callable[[_Cut], int],
     context: Context,
 ) -> tuple[_Cut, Decision] | None:
-    """Cut the longest of some texts to relevant passages, until a prompt fits.
-
-    Args:
-        texts: the texts.
-        put: makes the call of them.
-        words: what the passages are to be relevant to.
-        size: counts the tokens of the call's prompt.
-        context: the window.
-
-    Returns:
-        The call, and the tokens of the texts before and now; None where that is not enough.
-    """
+    """Cut the longest of some texts to passages that are relevant to ``words``, until the prompt of
+    the call that ``put`` makes of them fits, whose tokens ``size`` counts. None where that is not
+    enough."""
     query = dict.fromkeys(passage_terms(words), 1.0)
     cut, before = [*texts], [*map(context.count, texts)]
     sizes = before
@@ -336,14 +326,8 @@ def too_long(
     context: Context,
     call: ExecuteStep | FillSchema | MapAnswer | WritePlan | NextStep | RefinePlan,
 ) -> str:
-    """Why a prompt does not fit, and what to do.
-
-    Args:
-        total: the tokens of the document; None where the call reads none.
-        size: the tokens of the prompt beside the document.
-        context: the window.
-        call: the call that does not fit.
-    """
+    """Why a prompt does not fit, and what to do; ``total`` is the tokens of the document, or None
+    where it reads none, and ``size`` is those of the prompt beside it."""
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
     # No policy helps where the step itself fills the window.
     helps = total is not None and size < context.room

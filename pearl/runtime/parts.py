@@ -92,8 +92,7 @@ def _draft(
     Args:
         step: the step, as a plan has it.
         action: what it calls.
-        place: the index of the argument that is the document, or the findings to merge; None for
-            none.
+        place: the index of the argument that is the document, or the findings to merge, or None.
         context: the window, which is known.
         values: outputs that are known by now.
         omitted: the share of the document that is left out, where the step reads a part.
@@ -165,8 +164,7 @@ def fit_plan(
         library: the actions, without the plan's own.
         context: the window, and the policy.
         values: outputs that are known by now, where one was longer than expected.
-        inside: the names of the actions whose plan it is, one within the other; empty for the plan
-            of a run. The plan of an action is not split.
+        inside: the names of the actions whose plan it is, outermost first; it is not split then.
 
     Returns:
         The plan with steps that read parts and merge the findings, and the decision for the
@@ -223,13 +221,12 @@ def _check_inside(
     # In the plan of an action CTX is the whole document, whatever its argument is.
     literals.pop(DOCUMENT, None)
 
-    def argument_of(ref: Ref) -> Arg:
+    def value(ref: Ref) -> Arg:
         return ref if ref.mode else literals.get(ref.name, ref)
 
     own = action.body.plan
     steps = (
-        replace(each, args=tuple(map_refs(arg, argument_of) for arg in each.args))
-        for each in own.steps
+        replace(each, args=tuple(map_refs(arg, value) for arg in each.args)) for each in own.steps
     )
     # An action's plan is not split, so that the error must not advise another policy.
     context = replace(context, policy="auto") if context.policy == "full" else context
@@ -331,11 +328,8 @@ def _parts(
     context: Context,
     values: Mapping[str, Value],
 ) -> tuple[int, list[int]]:
-    """How many parts the document needs, and the numbers of groups in which findings are merged.
-
-    Raises:
-        ContextError: the window is too small for parts or for merges, or there are too many parts.
-    """
+    """How many parts the document needs, and the numbers of groups in which findings are merged; a
+    `ContextError` where the window is too small, or there are too many parts."""
     trial = split_context(split, 2, (2,)).apply(plan, library).plan
     actions = library.with_declared(trial.declares)
     readers: dict[str, int] = {}
@@ -367,9 +361,8 @@ def _parts(
             name, size = next(each for each in readers.items() if enough(each[1]) is None)
             sizes = f"a step itself takes {size:,}"
         else:
-            name, size = next(
-                each for each in mergers.items() if each[1] > context.room - 2 * asked
-            )
+            most = context.room - 2 * asked
+            name, size = next(each for each in mergers.items() if each[1] > most)
             what = "merge what the parts of the document gave"
             sizes = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
         raise ContextError(
@@ -442,8 +435,7 @@ def condense_long(
         values: the outputs of the plan's steps.
         library: the actions, without the plan's own.
         context: the window.
-        beside: whether texts are condensed also for a step that reads the document, because no
-            part of the document is small enough.
+        beside: whether to condense texts for a step that reads the document, which has no room.
 
     Returns:
         The plan with steps that condense outputs, group by group until a prompt has room for the
@@ -454,8 +446,7 @@ def condense_long(
     if context.limit is None or context.policy == "full":
         return None
     report, actions = context.free + WRAPPED, library.with_declared(plan.declares)
-    # Only steps that a model is still to carry out take the condensed output: builtins and
-    # functions need the items, and steps that ran keep their inputs.
+    # Builtins and functions need the items themselves, and steps that ran keep their inputs.
     asked = {
         own.name
         for own in plan.steps[start:]

@@ -156,8 +156,7 @@ def _stages(entries: Sequence[Entry]) -> dict[str, _Stage]:
 
 
 def _exporter() -> SpanExporter:
-    """An exporter that sends spans where the standard variables say, and reports lost ones at the
-    end.
+    """An exporter to where the standard variables say, which reports lost spans at its end.
 
     Raises:
         ImportError: the exporter's package is not installed.

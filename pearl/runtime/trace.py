@@ -196,15 +196,11 @@ def last_try(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def export_trace(entries: Iterable[Entry], name: str) -> str:
-    """A run as a plan that parses, checks and replays to the same answer.
+    """A run, whose name stands in the head, as a plan that parses, checks and replays to the same
+    answer.
 
-    Values stand as comments under their steps, and before them the steps of
-    the frames that a step opened. Rejected and repeated attempts stay in the
-    journal (docs/design.md).
-
-    Args:
-        entries: the journal of the run.
-        name: the run's name, for the head.
+    Values stand as comments under their steps, and before them the steps of the frames that a step
+    opened. Rejected and repeated attempts stay in the journal (docs/design.md).
 
     Raises:
         InputError: the run has no plan.
@@ -302,18 +298,8 @@ _RECORDED = Solver("recorded")
 
 @dataclass(slots=True)
 class Replayed:
-    """The results of a replay.
-
-    Args:
-        plans: the number of plans.
-        executed: how many of them were run, because outputs and an answer are recorded.
-        exact: how many gave the recorded answer.
-        syntax_errors: how many have lines that cannot be read.
-        check_errors: how many have any errors.
-        differ: the names of plans that gave another answer.
-        failed: why plans could not run, by name.
-        findings: for each code, in how many plans the checker finds it.
-    """
+    """The results of a replay: numbers of plans, the names of plans that gave another answer, why
+    plans failed by their names, and in how many plans the checker finds each code."""
 
     plans: int = 0
     executed: int = 0
@@ -449,8 +435,7 @@ def _document(plan: Plan, record: Trace) -> Source:
 
 
 def _complete(plan: Plan, library: Library) -> Library:
-    """The library with stand-ins for the actions that it lacks, and for those that neither a model
-    nor a builtin carries out."""
+    """The library with stand-ins for missing actions and for those of solvers and functions."""
     library = library.with_declared(plan.declares)
     lacking: dict[str, Action] = {}
     for step in plan.steps:
