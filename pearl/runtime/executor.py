@@ -370,9 +370,9 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
         sound.append(answer)
     # If a filter keeps any items, what was quoted for the others is no evidence.
     kept = [answer for answer in sound if ref.mode.startswith("where") and answer.value is True]
-    lines = [answer.evidence for answer in kept or sound]
-    quotes = tuple(dict.fromkeys(chain.from_iterable(each or () for each in lines)))
-    nothing = () if sound and all(each == () for each in lines) else None
+    quoted_lines = [answer.evidence for answer in kept or sound]
+    quotes = tuple(dict.fromkeys(chain.from_iterable(each or () for each in quoted_lines)))
+    nothing = () if sound and all(each == () for each in quoted_lines) else None
     value = join_answers(ref.mode, items, [answer.value for answer in sound])
     return Output(value, quotes or nothing)
 
