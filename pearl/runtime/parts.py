@@ -352,7 +352,7 @@ def _parts(
         return enough_parts(document.text, context.room - size, context.count)
 
     number = enough(reading)
-    # Two findings that are longer than a reply may be are cut to that length (`fit_call`).
+    # Two findings that are longer than a whole reply are cut (`fit_call`), but not below that.
     asked, left = context.free + WRAPPED, context.room - merging
     merged_at_once = max(left // finding, min(2, left // asked))
     if number is None or (merging and merged_at_once < 2):

@@ -89,7 +89,7 @@ def open_to_read(place: str) -> Engine:
     def connect() -> Any:  # noqa: ANN401 - the driver's
         import sqlite3
 
-        # Without a log nobody is writing, and a read-only log cannot be created.
+        # Without a log nobody is writing, and SQLite could not create one here.
         still = "" if _identity(f"{path}-wal") else "&immutable=1"
         address = f"{path.as_uri()}?mode=ro{still}"
         return sqlite3.connect(address, uri=True, timeout=BUSY, check_same_thread=False)
