@@ -31,7 +31,15 @@ from pearl.runtime.binding import SolverError
 from pearl.tools.calculator import calculate
 from pearl.tools.declared import load_tools, read_tools
 from pearl.tools.endpoint import host_problem, is_public
-from pearl.tools.toolbox import Toolbox, ToolError, ToolReply, solver
+from pearl.tools.toolbox import (
+    Parameter,
+    Tool,
+    Toolbox,
+    ToolError,
+    ToolReply,
+    check_arguments,
+    solver,
+)
 from pearl.tools.web import page_text, read_text
 from tests.conftest import ROOT
 from tests.server import (
@@ -329,6 +337,12 @@ def test_arguments_that_do_not_fit(here: Services, arguments: dict[str, Any], to
     error = failed(service(f"{here.url}/plain", PLACE), arguments)
     assert error.reason == "input"
     assert told in str(error)
+
+
+def test_the_limit_of_arguments_is_in_characters_and_not_in_bytes():
+    tool = Tool("it", "x", (Parameter("place", "x", '{"type": "string"}'),))
+    long = {"place": "ö" * 15_000}
+    assert check_arguments(tool, long) == long
 
 
 def test_calls_are_counted_for_a_question(here: Services):

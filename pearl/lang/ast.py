@@ -20,11 +20,11 @@ DOCUMENT = "CTX"
 """The name under which every plan reads its document."""
 
 RESERVED = ("true", "false", "return")
-"""Words that are no step's name."""
+"""Words that cannot be a step's name."""
 
 
 class Mode(StrEnum):
-    """How a reference is taken: the whole value, an item at a time, or what it quotes."""
+    """How a step takes a reference: whole, item by item, or as the evidence it quotes."""
 
     PLAIN = ""
     EACH = "each"
@@ -38,8 +38,8 @@ class Mode(StrEnum):
 class Ref:
     """A reference to an earlier step, or to the document (``CTX``).
 
-    The mode is the reference's, not the argument's, as a template may hold
-    one (``"Which movies has {each person} directed?"``).
+    The mode belongs to the reference and not to the argument, because a template may
+    hold references too (``"Which movies has {each person} directed?"``).
     """
 
     name: str
@@ -62,7 +62,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with references in braces; parts alternate as written."""
+    """A text with references in braces; its parts stand in the order of the text."""
 
     parts: tuple[str | Ref, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -108,16 +108,16 @@ class Builtin:
 
 @dataclass(frozen=True, slots=True)
 class Solver:
-    """An action that something beside the model carries out: an agent, a retriever.
+    """An action that something other than the model carries out: an agent, a retriever.
 
-    The run is handed the function of this name.
+    Whoever starts the run passes the function of this name.
     """
 
     name: str
 
 
 RETRIEVE = "retrieve"
-"""The solver by which an action asks for passages; whoever starts a run names others."""
+"""The name of the solver that looks up passages; whoever starts a run may name others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An older action that another one stands for, and how its calls are written now.
+    """An older action that a newer one replaces, and the arguments of the newer call.
 
     Args:
         name: the older action's name.
@@ -187,15 +187,16 @@ class Action:
         params: in order; the document is the parameter named ``CTX``.
         returns: the type of its output.
         doc: the definition, which a model reads.
-        body: who carries it out.
+        body: how it is carried out.
         variadic: whether the last parameter may repeat (written ``...``).
         aliases: other names plans may use for it.
-        traits: what a pass may assume; absent a trait, nothing.
+        traits: what a pass may assume of it, such as ``pure``.
         provenance: ids of the questions that proposed it.
-        replaces: older actions whose calls are written otherwise now; one whose
-            arguments stay as they are is an alias.
+        replaces: older actions whose calls need other arguments now; where the arguments
+            stay the same, an alias is enough.
         model: the name of the model that carries it out; empty for the run's reader.
         span: where its line stands in the library or plan.
+        comments: the comment lines above it.
     """
 
     name: str
@@ -222,16 +223,16 @@ class Action:
 
     @property
     def fewest(self) -> int:
-        """The arguments that it takes at least: what may repeat may also be absent."""
+        """The least number of arguments; a parameter that may repeat may also be absent."""
         return max(1, len(self.params) - 1) if self.variadic else len(self.params)
 
     def takes(self, count: int) -> bool:
-        """Whether it takes so many arguments."""
+        """Whether a call may have this number of arguments."""
         return count == self.fewest or (self.variadic and count > self.fewest)
 
     @property
     def is_builtin(self) -> bool:
-        """Whether it runs without a model: one that every library has, or a person's function."""
+        """Whether it runs without a model: as a builtin, or as a function in Python."""
         return isinstance(self.body, Builtin | Function)
 
 
@@ -272,8 +273,8 @@ class Plan:
     source: Source = field(default=Source("", ""), compare=False)
 
     def _repr_html_(self) -> str:
-        """A notebook's picture of it."""
-        # What draws plans is made of these types.
+        """The plan's graph, as an image for a notebook."""
+        # `graph` imports this module.
         from pearl.lang.graph import image
 
         drawn = image(self)
@@ -305,7 +306,7 @@ def step_refs(step: Step) -> list[Ref]:
 
 
 def mapped(references: Iterable[Ref]) -> Ref | None:
-    """Of a step's references the one whose items the step runs over, if there is one.
+    """The reference, among a step's, whose items the step runs over; None if there is none.
 
     Beside ``each values x``, ``each x`` is the key of the same item.
     """
@@ -337,12 +338,12 @@ def by_number(plan: Plan) -> Plan:
 
 
 def map_refs(arg: Arg, change: Callable[[Ref], Arg], text: Callable[[Value], str] = as_text) -> Arg:
-    """An argument with something for each of its references.
+    """An argument with each of its references replaced.
 
     Args:
-        arg: any.
-        change: what stands for a reference; in a text a literal becomes part of it, and a list
-            has commas between its items.
+        arg: any argument.
+        change: gives what replaces a reference. Inside a text, a literal becomes part of the
+            text, and the items of a list are joined with commas.
         text: how a literal is written in a text.
     """
     match arg:
@@ -358,7 +359,7 @@ def map_refs(arg: Arg, change: Callable[[Ref], Arg], text: Callable[[Value], str
 
 
 def listed(args: Iterable[Arg], span: Span = NOWHERE) -> Literal | Items:
-    """A list as an argument."""
+    """A list as an argument: a literal if all its items are."""
     items = tuple(args)
     literals = [item.value for item in items if isinstance(item, Literal)]
     return Literal(literals, span) if len(literals) == len(items) else Items(items, span)
@@ -380,7 +381,7 @@ def _parts(arg: Arg | str, text: Callable[[Value], str]) -> Iterator[str | Ref]:
 
 
 def as_arg(parts: Iterable[str | Ref]) -> Literal | Template:
-    """A text of parts as an argument: a template where it refers to anything."""
+    """Parts of a text as an argument: a template if one of them is a reference."""
     joint: list[str | Ref] = []
     for part in parts:
         if isinstance(part, str) and joint and isinstance(joint[-1], str):
@@ -526,10 +527,9 @@ class ParsedLibrary:
     Args:
         actions: what is read.
         broken: the lines that cannot be read.
-        unread: by their names alone, the actions whose own line is broken, with what the lines
-            below it say.
-        plans: where each plan or demonstration below an action stands, behind the span of the
-            action.
+        unread: the actions whose own line is broken: their names, with what the lines below
+            say of them.
+        plans: for each plan or demonstration, the span of its action and its own span.
     """
 
     actions: tuple[Action, ...]
@@ -539,12 +539,12 @@ class ParsedLibrary:
 
 
 def woven(text: str, steps: Mapping[str, str]) -> tuple[str | Ref, ...]:
-    """The parts of a text in which each answer of an earlier step is a reference to that step.
+    """The parts of a text, with a reference to a step in place of each earlier step's answer.
 
     Args:
-        text: what a step is to be given.
-        steps: the steps' names by their answers, none of them empty. An answer counts where it
-            stands as words of its own; the longest goes first.
+        text: the argument of a step, in words.
+        steps: the steps' names by their answers, none of them empty. An answer is replaced only
+            where it stands as words of its own, the longest answer first.
     """
     if not steps:
         return (text,)

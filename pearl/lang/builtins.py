@@ -26,14 +26,14 @@ from pearl.lang.values import (
 )
 
 LONGEST = 10_000_000
-"""Characters that may be put between the items of a list, at most."""
+"""The most characters that JOIN puts between the items of a list, in all."""
 
 MOST = 9999
-"""The most parts or groups."""
+"""The largest number of parts or groups, and the largest place in a list, that plans may give."""
 
 _LABEL = pattern(rf"{re.escape(DOCUMENT)} ([0-9]{{1,6}})/([0-9]{{1,6}})")
 _RANGE = pattern(rf"((?:{DOCUMENT}|items) [0-9/]+) to ((?:{DOCUMENT} )?[0-9/]+)")
-"""What groups are called: of the document's parts, and of what has long names."""
+"""The name of a group that is a range: of the document's parts, or of item numbers."""
 _NAMED = pattern(rf"{re.escape(DOCUMENT)}\.(\S.*)")
 
 
@@ -105,8 +105,8 @@ def count(args: Sequence[Given]) -> Value:
 
 
 def by_item(args: Sequence[Given]) -> Value:
-    """Each item of a list, or value of pairs, with what the others have at its place: a list where
-    there are several."""
+    """Pairs of each item of a list, or value of pairs, with the other lists' item at the same
+    place; where there are several other lists, with the list of their items."""
     items, *others = (_items(arg.value, "BY_ITEM") for arg in args)
     if len({len(items), *map(len, others)}) > 1:
         raise BuiltinError("BY_ITEM needs as many items of each.")
@@ -115,25 +115,25 @@ def by_item(args: Sequence[Given]) -> Value:
 
 
 def keep_items(args: Sequence[Given]) -> Value:
-    """The items of a list, or the pairs, at whose place the other has a yes."""
-    given, answers = args[0].value, _items(args[1].value, "KEEP_ITEMS")
-    if len(_items(given, "KEEP_ITEMS")) != len(answers):
+    """The items of a list, or the pairs, whose answer at the same place is yes."""
+    items, answers = args[0].value, _items(args[1].value, "KEEP_ITEMS")
+    if len(_items(items, "KEEP_ITEMS")) != len(answers):
         raise BuiltinError("KEEP_ITEMS needs as many answers as items.")
-    if isinstance(given, list):
-        return [item for item, answer in zip(given, answers, strict=True) if answer is True]
-    pairs = zip(_pairs(given, "KEEP_ITEMS"), answers, strict=True)
+    if isinstance(items, list):
+        return [item for item, answer in zip(items, answers, strict=True) if answer is True]
+    pairs = zip(_pairs(items, "KEEP_ITEMS"), answers, strict=True)
     return Pairs(tuple(pair for pair, answer in pairs if answer is True))
 
 
 def split(args: Sequence[Given]) -> Value:
-    """A text's parts between each occurrence of another; its characters where that is empty."""
+    """The parts of a text between its separators; its characters if the separator is empty."""
     text, by = (as_text(arg.value) for arg in args)
     pieces: list[Value] = [*text.split(by)] if by else [*text]
     return pieces
 
 
 def join(args: Sequence[Given]) -> Value:
-    """The items of a list as one text, with a text between them."""
+    """The items of a list as one text, with a separator between them."""
     between, items = as_text(args[1].value), _list(args[0].value, "JOIN")
     if len(between) * len(items) > LONGEST:
         raise BuiltinError(f"JOIN would make a text of more than {LONGEST:,} characters.")
@@ -176,7 +176,7 @@ _SIGNS = {
     "HASH": "#",
     "AND": "&",
 }
-"""Names in use that Unicode has others for."""
+"""Characters by common names that are not their Unicode names."""
 
 
 def sign(args: Sequence[Given]) -> Value:
@@ -209,11 +209,11 @@ SAID = pattern(
     r"(?im)(?:^|(?<=[.!?,;:])\s)[^\w\n]{0,20}+(?:(?:so|thus|therefore|hence),? )?"
     r"the (?:final )?answer is\b:?\s*"
 )
-"""Where a chain of thought begins to say its answer."""
+"""The words with which a chain of thought introduces its answer."""
 
 
 def conclusion(text: str) -> str:
-    """What a chain of thought says its answer is, an item a line; else the text as it stands."""
+    """The answer that a chain of thought states, one item a line; if none, the whole text."""
     pieces = SAID.split(text)
     if len(pieces) == 1:
         return text
@@ -229,7 +229,7 @@ def conclusion(text: str) -> str:
 
 
 def concluded(args: Sequence[Given]) -> Value:
-    """What a chain of thought says its answer is."""
+    """The answer that a chain of thought states."""
     return conclusion(as_text(args[0].value))
 
 
@@ -239,7 +239,7 @@ def label(at: int, of: int) -> PartName:
 
 
 def read_label(text: str) -> tuple[int, int] | None:
-    """Which part of how many a label names; None for a text of another form."""
+    """The part that a label names, and of how many; None for a text of another form."""
     match = _LABEL.fullmatch(text)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -256,43 +256,43 @@ def is_label(text: Value) -> bool:
 
 
 def documents(args: Sequence[Given]) -> Value:
-    """Labels of the documents of these names; of the whole where there are none."""
+    """The labels of the documents with these names; without names, the label of the whole."""
     names = _list(args[0].value, "DOCUMENTS")
     return [PartName(f"{DOCUMENT}.{as_text(name)}") for name in names] or [label(1, 1)]
 
 
 def parts(args: Sequence[Given]) -> Value:
-    """The names of the document's parts, when it is cut into so many."""
+    """The labels of the document's parts, when it is cut into a number of them."""
     of = _number(args[0].value, "PARTS")
     return [label(at, of) for at in range(1, of + 1)]
 
 
 LONG_NAME = 32
-"""Words of a group's name, at most, of what its first and its last item are called."""
+"""The most words of a group's name; a group with a longer one is named by item numbers."""
 
 
 def groups(args: Sequence[Given]) -> Value:
-    """Neighbouring pairs, items of a list, or lines of a text, together in so many groups, as pairs
-    of such."""
+    """Neighbouring pairs, items of a list, or lines of a text, put into a number of groups: pairs
+    of each group's name and what it holds."""
     value = args[0].value
-    given: Value = [*value.splitlines()] if isinstance(value, str) else value
-    whole = given if isinstance(given, list) else _pairs(given, "GROUPS").items
+    content: Value = [*value.splitlines()] if isinstance(value, str) else value
+    whole = content if isinstance(content, list) else _pairs(content, "GROUPS").items
     number = min(_number(args[1].value, "GROUPS"), len(whole))
     ends = [round(at * len(whole) / number) for at in range(number + 1)] if number else []
     grouped: list[tuple[Value, Value]] = []
     for start, end in pairwise(ends):
-        if isinstance(given, list):
-            grouped.append((f"items {start + 1} to {end}", given[start:end]))
+        if isinstance(content, list):
+            grouped.append((f"items {start + 1} to {end}", content[start:end]))
             continue
-        items = _pairs(given, "GROUPS").items[start:end]
+        items = _pairs(content, "GROUPS").items[start:end]
         first, last = items[0][0], items[-1][0]
-        # Groups of groups reach from the first part of the first to the last part of the last.
+        # A group of groups is named from the first group's start to the last group's end.
         begins, ends_at = (_RANGE.fullmatch(as_text(key)) for key in (first, last))
         begin = begins[1] if begins else as_text(first)
         reach = f"{begin} to {ends_at[2] if ends_at else as_text(last)}"
         name = first if len(items) == 1 else reach
         if len(as_text(name).split()) > LONG_NAME:
-            # It would fill the prompts that are to have room for what the group holds.
+            # A long name would take the prompt's room from what the group holds.
             name = f"items {start + 1} to {end}"
         grouped.append((name, Pairs(items)))
     return Pairs(tuple(grouped))
@@ -326,7 +326,7 @@ def _mistaken(name: str, expected: str, value: Value) -> BuiltinError:
 
 
 Kind: TypeAlias = Type | TypingLiteral["count", "last"]
-"""A type, or the values of one that a builtin takes."""
+"""A type, or the values of a type that a builtin takes: counts of a number, or ``last``."""
 
 KINDS: Mapping[Kind, Type] = MappingProxyType(
     {**{kind: kind for kind in TYPES}, "count": "number", "last": "text"}
@@ -351,7 +351,7 @@ _TAKES: Mapping[str, tuple[tuple[Kind, ...], ...]] = MappingProxyType(
 )
 
 _REPEAT = MappingProxyType({"concat": "one", "by_item": "two"})
-"""Builtins that take more of the same, and how many at least."""
+"""Builtins whose last parameter may repeat, and the least number of their parameters."""
 
 _GIVES: Mapping[str, Type] = MappingProxyType(
     {
@@ -365,8 +365,8 @@ _GIVES: Mapping[str, Type] = MappingProxyType(
 
 
 def misfit(action: Action) -> tuple[str, str]:
-    """What an action's builtin cannot be given, or does not give, as its signature says, and what
-    it can; both empty where it can be carried out."""
+    """How an action's signature contradicts its builtin, and what to write instead; both are empty
+    where they agree."""
     body = action.body
     name = body.function if isinstance(body, Builtin) else ""
     params = [param for param in action.params if param.name != DOCUMENT]
@@ -387,17 +387,16 @@ def misfit(action: Action) -> tuple[str, str]:
 
 
 def is_of(kind: Kind, value: Value) -> bool:
-    """Whether a value is of a kind; a type has all values of its own, ``any`` all there are."""
+    """Whether a value is of a kind; every value is of the kind ``any``."""
     if kind == "count":
         return type(value) is int and 1 <= value <= MOST
     return value == "last" if kind == "last" else kind in ("any", type_of(value))
 
 
 def kinds_taken(action: Action) -> list[tuple[Kind, ...]]:
-    """The kinds of values that each parameter of an action takes, but for the document.
+    """The kinds of values that each parameter of an action takes, without the document.
 
-    They are what its signature says; where that is ``any``, what the builtin can work on, and
-    of a type, what of it the builtin can.
+    They are the types of the signature, narrowed to what the builtin can work on.
     """
     body = action.body
     usual = _TAKES.get(body.function, ()) if isinstance(body, Builtin) else ()

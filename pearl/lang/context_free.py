@@ -14,7 +14,7 @@ class Symbol(NamedTuple):
 
 
 class Chars(NamedTuple):
-    """So many characters of a class, which is written as between a pattern's brackets."""
+    """From ``least`` to ``most`` characters of a class, written as in a pattern's brackets."""
 
     of: str
     least: int = 1
@@ -22,7 +22,7 @@ class Chars(NamedTuple):
 
 
 class Repeated(NamedTuple):
-    """From none to so many times the same items."""
+    """The same items from none to ``most`` times."""
 
     items: Alternative
     most: int
@@ -55,12 +55,12 @@ class Grammar:
 
     @property
     def ebnf(self) -> str:
-        """In xgrammar's form, which SGLang takes: all that is used here, it shares with GBNF."""
+        """In xgrammar's form, which SGLang takes; what is used here is written as in GBNF."""
         return self.gbnf
 
     @property
     def longest(self) -> int:
-        """The characters of the longest text."""
+        """The number of characters of the longest text that the grammar allows."""
         rules, lengths = dict(self.rules), dict[str, int]()
 
         def of(item: Item) -> int:

@@ -1,7 +1,7 @@
-"""What an action's name and definition say, and definitions made of definitions.
+"""Reads the names and definitions of actions, compares them, and merges definitions.
 
-A definition is taken apart into how it starts, what is found, and of what; words are compared by
-their basic forms, with tables of words that ask the same of a text and of words that never do.
+A definition is split into how it starts, what is found, and the rest. Words are compared by their
+basic forms, with a table of synonyms and one of opposites.
 """
 
 import re
@@ -69,7 +69,7 @@ irony paradox contradiction
 strange odd unusual abnormal
 surprise unexpected surprising
 """
-"""A line is one thing; a word may stand in several."""
+"""Each line holds words of one meaning; a word may stand in several."""
 
 OPPOSITES = """
 true false, fact false, positive negative, benefit drawback, similarity difference,
@@ -77,10 +77,10 @@ common different, cause effect, purpose outcome, agree disagree, first last, beg
 before after, strength weakness, success failure, gain loss, problem solution, best worst,
 past future, protagonist antagonist, love hate, normal strange, question answer, expected surprise
 """
-"""Lines of the table above that never stand for each other, by a word of each."""
+"""Pairs of lines of the table above that are opposites, each named by one of its words."""
 
 _ENDINGS = "s: es: ies:y ed: ed:e ied:y ing: ing:e n:"
-"""What a word of the tables may end in, and what stands for that in them."""
+"""Endings of inflected words, each with the ending that the tables have in its place."""
 
 _NEGATIVE = ("un", "in", "im", "ir", "il", "dis", "mis", "non")
 
@@ -108,7 +108,7 @@ def basic(word: str) -> str:
 
 @cache
 def synonyms(word: str) -> frozenset[str]:
-    """The basic form of a word, and the words that stand for it."""
+    """The basic form of a word, and its synonyms."""
     by_word, form = lines_of(), basic(word)
     lines = by_word.get(form, frozenset())
     return frozenset({form} | {other for other in by_word if lines & by_word[other]})
@@ -116,20 +116,20 @@ def synonyms(word: str) -> frozenset[str]:
 
 @cache
 def _opposed() -> dict[str, frozenset[str]]:
-    """For a word, those that never stand for it."""
-    against_of: dict[str, frozenset[str]] = {}
+    """The opposites of each word."""
+    opposites: dict[str, frozenset[str]] = {}
     for pair in OPPOSITES.replace("\n", " ").split(","):
         ones, others = (synonyms(word) for word in pair.split())
         for words, there in ((ones - others, others - ones), (others - ones, ones - others)):
             for word in words:
-                against_of[word] = against_of.get(word, frozenset()) | there
-    return against_of
+                opposites[word] = opposites.get(word, frozenset()) | there
+    return opposites
 
 
 def opposed(first: frozenset[str], second: frozenset[str]) -> bool:
     """Whether two sets of basic forms hold opposites.
 
-    A word that has its like in the other set is not what they differ in.
+    A word with a synonym in the other set does not count.
     """
     if not _clash(first, second):
         return False
@@ -174,9 +174,9 @@ _DOCUMENT = (
     rf"{DOCUMENT}\b"
 )
 _OF_DOCUMENT = pattern(rf",?\s*\b(?:{_FROM} )?{_DOCUMENT}(?!['’])")
-# Where the sentence goes on without them: "the end of CTX" and "what CTX says" do not.
+# Only where the sentence reads on without these words: "the end of CTX" does not.
 _IN_DOCUMENT = pattern(rf",?\s*\b(?!of |across ){_FROM} {_DOCUMENT}(?!['’])")
-# "given the input CTX and a list of X" is given a list of X.
+# "given the input CTX and a list of X" becomes "given a list of X".
 _AND_MORE = pattern(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
 _LOOSE = pattern(r"[\s,]+(?:or|and|of|in|from|for|by|about|on)$")
 _ASIDE = pattern(r"\((?:e\.g\.|for (?:example|instance))[^)]*\)|,? (?:such as|for instance)\b.*")
@@ -205,12 +205,12 @@ EMPTY = FUNCTION_WORDS | frozenset(
     seemed seems somebody someone something specific thing ultimate used using whether without
     """.split()
 )
-"""Words that do not count: what they add is no other thing to find."""
+"""Words that do not count, because they do not change what is to be found."""
 
 GENERAL = frozenset(
     "person people entity item word words adjective instance information individual figure".split()
 )
-"""What many different actions find: it says little of one."""
+"""What many different actions find: such words say little of one action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,8 @@ class ParsedDefinition:
         bag: the words that count, in their basic form, each with its weight.
         marks: negations and superlatives; actions differ where these do.
         topic: the words of the name, and the last of each head.
-        clause: the word that begins the clause by which it is told what is found, as in
-            ``features that X cares about`` and ``where X takes place``; empty where none is.
+        clause: the first word of a clause that narrows what is found: ``that`` in ``features
+            that X cares about``, ``where`` in ``where X takes place``; empty where there is none.
         wide: whether it lists examples of what it can be asked: ``aspects such as …``.
     """
 
@@ -294,7 +294,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def narrow(action: Action) -> int:
-    """How narrowly an action is defined: the words that bind it beside what it finds.
+    """How narrowly an action is defined: the number of words that restrict what it finds.
 
     One that asks for the least of something, or takes nothing but the document,
     serves few questions; one that lists examples of what it can be asked serves many.
@@ -336,18 +336,18 @@ def _weighed(
 
 
 MOST_TAIL = 80
-"""Characters of a definition's end that an argument takes over, at most."""
+"""The most characters of a definition's end that are moved into an argument."""
 
 _BINDING = pattern(
     r" (?:in|when|during|for|from|at|as|after|before|while|where|because|with|without|under)\b"
 )
 
 MOST_HEADS = 12
-"""Things that a definition lists, at most: a longer one is no help to a reader."""
+"""The most things that a merged definition lists: more would not help a reader."""
 
 
 def widen(action: Action, others: Iterable[Action]) -> str:
-    """A definition that holds for an action and for those it stands for.
+    """A definition that holds for an action and for others that it replaces.
 
     What the others find is added to what it finds: *Find the reason,
     motivation or justification for X*. The rest stays as it is, so that each
@@ -402,11 +402,11 @@ def phrase(action: Action) -> Literal | Template:
 
 
 def join_params(action: Action, count: int) -> Template | Ref:
-    """The parameters from one on as a single text, joined as the definition joins them.
+    """The last parameters of an action as a single text, joined as its definition joins them.
 
     Args:
-        action: has more parameters than another action takes.
-        count: how many of them stay as they are, the document aside.
+        action: one that has more than ``count`` parameters, without the document.
+        count: how many of these stay as they are.
     """
     names = params_of(action)[count:]
     if len(names) == 1:
@@ -422,7 +422,7 @@ def join_params(action: Action, count: int) -> Template | Ref:
 
 
 def _bound(old: Action, new: Action) -> str:
-    """The words at the end of a definition that bind it to a case, where another's do not."""
+    """The words at the end of a definition that restrict it, unless the new one has them too."""
     last = rf"(?<!\w){re.escape(params_of(old)[-1])}(?!\w)"
     match = re.search(rf"{last}(?!.*{last})(.*)$", without_document(old.doc))
     tail = match[1] if match else ""

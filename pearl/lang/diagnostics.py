@@ -35,7 +35,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Edits that belong together, and what they are worth.
+    """Edits that are applied together, and how safe they are.
 
     Args:
         title: what the fix does, as an act ("quote the text").
@@ -94,20 +94,19 @@ class SourceFindings:
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """A form of findings, written as they come, so that a million reports need no memory.
+    """A format of findings, written report by report, so that a million reports fit in memory.
 
     Args:
-        part: what is said of one report; empty where nothing is.
-        whole: the parts that say something put together, one after another, with the codes of
-            their findings and what cannot be read, which are all there once the parts have come
-            to their end.
+        part: the text of one report; empty where there is nothing to say.
+        whole: joins the texts that are not empty. It is also given the codes of all findings and
+            the texts that cannot be read; both are complete only after the last part.
     """
 
     part: Callable[[SourceFindings], str]
     whole: Callable[[Iterable[str], Collection[str], Iterable[UnreadableError]], Iterator[str]]
 
     def __call__(self, reports: Iterable[SourceFindings]) -> str:
-        """The text of all reports in this form."""
+        """The text of all reports in this format."""
         codes: set[str] = set()
 
         def parts() -> Iterator[str]:
@@ -152,7 +151,7 @@ _span = attrgetter("span")
 
 
 def _overlaps(span: Span, edits: Sequence[Edit]) -> bool:
-    """Whether a place overlaps one of some others, which stand in order and apart."""
+    """Whether a span overlaps one of the edits, which are sorted and do not overlap."""
     at = bisect_left(edits, span, key=_span)
     near = (edit.span for edit in edits[max(at - 1, 0) : at + 1])
-    return any(span == it or (span.start < it.end and it.start < span.end) for it in near)
+    return any(span == to or (span.start < to.end and to.start < span.end) for to in near)

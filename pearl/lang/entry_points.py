@@ -22,17 +22,17 @@ Group: TypeAlias = Literal["actions", "metrics", "strategies", "tools"]
 
 _SECRET = pattern(r"(?i)auth|key|token|secret|passw|credential")
 _SHORTEST, _LONGEST = 8, 300
-"""Characters of a variable's value that is no word, and of what is told of an error."""
+"""The fewest characters of a value that is taken for a key, and the most of an error's text."""
 
 
 def failure_text(error: BaseException) -> str:
-    """What a person's own code says of its failure, in a line: without the values of variables of
-    the environment whose names are those of keys."""
+    """One line about an error that a user's own code raised. The values of environment variables
+    whose names suggest a key are taken out."""
     try:
-        said = str(error)
+        message = str(error)
     except Exception:  # noqa: BLE001 - whatever a class of a person's own raises
-        said = "<exception str() failed>"
-    text = one_line(": ".join(filter(None, (type(error).__name__, said))))
+        message = "<exception str() failed>"
+    text = one_line(": ".join(filter(None, (type(error).__name__, message))))
     secrets = {value.strip() for name, value in os.environ.items() if _SECRET.search(name)}
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
@@ -69,32 +69,31 @@ def _entries(group: Group) -> EntryPoints:
 
 @lru_cache(maxsize=8)
 def _read_entries(group: Group, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
-    """A group's entry points, read anew where something was installed: reading takes its time."""
+    """A group's entry points; reading is slow, and repeated only where a folder has changed."""
     from importlib.metadata import entry_points
 
     return entry_points(group=f"pearl.{group}")
 
 
 def source_digest(code: object) -> str:
-    """The hash of a function's or a class's text, and of what it was given: by functions around it,
-    as defaults, as an object's fields, or as a module's plain data. Of what has no text, as it was
-    typed at a prompt, that of its code.
+    """A hash that changes with what a function or a class does, so that old results are not used.
 
-    Another text is another function: what was kept of the one says nothing of the other.
+    It covers the source text (at a prompt, where there is none, the bytecode), default values,
+    variables of enclosing functions, an object's fields, and the module's plain data.
     """
     from pearl.lang.values import digest
 
-    return digest(_told(code, ()))
+    return digest(_described(code, ()))
 
 
 _DEEPEST = 8
-"""Values within values that tell functions apart."""
+"""How deep values within values count for the hash."""
 
 _PLAIN = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 
 
-def _told(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
-    """What a value is, or what code does, in every process alike."""
+def _described(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
+    """A description of a value or of code, the same in every process, to be hashed."""
     if id(value) in around or len(around) > _DEEPEST:
         return "around"
     within = (*around, id(value))
@@ -102,50 +101,51 @@ def _told(value: object, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
         case None | str() | bytes() | int() | float():
             return _written(value)
         case list() | tuple():
-            return [_told(item, within) for item in value]
+            return [_described(item, within) for item in value]
         case set() | frozenset():
-            return sorted(str(_told(item, within)) for item in value)
+            return sorted(str(_described(item, within)) for item in value)
         case dict():
-            return [[_written(key), _told(item, within)] for key, item in value.items()]
+            return [[_written(key), _described(item, within)] for key, item in value.items()]
         case ModuleType():
             return value.__name__
         case BuiltinFunctionType():
-            return [_told(value.__self__, within), value.__name__]
+            return [_described(value.__self__, within), value.__name__]
         case partial():
-            return [_told(one, within) for one in (value.func, value.args, value.keywords)]
+            return [_described(part, within) for part in (value.func, value.args, value.keywords)]
         case MethodType():
-            return [_told(value.__func__, within), _told(value.__self__, within)]
+            return [_described(value.__func__, within), _described(value.__self__, within)]
         case FunctionType():
             cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
             data = {name: value.__globals__.get(name) for name in value.__code__.co_names}
-            used = {name: one for name, one in data.items() if isinstance(one, _PLAIN)}
-            given = [cells, value.__defaults__, value.__kwdefaults__, used]
-            # Several of these stand in one line.
+            used = {name: item for name, item in data.items() if isinstance(item, _PLAIN)}
+            context = [cells, value.__defaults__, value.__kwdefaults__, used]
+            # A line may hold several lambdas, and its text would be that of each.
             text = None if value.__name__ == "<lambda>" else _text(value)
-            return [text or _told(value.__code__, within), *(_told(one, within) for one in given)]
+            described = (_described(item, within) for item in context)
+            return [text or _described(value.__code__, within), *described]
         case type():
-            own = sorted((name, one) for name, one in vars(value).items() if name != "__dict__")
-            return _text(value) or [[name, _told(one, within)] for name, one in own]
+            own = sorted((name, item) for name, item in vars(value).items() if name != "__dict__")
+            return _text(value) or [[name, _described(item, within)] for name, item in own]
         case CodeType():
-            consts = [_told(one, within) for one in value.co_consts]
+            consts = [_described(item, within) for item in value.co_consts]
             return [value.co_code.hex(), value.co_names, consts]
         case _ if wrapped := getattr(value, "fget", getattr(value, "__wrapped__", None)):
-            return _told(wrapped, within)
-    # The representation of others may hold a place in memory.
+            return _described(wrapped, within)
+    # The representation of other objects may hold a memory address.
     fields = getattr(value, "__dict__", {})
     return [
         type(value).__name__,
-        _told(type(value), within) if fields else "",
-        _told(fields, within),
+        _described(type(value), within) if fields else "",
+        _described(fields, within),
     ]
 
 
 def _written(value: object) -> str:
-    """A value as code has it; a number of more digits than Python writes has those of base 16."""
+    """A value as code has it; in base 16 where a number has more digits than Python writes."""
     try:
         return repr(value)
     except ValueError:
-        return hex(value) if isinstance(value, int) else str(_told(value, ()))
+        return hex(value) if isinstance(value, int) else str(_described(value, ()))
 
 
 def _text(code: Any) -> str | None:  # noqa: ANN401 - a function or a class

@@ -1,6 +1,6 @@
-"""What cannot be used, told in one line that says what to do.
+"""Errors for input that cannot be used: each message is one line that says what to do.
 
-Apart from `pearl.lang.source`, whose imports would be half of what `pearl --help` loads.
+They are not in `pearl.lang.source`, whose imports would be half of what `pearl --help` loads.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import Any
 
 MOST = 1e12
-"""What no number that a person gives exceeds: dollars, tokens, or seconds."""
+"""The largest number that a person may give, of dollars, tokens or seconds."""
 
 NAMED = 200
-"""How many lines of a file that cannot be used are named: more than a person mends by hand."""
+"""The most unusable lines of a file that are named: more than a person mends by hand."""
 
 
 class PortableError(Exception):
-    """An error that comes whole out of another process, whatever it is made from."""
+    """An error that can be pickled, and so sent to another process, whatever its arguments are."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made_again, (type(self), self.args, self.__dict__)
@@ -34,7 +34,7 @@ class InputError(PortableError):
 
 
 class UnreadableError(InputError):
-    """A text of several that cannot be read, as the others are.
+    """One of several texts cannot be read; the others are read all the same.
 
     Args:
         message: why, and what to do.
@@ -47,15 +47,15 @@ class UnreadableError(InputError):
 
 
 def check_numbers(least: float = 0, most: float = MOST, **numbers: object) -> None:
-    """See that numbers that a person gives by some names can be used.
+    """Check numbers that a person gave.
 
     Args:
-        least: the smallest that can.
+        least: the smallest that is allowed.
         most: the largest.
-        numbers: None for one that is not given.
+        numbers: by the name that messages call each; None for one that was not given.
 
     Raises:
-        InputError: one is smaller or larger, or no number.
+        InputError: one of them is out of range, or is no number.
     """
     for name, number in numbers.items():
         if number is None:
@@ -63,16 +63,14 @@ def check_numbers(least: float = 0, most: float = MOST, **numbers: object) -> No
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise InputError(f"{name} is {repr(number)[:40]}: give a number.")
         if not least <= number <= most:
-            told = "out of range" if isinstance(number, int) and abs(number) > MOST else f"{number}"
+            huge = isinstance(number, int) and abs(number) > MOST
+            shown = "out of range" if huge else f"{number}"
             bound = f"above {most:,.0f}" if number > most else f"below {least}"
-            raise InputError(f"{name} is {told}: give a number that is not {bound}.")
+            raise InputError(f"{name} is {shown}: give a number that is not {bound}.")
 
 
 def check_whole(least: int = 0, most: float = MOST, **numbers: object) -> None:
-    """See that whole numbers that a person gives by some names can be used.
-
-    Args, and what is raised: as of `check_numbers`.
-    """
+    """Check whole numbers that a person gave, as `check_numbers` does; a float is refused too."""
     check_numbers(least, most, **numbers)
     for name, number in numbers.items():
         if isinstance(number, float):
@@ -82,8 +80,8 @@ def check_whole(least: int = 0, most: float = MOST, **numbers: object) -> None:
 def install_command(extra: str) -> str:
     """The command that installs what a part of Pearl needs that is left out by default.
 
-    It names the folder or address that Pearl was installed from: in an index its name may be
-    another's.
+    It names the folder or address that Pearl was installed from, because the name ``pearl`` may
+    belong to another package in an index.
 
     Args:
         extra: what pyproject.toml calls the part, as ``corpus``.
@@ -98,13 +96,13 @@ def install_command(extra: str) -> str:
     with suppress(PackageNotFoundError):
         # Written by every installer, where a package is from no index (PEP 610).
         origin = loads(distribution("pearl").read_text("direct_url.json") or "{}")
-        url, found = origin.get("url", ""), origin.get("vcs_info", {})
-        at = found.get("requested_revision") or found.get("commit_id")
+        url, vcs = origin.get("url", ""), origin.get("vcs_info", {})
+        at = vcs.get("requested_revision") or vcs.get("commit_id")
         if url.startswith("file:"):
             package = f"{url2pathname(urlsplit(url).path)}[{extra}]"
         elif url:
             below = f"#subdirectory={part}" if (part := origin.get("subdirectory")) else ""
-            address = f"{found['vcs']}+{url}{f'@{at}' if at else ''}" if found else url
+            address = f"{vcs['vcs']}+{url}{f'@{at}' if at else ''}" if vcs else url
             package += f" @ {address}{below}"
     return f"pip install {quote(package)}"
 
@@ -113,8 +111,8 @@ class LinesError(InputError):
     """Several lines of a file, or several files, cannot be used.
 
     Args:
-        told: a sentence for each of them, or of a file's lines for the first, which names it.
-        more: how many others there are.
+        messages: a sentence for each of them, or for the first lines of a file, which it names.
+        more: how many other lines of the file cannot be used.
     """
 
     def __init__(self, messages: Sequence[str], more: int = 0) -> None:
@@ -124,6 +122,6 @@ class LinesError(InputError):
 
 
 def refuse(problems: Sequence[InputError | str]) -> None:
-    """Raise the first problems of a file's lines, and how many others there are."""
+    """Raise a `LinesError` of the first problems with a file's lines; nothing if there is none."""
     if problems:
         raise LinesError(list(map(str, problems[:NAMED])), len(problems[NAMED:]))

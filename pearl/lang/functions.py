@@ -1,6 +1,6 @@
-"""Actions whose body is a function of a person's own: `action` makes one of it, and checks it.
+"""Actions that a function in Python carries out: `action` checks the function and wraps it.
 
-A function's values are Python's: a pair list is a dictionary, everything else is as JSON has it.
+Functions take and return Python's own types: pairs are a dictionary, all else is as in JSON.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _TYPES: Mapping[object, Type] = {
 
 @dataclass(frozen=True)
 class OwnAction:
-    """A function that plans can call; as a function it is called as ever.
+    """A function that plans can call; Python code calls it as before.
 
     Args:
         action: what plans, the checker and the planner see.
-        function: it.
+        function: the function itself.
     """
 
     action: Action
@@ -64,18 +64,18 @@ def action(
 def action(
     function: Callable[..., Any] | None = None, *, name: str = "", traits: Sequence[str] = ()
 ) -> Any:
-    """Make a function, sync or async, an action that plans can call; as a decorator.
+    """Make a function, sync or async, an action that plans can call. It works as a decorator.
 
     Args:
         function: its docstring's first paragraph is the definition that a planner reads. Its
             parameters and its result are texts, numbers, truth values, lists and dictionaries;
             one named ``document`` is given the document's text.
-        name: the action's; by default the function's in capitals.
-        traits: what may be assumed of it, as in a library: ``cacheable`` or ``pure`` keeps what
-            it gave in the store.
+        name: the action's name; by default the function's name in capitals.
+        traits: what may be assumed of it, as in a library. With ``cacheable`` or ``pure``, its
+            results are kept in the store.
 
     Raises:
-        InputError: it can be no action; the message says what to change.
+        InputError: the function cannot be an action; the message says what to change.
     """
     if function is None:
         return partial(action, name=name, traits=traits)
@@ -121,7 +121,8 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
         params.append(Param(DOCUMENT) if document else Param(arg.name.upper(), kind))
     returns = _type_of(hints.get("return", Any))
     if returns is None or not params:
-        raise refused("it takes nothing." if returns else "it gives no value of a plan's.")
+        no_value = "it gives no value of a plan: no text, number, truth value, list or dictionary."
+        raise refused("it takes nothing." if returns else no_value)
     place = f"{function.__module__}:{function.__qualname__}"
     body = Function(place, source_digest(function), function)
     return Action(
@@ -130,7 +131,7 @@ def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]
 
 
 def _type_of(hint: object) -> Type | None:
-    """The type of a plan's values that an annotation names."""
+    """The type of a plan's values that an annotation names; None where it names none."""
     if get_origin(hint) in (Union, UnionType):
         kinds = {_type_of(part) for part in get_args(hint)}
         return kinds.pop() if len(kinds) == 1 else None
@@ -138,7 +139,7 @@ def _type_of(hint: object) -> Type | None:
 
 
 def as_python(value: Value) -> object:
-    """A value as Python's own types have it.
+    """A value in Python's own types: pairs as a dictionary.
 
     Raises:
         DecodeError: a list of pairs has a list for a key.
@@ -156,7 +157,7 @@ def as_value(data: object, depth: int = DEEPEST) -> Value:
     """The inverse of `as_python`; a tuple is a list.
 
     Raises:
-        DecodeError: it is no value.
+        DecodeError: the data is no value, or stands deeper than ``depth``.
     """
     if depth < 0 or data is None or not isinstance(data, str | int | float | list | tuple | dict):
         kind = "too deep" if depth < 0 else type(data).__name__

@@ -3,8 +3,8 @@
 What a line may be is written in grammar/plan.lark and grammar/library.lark. tests/test_tables.py
 makes LALR(1) tables of these with lark, which are kept beside them, so that nothing is derived
 while Pearl runs; `_parse` follows a table, with a lexer that looks only for what the parser's state
-can take. A line that cannot be read is told by where that is: which token stands there, and which
-could have.
+can take. For a line that cannot be read, the parser says where it stopped, which token stands
+there, and which tokens could stand there.
 """
 
 import re
@@ -39,7 +39,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", **{char: char for char in "\"'\\{}_
 _NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?\s*$", re.IGNORECASE)
 _NOTE_MARK = pattern(
     r"[ \t]*(?:[:：]+|#+(?:\s+#+(?=\s))*|[.;,]|//|[—–-]+|\s*\n\s*[*•]\s)"
-    # What is printed behind a colon begins with none of these.
+    # A note is printed without these marks at its start.
     r"(?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))*"
 )
 _NAME = r"[^\W\d]\w*"
@@ -48,7 +48,7 @@ CANONICAL = (
     rf"(?P<name>{_NAME}) = (?P<action>{_NAME})"
     rf"\((?P<args>(?:(?:{_ARGUMENT})(?:, (?:{_ARGUMENT}))*)?)\)(?P<note> : [^\n]*)?"
 )
-"""A step as the printer writes it, whose arguments are names and texts: most are so."""
+"""A step as the printer writes it, with names and texts as its only arguments, as most have."""
 
 _CANONICAL, _ARGUMENTS = pattern(CANONICAL), pattern(_ARGUMENT)
 _STARTS = pattern(r"\\\"|f?(?:\"\"\"(?=.{3})|'''(?=.{3}))|f?.", re.DOTALL)
@@ -131,7 +131,7 @@ def without_noqa(line: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _bare(words: str) -> str:
-    """Words without the marks at their end that close what they do not open."""
+    """Words without the Markdown marks at their end that close nothing opened in them."""
     while words[-1:] in ("*", "`"):
         wrapper = next(
             (w for w in ("**", "*", "`") if words.endswith(w) and words.count(w) % 2), ""
@@ -143,7 +143,7 @@ def _bare(words: str) -> str:
 
 
 class _BeyondError(Exception):
-    """A number that no double holds; its token is the argument."""
+    """A number is too large for a double; the exception's argument is its token."""
 
 
 def _step(children: list[Any]) -> Step:
@@ -210,7 +210,7 @@ _BUILD: Mapping[str, Callable[[list[Any]], Any]] = {
     "typed": lambda parts: Param(parts[0].name, TYPES[TYPES.index(parts[1].text)]),
     "ellipsis": lambda _: None,
 }
-"""What becomes of the parts of each rule, by the rule's name or the alias behind its arrow."""
+"""What builds a rule's result from its parts, by the rule's name or the alias behind its arrow."""
 
 
 class ParseFailure(NamedTuple):
@@ -227,8 +227,8 @@ class _Rule(NamedTuple):
 
     Args:
         origin: the symbol that stands for its parts once they are read.
-        size: of its right side, in symbols.
-        give: what it gives for its parts.
+        size: the number of symbols on its right side.
+        give: builds its result from its parts.
     """
 
     origin: str
@@ -242,8 +242,8 @@ def _rule(origin: str, size: int, name: str, spread: list[int], keep: list[int])
     Args:
         origin: as `_Rule` has it.
         size: as `_Rule` has it.
-        name: what is to become of its parts, in `_BUILD`; empty where its one part stands for
-            itself, or where its parts belong to the rule around it.
+        name: what builds its result, in `_BUILD`; empty where its one part stands for itself, or
+            where its parts belong to the rule around it.
         spread: the places of symbols whose parts are its own (lark's ``*``).
         keep: the places of the symbols that it keeps; -1 for an optional one that is absent.
     """
@@ -285,7 +285,7 @@ class _Table:
     )
 
     def scan(self, state: int, text: str, start: int, end: int) -> re.Match[str] | None:
-        """The terminal at a place, of those that a state takes, or of all for -1."""
+        """The terminal at a place, among those that a state takes; among all for state -1."""
         if state not in self.scanners:
             valid = self.terminals if state < 0 else {*self.states[state], self.ignored}
             self.scanners[state] = re.compile(
@@ -299,7 +299,7 @@ class _Table:
         return frozenset(name for name in symbols if self._shifts(stack, name))
 
     def _shifts(self, stack: list[int], symbol: str) -> bool:
-        """Whether a symbol can be read once everything before it that is whole is reduced."""
+        """Whether a symbol can be read next, after the reductions that it leads to."""
         stack = stack.copy()
         while (goal := self.states[stack[-1]].get(symbol)) is not None:
             if goal >= 0:
@@ -396,7 +396,7 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | ParseFailu
         if goal is None:
             return _failure(token, table.accepts(stack), text, span, "")
         if token and symbol == "LIST":
-            # Where lists stand deeper in lists, what works on values could not walk them.
+            # Functions that walk values are recursive, so lists may not nest deeper.
             around = sum(isinstance(value, Token) and value.type == "LIST" for value in values)
             if around >= DEEPEST:
                 return ParseFailure(token.span, "LIST", "LIST", frozenset({"NAME", "STRING"}))

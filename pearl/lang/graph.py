@@ -42,11 +42,11 @@ def outputs(plan: Plan) -> tuple[str, ...]:
 
 
 def needed(names: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
-    """The steps of some names, and every step that they need, also through others.
+    """Some steps, and every step that they need, directly or through others.
 
     Args:
-        names: of steps.
-        steps: a plan's, in its order.
+        names: the names of the steps.
+        steps: the steps of the plan, in its order.
     """
     closure = set(names)
     for step in reversed(steps):
@@ -56,7 +56,7 @@ def needed(names: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
 
 
 def levels(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How many steps must run one after another before each; 0 for the first."""
+    """For each step, how many steps must run one after another before it; 0 for the first."""
     depth: dict[str, int] = {}
     for name, inputs in needs.items():
         depth[name] = max((depth[above] + 1 for above in inputs), default=0)
@@ -93,7 +93,7 @@ def _mermaid(text: str) -> str:
 
 _HIGH, _GAP_X, _GAP_Y, _EDGE = 64, 32, 46, 24
 _NARROW, _WIDE, _LINE = 120.0, 290.0, 18.0
-"""The least and the most width of a box, and what a line takes of a row that it passes."""
+"""The least and the greatest width of a box, and the width of a line in a row, in pixels."""
 
 _NAME_SIZE, _CALL_SIZE, _PADDING = 15, 12, 28.0
 _SWEEPS = 6
@@ -159,7 +159,8 @@ def svg(plan: Plan) -> str:
 
 
 def picture(title: str, width: float, height: float, parts: Iterable[str]) -> str:
-    """A self-contained SVG picture of some parts, which use the classes and markers below."""
+    """A self-contained SVG picture, ``width`` by ``height`` pixels, made of parts that use the
+    classes and markers below."""
     title = _escape(title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
@@ -170,9 +171,9 @@ def picture(title: str, width: float, height: float, parts: Iterable[str]) -> st
 
 
 def image(plan: Plan) -> str:
-    """What uses what, as the address of an image; empty where there is nothing to draw.
+    """The graph of a plan as a data URL of an SVG image; empty where the plan has no step.
 
-    It is an image of its own, so that neither its style nor anything in it reaches the page.
+    As an image, it can change neither the style nor the content of the page.
     """
     if not plan.steps:
         return ""
@@ -233,9 +234,9 @@ def _layout(
 
 
 def _push_apart(row: Sequence[_Node]) -> None:
-    """Keep neighbours from overlapping, as near to where they wish to be as it goes.
+    """Keep neighbours from overlapping, and as near as possible to the places they have.
 
-    Nodes that would overlap form a block, which stands where its members wish on average.
+    Nodes that would overlap form a block, which stands at the average of its members' places.
     """
     blocks: list[list[_Node]] = []
     middles: list[float] = []
@@ -325,7 +326,7 @@ def _em(char: str) -> float:
 
 
 def _short(text: str, limit: float) -> str:
-    """The text in at most so many ems."""
+    """The text, cut to at most ``limit`` ems."""
     if _length(text) <= limit:
         return text
     while _length(text) > limit - 1:

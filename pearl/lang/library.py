@@ -58,13 +58,13 @@ TRAITS = {
 _BLOCKS = ("plan", "demonstration")
 """Metadata that goes on over the indented lines below it."""
 _KEY = pattern(rf"\s*(?:(?!question\b)[a-z]+\s*:|(?:{'|'.join(METADATA)})\s*=(?!\s*\w+\s*[(（]))")
-"""A line that would say something of the action above it, known or not; a plan's question and its
-steps may stand as far out as its key."""
+"""A line of metadata with any key, known or not; not the question or a step of a plan, which may
+be indented as little as the plan's key."""
 _ACTION = pattern(
     r"\s+(?:[-*•]\s+|\d+[.)]\s+)?[A-Z][A-Z0-9_]*[(（]"
     r"(?:[^()（）]*[)）]\s*(?:->|→|[:：#])|[^()（）:：#]*[:：#][^()（）]*$)"
 )
-"""An indented line that begins an action all the same."""
+"""An indented line that begins an action, though lines of metadata are indented too."""
 _ID = pattern(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")
 _CALL = "_ = _"
 
@@ -100,11 +100,11 @@ def parse_library(text: str | Source) -> ast.ParsedLibrary:
                 plans.append((owners[-1].span, place))
                 owners[-1], failures = _with_plan(owners[-1], kind, source.text, place)
             elif isinstance(
-                said := _with_metadata(owners[-1], kind, source.text, place), ParseFailure
+                changed := _with_metadata(owners[-1], kind, source.text, place), ParseFailure
             ):
-                failures = [said]
+                failures = [changed]
             else:
-                owners[-1] = said
+                owners[-1] = changed
             for failure in failures:
                 fail(place, failure, owners[-1].name)
             continue
@@ -125,7 +125,8 @@ def parse_library(text: str | Source) -> ast.ParsedLibrary:
 
 
 def _entries(text: str) -> list[tuple[str, Span]]:
-    """Each ``action``, ``comment``, key with the place of what it says, and ``key`` unknown."""
+    """The entries of a library, each with its kind and its place: ``action``, ``comment``, a key
+    of `METADATA` with the place of what follows it, or ``key`` for an unknown key."""
     entries: list[tuple[str, Span]] = []
     start = depth = 0
     owned = False
@@ -190,8 +191,8 @@ def _with_metadata(
 def _with_plan(
     action: ast.Action, key: str, text: str, span: Span
 ) -> tuple[ast.Action, list[ParseFailure]]:
-    """An action with the steps that carry it out, or with an example of such steps, as far as they
-    can be read; and where they cannot."""
+    """An action with the plan or the demonstration below it, as far as that can be read, and the
+    places that cannot be read."""
     parsed = parse(text[span.start : span.end])
     faults = [ParseFailure(line.at, line.got, line.before, line.accepts) for line in parsed.broken]
     words = (part.span for part in parsed.aside if part.kind != "wrapping")
@@ -306,7 +307,7 @@ class Library:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of all in it that may change an answer."""
+        """The hash of everything in the library that may change an answer."""
         return digest(
             [
                 [
@@ -318,7 +319,7 @@ class Library:
                     repr(action.body),
                     sorted(action.aliases),
                     sorted(action.traits),
-                    # Only where there is one: what was done with a library of before still holds.
+                    # Left out where empty, so that the digests of stored runs stay the same.
                     *([action.model] if action.model else []),
                 ]
                 for action in self.actions.values()
@@ -336,7 +337,7 @@ class Library:
         return Library(self.names, MappingProxyType({**self.actions, **own}))
 
     def called_by(self, plan: ast.Plan) -> Library:
-        """What a plan calls of these actions, and what the plans of those call in turn.
+        """The actions that a plan calls, and those that their own plans call in turn.
 
         An action whose steps are written in the run may call any of them.
         """
@@ -353,20 +354,20 @@ class Library:
 
 
 def _rebuild(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Library:
-    """A library, of what it was pickled as."""
+    """The library that was pickled."""
     return Library(names, MappingProxyType({action.name: action for action in actions}))
 
 
 @cache
 def builtins() -> Mapping[str, ast.Action]:
     """The actions that need no model; every library holds them."""
-    # The same source as where it is loaded, so that it is read once.
+    # `load_library` reads the same source, so that it is parsed once.
     core = parse_library(library_source("core"))
     return MappingProxyType({action.name: action for action in core.actions if action.is_builtin})
 
 
 def library_source(name: str) -> Source:
-    """The text of a library that ships with Pearl, that a package offers, or of a file.
+    """The text of a library: one that ships with Pearl, one that a package offers, or a file.
 
     Args:
         name: ``core``, ``quality`` …, an entry point, or a path.
@@ -457,7 +458,7 @@ _NAMED = pattern(r"^[^\S\n]*# library: (.+)", re.MULTILINE)
 
 
 def named_libraries(source: Source) -> tuple[str, ...]:
-    """The libraries that a plan, or a trace, names above its first step."""
+    """The libraries that a plan or a trace names in a comment above its first step."""
     named = _NAMED.search(source.text)
     if not named:
         return ()
@@ -468,14 +469,14 @@ def named_libraries(source: Source) -> tuple[str, ...]:
 
 
 def plan_library(plan: Source, chosen: Library) -> Library:
-    """The actions that a plan may call: of the libraries that it names, where all of them ship and
-    the usual actions were chosen; else those that were chosen."""
+    """The actions that a plan may call: those of the libraries that it names, if they all ship with
+    Pearl and nobody chose other libraries; else those that were chosen."""
     names = named_libraries(plan) if chosen.names == DEFAULT else ()
     return load_library(*names) if names and shipped_actions().keys() >= {*names} else chosen
 
 
 def find_library(head: Mapping[str, Any]) -> Library | None:
-    """The library that a run's head names, as it is here and now; None where it is not here."""
+    """The library that a stored run names, as it is now; None where a part of it is missing."""
     text = head.get("library")
     names = text.split(", ") if isinstance(text, str) and text else []
     shipped = shipped_actions()

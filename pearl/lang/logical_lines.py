@@ -1,12 +1,12 @@
-"""Cuts a text into logical lines and says what each is meant as.
+"""Splits a text into logical lines and says what each is meant as.
 
 Models wrap plans in prose, fences, headings, bullets and `<think>` blocks, number steps in many
-ways, and break lines anywhere. Here it is decided where each step begins and ends and what is no
-part of the plan; the grammar reads the steps. First wrapping is blanked in place, so that every
-offset still counts in the original. Then one pass over physical lines looks at how a line starts
-and whether its call is closed, never inside arguments. Last are the lines whose meaning hangs on
-the whole text: a numbered line of words may be a step that calls nothing, the title over a step,
-or a point of an outline; a sentence that holds a step may be where it is written, or talk of one.
+ways, and break lines anywhere. This module decides where each step begins and ends and what is no
+part of the plan; the grammar reads the steps. First, wrapping is replaced with spaces, so that
+every offset still holds in the original. Then one pass over physical lines looks at how a line
+starts and whether its call is closed, never inside arguments. Last come lines whose meaning depends
+on the whole text: a numbered line of words may be a step that calls nothing, the title of a step,
+or a point of an outline; a sentence that holds a step may write the step, or only talk about it.
 """
 
 import re
@@ -102,7 +102,7 @@ APART = pattern(
     r"//|/\*|[.…]+\s*$|(?:returns?|yields?|print|outputs?|answer|result|end|finally)\b",
     re.IGNORECASE,
 )
-"""The start of a line that is no more of a note, though it is not capitalized."""
+"""The start of a line that does not continue a note, though it begins in lower case."""
 
 CALL = pattern(rf"{NAME}\(")
 BARE_NAME = pattern(rf"[`*\s]*{NAME}[`*\s]*$")
@@ -112,7 +112,7 @@ CONTINUED = pattern(rf"\s*{ASSIGN}{_MARK}{NAME}{_MARK}[(（]")
 TYPES = frozenset("str string text int integer float number bool list dict any pairs".split())
 
 
-# Most texts hold none of these, and are used as they are.
+# Most texts hold none of these and need no unwrapping.
 _TRIGGERS = ("<", ">", "```", '"""', "'''", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c")
 _BREAKS = str.maketrans("\u2028\u2029\x85\x0b\x0c", "\n" * 5)
 _QUOTED = pattern(r"^[^\S\n]*(?:>[^\S\n]?)+", re.MULTILINE)
@@ -226,7 +226,7 @@ def call_end(text: str, opening: int, end: int) -> int:
 
 
 def call_ends(text: str, opening: int, end: int) -> tuple[int, int]:
-    """What `call_end` gives, and where a text in the call begins that is not closed, or -1."""
+    """What `call_end` gives, and where an unclosed text in the call begins, or -1."""
     strings = string_pattern()
     depth, at = 0, opening
     while mark := _MARKS.search(text, at, end):
@@ -268,7 +268,7 @@ def inner_step(text: str, start: int, end: int) -> int:
 
 
 def misspelt_return(line: str) -> list[str]:
-    """The names that a line gives after a word that is `return` but for a slip of the pen."""
+    """The names that a line gives after `return` with one typing error; empty for other lines."""
     match = _MISSPELT.match(line)
     if not match:
         return []
@@ -339,7 +339,7 @@ def _settle_words(text: str, lines: list[Line]) -> None:
 
 
 def _settle_numbers(lines: list[Line]) -> None:
-    """A number alone stands over its step; at the text's end its step is cut off."""
+    """A number alone on its line belongs to the step below; at the end, its step is cut off."""
     for line in lines:
         if line.kind is Kind.NUMBER:
             line.kind = Kind.WRAPPING
@@ -482,7 +482,7 @@ class _Splitter:
         elif self.declaring and NONE.match(raw):
             self._add(Kind.HEADER, start, start, end)
         elif (
-            # The rest of a step whose name the last line is.
+            # The last line is a step's name alone, and this is the rest of the step.
             last
             and not self.after_blank
             and last.kind in (Kind.WORDS, Kind.PROSE)

@@ -1,4 +1,4 @@
-"""How files are written: whole or not at all; not over what is read, nor over another kind."""
+"""Writes files whole or not at all, and never over an input or over another kind of file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pearl.lang.text import pattern
 
 
 def refuse_same(output: str, read: Iterable[str | Path]) -> None:
-    """Make sure that a file to be written takes the place of none that is read.
+    """Make sure that a file to be written is none of the files that are read.
 
     Args:
-        output: the file, by whatever path.
-        read: files that are read, likewise; one may be no path at all.
+        output: the path of the file to be written.
+        read: the files that are read; an entry that is no path is passed over.
 
     Raises:
-        InputError: it does.
+        InputError: it is one of them.
     """
     target = Path(output)
     for path in read:
@@ -41,10 +41,10 @@ def check_writable(output: str, read: Iterable[str | Path] = ()) -> None:
 
     Args:
         output: its path.
-        read: as `refuse_same` takes it.
+        read: the files that are read, none of which it may be.
 
     Raises:
-        InputError: it cannot.
+        InputError: it cannot be written, or it is one of those that are read.
     """
     refuse_same(output, read)
     target = Path(output)
@@ -68,11 +68,11 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     """A file that takes the place of ``path`` when the block ends well: whole, or not at all.
 
     Args:
-        path: what it is to be; a link is followed.
+        path: the file to replace; a link is followed.
         folder: where it is written meanwhile, on the same disk; by default beside ``path``.
 
     Raises:
-        OSError: it cannot be written; ``path`` is as it was.
+        OSError: the file cannot be written; ``path`` is as it was.
     """
     target, part = _part_of(path, folder)
     try:
@@ -88,11 +88,11 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def check_replaceable(path: str) -> None:
-    """Make sure that `replacing` can put a file somewhere, before work is done for it: links are
-    followed, and a device or a pipe, which `check_writable` and `write` take, is refused.
+    """Make sure that `replacing` can write a file, before work is done for it. Links are followed.
+    A device or a pipe is refused, unlike by `check_writable` and `write`.
 
     Raises:
-        InputError: it cannot.
+        InputError: the file cannot be replaced.
     """
     try:
         _, part = _part_of(Path(path))
@@ -112,8 +112,8 @@ def _part_of(path: Path, folder: Path | None = None) -> tuple[Path, Path]:
 
 
 def lock(file: IO[bytes]) -> bool | None:
-    """Lock a file for as long as it is open: True; False where somebody else has, and None where
-    the system, or the disk, knows no locks."""
+    """Lock a file for as long as it is open. False means that somebody else holds the lock, None
+    that the system or the disk has no locks."""
     try:
         import fcntl
 
@@ -126,7 +126,7 @@ def lock(file: IO[bytes]) -> bool | None:
 
 
 def write(path: str, text: str | bytes) -> None:
-    """Write a file so that it is there as a whole or as it was.
+    """Write a file whole, or leave it as it was.
 
     Raises:
         InputError: it cannot be written.
@@ -147,12 +147,12 @@ def write(path: str, text: str | bytes) -> None:
 def unwritable(
     path: str | Path, error: OSError, instead: str = "a file in a folder of your own"
 ) -> InputError:
-    """That something cannot be written, why, and what to do.
+    """The error that says that a file cannot be written, why, and what to do.
 
     Args:
-        path: what was named.
-        error: what came of it.
-        instead: what to name, where there is room.
+        path: the file.
+        error: what the system reports.
+        instead: what to name in its place, unless the disk is full.
     """
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     advice = "make room, and run it again" if full else f"name {instead}"
@@ -160,7 +160,7 @@ def unwritable(
 
 
 _FILLED_IN = {"file of wrong answers": "category", "file of answers to grade": "grade"}
-"""What a person writes into every object of files of JSON lines, by what these hold."""
+"""The key that a person fills in, in each object of a file of JSON lines, by what the file is."""
 
 _KEYS = {
     "recording": {"key"},
@@ -171,7 +171,7 @@ _KEYS = {
     "file of pairs": {"world", "agent"},
     **{noun: {key} for noun, key in _FILLED_IN.items()},
 }
-"""What the first object has of files of JSON lines, by what they hold."""
+"""The keys that the first object of a file of JSON lines has, by what the file is."""
 
 _PAGE = r'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv='
 _OPENINGS = {
@@ -187,26 +187,26 @@ _OPENINGS = {
     "schema": pattern(r"(?:#.*\n|\n)*about = "),
     "file of verdicts": pattern("plan,plan_id,"),
 }
-"""How texts begin, by what they are."""
+"""How a file begins, by what it is."""
 
 
 def check_kind(path: str, noun: str) -> None:
-    """Make sure that a file takes the place of nothing but one of its own kind, or an empty one;
-    and of none that a person has filled in.
+    """Make sure that a file to be overwritten is empty, or is of the same kind and nobody has
+    filled it in.
 
     Args:
         path: the file; ``-`` for none.
-        noun: what it is to hold: a plan, a library, or one of `_KEYS` and `_OPENINGS`.
+        noun: what it is to be: a plan, a library, or one of `_KEYS` and `_OPENINGS`.
 
     Raises:
-        InputError: it holds something else.
+        InputError: it is of another kind, or is filled in.
     """
     target = Path(path)
     if path == "-" or not target.is_file() or not target.stat().st_size:
         return
     wrong = f"{path} exists and is no {noun}: name another file to write."
     try:
-        is_one, key = _is_one(path, noun), _FILLED_IN.get(noun, "")
+        is_one, key = _is_a(path, noun), _FILLED_IN.get(noun, "")
         filled_in = bool(key) and any(row.get(key) for _, row in read_rows(path, noun))
     except InputError:
         raise InputError(wrong) from None
@@ -216,8 +216,8 @@ def check_kind(path: str, noun: str) -> None:
         raise InputError(f"{path} is filled in already: name another file to write.")
 
 
-def _is_one(path: str, noun: str) -> bool:
-    """Whether a file holds what `check_kind` calls so."""
+def _is_a(path: str, noun: str) -> bool:
+    """Whether a file is of the kind that `check_kind` calls by a noun."""
     if keys := _KEYS.get(noun):
         with open(path, "rb") as file:
             first = file.readline().decode("utf-8-sig", "replace")

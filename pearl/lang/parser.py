@@ -35,20 +35,20 @@ _OF_THE_PLAN = (
 
 @lru_cache(maxsize=256)
 def parse_known(text: str | Source) -> ast.Parsed:
-    """`parse` a text that is read again and again, as a demonstration is."""
+    """`parse` a text that is read many times, such as a demonstration; the result is cached."""
     return parse(text)
 
 
 def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) -> ast.Parsed:
     """Read a plan's text, or a model's reply that holds one.
 
-    A reference by number, ``#2``, becomes one by name. A name that is given again, and meant by no
-    later reference, is numbered: ``ross_2``.
+    A reference by number, ``#2``, becomes one by name. A step whose name is taken gets a number,
+    ``ross_2``, unless a later reference uses the name.
 
     Args:
         text: any text at all.
         name: what to call it in messages, when it is not a `Source`.
-        before: the names of a plan's steps so far, where the text goes on with it.
+        before: the names of the steps so far, where the text continues a plan.
 
     Returns:
         The plan, the lines that were meant for it and cannot be read, and the
@@ -79,7 +79,7 @@ class _Reader:
         self.text = text
         self.question = ""
         self.steps: list[ast.Step] = []
-        self.numbers: list[tuple[str, str | None]] = []  # with the name of a broken one
+        self.numbers: list[tuple[str, str | None]] = []  # of steps; with a broken step's name
         self.declares: list[ast.Action] = []
         self.returns: tuple[ast.Ref, ...] = ()
         self.comments: list[str] = []
@@ -214,14 +214,14 @@ def _step_in_note(text: str, step: ast.Step) -> Span | None:
     # Past the action's name the first mark is the call's own parenthesis.
     close = call_end(text, step.action_span.end, step.span.end)
     match = INSIDE.search(text, close, step.span.end)
-    # A note has plain spaces for all white space, and is printed so.
+    # The note's white space is normalized, so the source need not match where the note does.
     return Span(*match.span("name")) if match else Span(close, step.span.end)
 
 
 def _number_repeated(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
-    """The plan with a number after each name that is given again and meant by no later reference.
+    """The plan with a number after each name that is taken, unless a later reference uses it.
 
-    With a later reference, nobody knows which of the two is meant: the checker says so.
+    With a later reference, nobody knows which of the two steps is meant: the checker reports it.
     """
     referred = {ref.name for ref in plan.returns}
     meant_later: list[bool] = []
@@ -247,12 +247,12 @@ def _number_repeated(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
 def _by_name(
     plan: ast.Plan, lines: Sequence[tuple[str, str | None]], before: Sequence[str]
 ) -> ast.Plan:
-    """The plan with the names of steps for their numbers.
+    """The plan with references by name in place of those by number.
 
     Args:
-        plan: as written; a reference by number is named ``#2``. One to no step stays so.
-        lines: each step's number as written, if any, which goes before the place where it stands,
-            and the name where its line could not be read.
+        plan: as written, with references such as ``#2``. One to no step stays as it is.
+        lines: for each step its number as written, which counts more than its place, or an empty
+            text; and, where its line could not be read, its name.
         before: the names of the steps before these.
     """
     read = iter(plan.steps)

@@ -23,21 +23,21 @@ from pearl.lang.printer import print_value
 from pearl.lang.values import Type
 
 STEPS = 8
-"""The most steps of a plan where nobody says otherwise."""
+"""The most steps of a plan by default."""
 
 _ITEMS, _REFS, _TEXT = 5, 3, 160
 """The most items of a list, or arguments for ``...``; references and characters of a text."""
 
 _SHORTEST, _NUMBER, _ITEM = 5, 11, 14
-"""Characters of the shortest text, of a number that opens one, and of an item or reference, if a
-text or a list is to have room for it."""
+"""Characters that are set aside for the shortest text, for a number at the start of a text, and
+for an item of a list or a reference in a text."""
 
 _INVISIBLE = r"\x00-\x1F\x7F-\x9F\xAD\u200B-\u200F\u2028-\u202E\u2060\uFEFF"
 _WRAPPING = r"<>`\[\]"
 """What tags, code fences and ``[THINK]`` are made of, which the reader takes off replies."""
 
 _IN_TEXTS = rf"^\"\u201C\u201D\u201E\\{{}}{_WRAPPING}{_INVISIBLE}"
-"""All but those, and what may end a text in double quotes, escape a character, or hold a name."""
+"""All characters but those above, quotes, backslashes, braces, and ones that are not seen."""
 
 # Letters of any script; signs and marks of punctuation, which stand between words.
 _LETTER = Chars(r"^\x00-\x40\x5B-\x60\x7B-\xBF\u2000-\u206F\u3000-\u303F\uFEFF")
@@ -78,12 +78,12 @@ def plan_grammar(
         library: the actions that a plan may call.
         steps: the most steps of a plan.
         new_actions: how many actions of its own a plan may declare: none or all of them.
-        room: the characters that a plan may have: its steps are kept short, and then fewer, but
-            one there is. None for any number.
+        room: the most characters of a plan, None for no limit. Steps are made shorter first, and
+            then fewer; at least one is left.
         sources: what may stand in quotes for one of several documents: ``CTX.lease.pdf``.
 
     Raises:
-        InputError: there are fewer than one step, or no action that a plan could call.
+        InputError: ``steps`` is less than one, or there is no action that a plan could call.
     """
     if steps < 1:
         raise InputError("A plan has at least one step.")
@@ -96,7 +96,7 @@ def plan_grammar(
 
 
 def _grown(spare: int) -> Sizes:
-    """The sizes of a step that has so many characters more than the least; may be below 0."""
+    """The sizes of a step with ``spare`` characters beyond `_LEAST`; below 0 counts as none."""
     most, spare = Sizes(), max(0, spare)
     name = min(most.name, _LEAST.name + spare // 12)
     note = min(most.note, _LEAST.note + spare // 2)
@@ -130,7 +130,7 @@ def step_grammar(
     Args:
         library: the actions that a step may call.
         names: the steps so far, each with the type of its output.
-        room: the characters that the step may have; None for any number.
+        room: the most characters of the step; None for no limit.
 
     Raises:
         InputError: there is no action that the step could call.
@@ -157,10 +157,10 @@ def _step_grammar(library: Library, names: Mapping[str, Type], sizes: Sizes) -> 
 
 
 def _new_action(number: int, library: Library) -> Action:
-    """The action of a plan's own that has this number: over a text, or over two, by turns.
+    """The action with this number that a plan may declare: it takes one text if odd, two if even.
 
     A context-free grammar can neither repeat a name that a model made up nor count the parameters
-    that it gave an action. So both are given here; what the action does, its definition says.
+    that it gave an action. So both are fixed here, and the model writes the definition only.
     """
     params = (DOCUMENT, "X") if number % 2 else (DOCUMENT, "X", "Y")
     name = f"NEW_{number}"
@@ -170,7 +170,7 @@ def _new_action(number: int, library: Library) -> Action:
 
 
 class _Rules:
-    """The rules so far, of steps with such sizes. Rules of the same alternatives become one."""
+    """The rules so far. Rules with the same alternatives become one."""
 
     def __init__(self, sizes: Sizes, sources: tuple[str, ...] = ()) -> None:
         self.sizes = sizes
@@ -179,7 +179,7 @@ class _Rules:
         self._known: dict[tuple[Alternative, ...], Symbol] = {}
 
     def add(self, name: str, alternatives: Iterable[Alternative]) -> Symbol:
-        """A rule whose name starts so, or the one there is already."""
+        """A new rule whose name starts with ``name``, or the one with the same alternatives."""
         body = tuple(dict.fromkeys(map(_joined, alternatives)))
         if body not in self._known:
             # Letters and digits only: what all forms allow in a name.
@@ -195,7 +195,7 @@ class _Rules:
 
 
 def _joined(items: Alternative) -> Alternative:
-    """The items that may stand at least once, neighbouring texts in one."""
+    """The items without those that are always empty; neighbouring texts become one."""
     some = [item for item in items if not isinstance(item, Chars | Repeated) or item.most]
     runs = groupby(some, lambda item: isinstance(item, str))
     return tuple(
@@ -207,8 +207,8 @@ class _Refs(NamedTuple):
     """What a step's arguments may refer to.
 
     Args:
-        every: what a parameter of any type takes.
-        typed: what a parameter of the same type takes too.
+        every: the references that a parameter of type ``any`` takes.
+        typed: references of a known type, which a parameter of that type takes too.
     """
 
     every: tuple[str, ...]
@@ -313,7 +313,7 @@ def _ref(rules: _Rules, refs: _Refs) -> Symbol:
 
 
 def _most(rules: _Rules, shape: _Shape) -> int:
-    """The characters that the texts of each argument may have: a like share of the call's."""
+    """The most characters of each argument's texts: an equal share of the call's."""
     args = len([kind for kind in shape.params if kind]) + (_ITEMS if shape.variadic else 0)
     return rules.sizes.text // max(1, args)
 
@@ -330,8 +330,9 @@ def _argument(rules: _Rules, kind: Kind | None, refs: _Refs, words: bool, most: 
         rules: where to add what it is made of.
         kind: what it takes; None for the document.
         refs: what it may refer to.
-        words: whether texts hold letters, and a number is none where no type asks for it.
-        most: characters of all its texts.
+        words: whether texts must hold letters, and numbers are left out where no type asks for
+            them.
+        most: the most characters of all its texts.
     """
     if kind is None:
         named = rules.documents
@@ -366,7 +367,8 @@ def _argument(rules: _Rules, kind: Kind | None, refs: _Refs, words: bool, most: 
 
 
 def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternative]:
-    """A text, of two letters at least if it is to be words, and one with references in braces."""
+    """The forms of a text: plain, with two letters at least if it is to be words; and one with
+    references in braces."""
     most = max(_SHORTEST, min(most, _TEXT))
     forms: list[Alternative] = [] if words else [('""',)]
     if words:
@@ -379,7 +381,7 @@ def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternati
     else:
         text = rules.add(f"CHARS{most}", [(Chars(_IN_TEXTS, 1, most),)])
     forms.append(('"', text, '"'))
-    # A reference in braces, at its longest, counts for as much.
+    # A reference in braces has as many characters at most.
     count = min(_REFS, most // _ITEM)
     if refs.every and count:
         part, ref = _part(rules, (most - count * _ITEM) // (count + 1)), _ref(rules, refs)
@@ -389,14 +391,14 @@ def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternati
 
 
 def _part(rules: _Rules, most: int) -> Symbol:
-    """A symbol for up to so many characters beside the braces in a text."""
+    """A symbol for up to ``most`` characters beside the braces in a text."""
     most = max(1, min(most, _TEXT))
     part = rules.add(f"CHARS{most}", [(Chars(_IN_TEXTS, 1, most),)])
     return rules.add("part", [(), (part,)])
 
 
 def _series(item: Item, least: int = 1, most: int = _ITEMS) -> Alternative:
-    """From so many to so many of something, with commas between them."""
+    """From ``least`` to ``most`` of an item, with commas between them."""
     return (*(item, ", ") * (least - 1), item, Repeated((", ", item), most - least))
 
 
@@ -407,7 +409,7 @@ def _number(rules: _Rules) -> Symbol:
 
 
 def _name(rules: _Rules) -> Symbol:
-    """A step's name: any but the words that the language keeps."""
+    """A step's name: any but the reserved words."""
     rest = Chars("a-z0-9_", 0, rules.sizes.name - 7)
     forms: list[Alternative] = [(Chars(_but("".join(word[0] for word in RESERVED))), rest)]
     for word in RESERVED:
@@ -431,14 +433,14 @@ def _note(rules: _Rules) -> Symbol:
 
 
 class _HeldStep(NamedTuple):
-    """A step that later ones may take as what its output is, by its number."""
+    """A step, by its number, and the type as which later steps may take its output."""
 
     step: int
     kind: Type
 
 
 def _before(done: int) -> _Refs:
-    """The references of a plan that has so many steps."""
+    """The references to the first ``done`` steps of a plan."""
     return _Refs(tuple(f"#{number}" for number in range(1, done + 1)))
 
 
@@ -490,9 +492,10 @@ class _Plans:
         return self.rules.add("end", ends)
 
     def _known(self, of: int | _HeldStep) -> list[tuple[Type | None, Symbol]]:
-        """The calls after so many steps, or with a held one as what it is, each made once.
+        """The calls that a step may make, by the type of its output; None where no step needs it.
 
-        They go by the type of their output; None where it is not worth holding.
+        Args:
+            of: the number of steps so far; or the held step, for the calls that take it by type.
         """
         if of not in self._calls:
             moded: Iterable[tuple[Type, Alternative]] = ()
@@ -503,10 +506,10 @@ class _Plans:
                 refs = _before(of.step)._replace(typed=((ref, kind),))
                 shapes = [shape for shape in self.shapes if shape.asks_for(kind)]
                 moded = _moded_calls(self.rules, self.shapes, refs, ref, kind)
-            free = [(one.returns, call) for one in shapes for call in _calls(self.rules, one, refs)]
+            plain = [(sh.returns, call) for sh in shapes for call in _calls(self.rules, sh, refs)]
             typed: dict[Type | None, list[Alternative]] = {}
-            for returns, call in (*free, *moded):
-                worth = returns if returns in self.held_types else None
-                typed.setdefault(worth, []).append(call)
+            for returns, call in (*plain, *moded):
+                needed = returns if returns in self.held_types else None
+                typed.setdefault(needed, []).append(call)
             self._calls[of] = [(kind, self.rules.add("call", alts)) for kind, alts in typed.items()]
         return self._calls[of]

@@ -61,8 +61,7 @@ def format_plan(source: Source) -> str:
     """A plan in canonical form. Text that is no part of it becomes comments.
 
     Raises:
-        InputError: a line cannot be read, so nothing can be said of its form; or no line of a text
-            is a step.
+        InputError: a line cannot be read, or no line of a text is a step.
     """
     parsed = parse(source)
     if parsed.aside and not parsed.has_plan:
@@ -111,7 +110,7 @@ class Change:
         step: its name.
         old: what it called.
         new: what it calls.
-        mapped: whether its arguments were written anew too.
+        mapped: whether its arguments were rewritten too.
     """
 
     step: str
@@ -143,7 +142,7 @@ def migrate(plan: str | Source, library: Library) -> Migration:
 
     Args:
         plan: a plan, in any form that `parse` reads.
-        library: says what its actions replace.
+        library: the actions, each with the older ones that it replaces.
     """
     source = plan if isinstance(plan, Source) else Source("<plan>", plan)
     parsed = parse(source).plan
@@ -178,8 +177,8 @@ def migrate(plan: str | Source, library: Library) -> Migration:
             edits.append((step.action_span.start, end, call))
             changes.append(Change(step.name, step.action, new.name, mapped=True))
             kept = [values.get(ref.name, ref) for arg in replaced.args for ref in refs(arg)]
-            said = {"CTX", *(ref.name for arg in args for ref in refs(arg))}
-            if lost := [arg for arg in step.args if arg not in kept and _says(arg, said)]:
+            named = {"CTX", *(ref.name for arg in args for ref in refs(arg))}
+            if lost := [arg for arg in step.args if arg not in kept and _adds(arg, named)]:
                 problems.append(
                     f"{step.name} calls {new.name} in place of {step.action}, and no longer says "
                     f"{', '.join(map(print_arg, lost))}: see whether it is missed."
@@ -198,14 +197,14 @@ def migrate(plan: str | Source, library: Library) -> Migration:
     return Migration(text, tuple(changes), tuple(problems))
 
 
-def _says(arg: Arg, said: Collection[str]) -> bool:
-    """Whether an argument says more than names that are said: it has another, or words."""
+def _adds(arg: Arg, named: Collection[str]) -> bool:
+    """Whether an argument says more than some names: it has words, or another name."""
     if isinstance(arg, Literal):
         return bool(as_text(arg.value).strip())
     words = isinstance(arg, Template) and any(
         isinstance(part, str) and part.strip() for part in arg.parts
     )
-    return words or any(ref.name not in said for ref in refs(arg))
+    return words or any(ref.name not in named for ref in refs(arg))
 
 
 def _end(text: str, step: Step) -> int:
@@ -219,8 +218,8 @@ def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
     """An argument with values for the names in it; a list in a text has commas in it.
 
     Args:
-        arg: refers to parameters.
-        values: what each parameter is; a name that is not among them stays.
+        arg: an argument that refers to parameters.
+        values: the value of each parameter; a name that is not among them stays.
     """
 
     def value_of(ref: Ref) -> Arg:

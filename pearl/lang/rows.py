@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def check_utf_8(text: str, where: str) -> None:
-    """See that a text that was decoded as ``rows`` was UTF-8.
+    """Check that a line of JSON lines, decoded as such, was UTF-8.
 
     Raises:
-        InputError: it was not.
+        InputError: the line was not.
     """
     try:
         text.encode()
@@ -35,7 +35,7 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
         noun: what messages call it.
 
     Raises:
-        InputError: the file cannot be read, or, past the last line, one is no object.
+        InputError: the file cannot be read; or, raised after the last line, some are no objects.
     """
     problems: list[InputError] = []
     for where, line in lines_of(read_json_lines(path, noun)):
@@ -60,14 +60,14 @@ def read_json_lines(path: str, noun: str) -> Source:
 
 
 def refuse_table(path: str, start: bytes) -> None:
-    """See that what is read as JSON lines is no table.
+    """Check that a file that is to be read as JSON lines is no table.
 
     Args:
         path: the file.
         start: its first bytes.
 
     Raises:
-        InputError: it is called as tables are, and does not begin with an object.
+        InputError: its name ends as a table's does, and it does not begin with an object.
     """
     begins = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if path.lower().endswith((".csv", ".tsv", ".xlsx")) and not begins.startswith(b"{"):
@@ -93,7 +93,7 @@ def read_row(line: str, where: str) -> dict[str, Any]:
         where: its file and line, for messages.
 
     Raises:
-        InputError: it is none.
+        InputError: the line is no JSON, or no object.
     """
     row = _read_json(line, where)
     if not isinstance(row, dict):
@@ -110,10 +110,10 @@ def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN4
 
 
 def json_problem(error: ValueError | RecursionError, where: str, otherwise: str = "") -> InputError:
-    """Why a line was not read as JSON.
+    """The error that says why a line cannot be read as JSON, and what to do.
 
     Args:
-        error: what Python says.
+        error: what Python raised.
         where: its file and line, for messages.
         otherwise: what could be given in place of such lines, as the end of a sentence.
     """
@@ -131,7 +131,7 @@ def _nothing(constant: str) -> None:
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:
-    """What a row is named by: its ``id``, a text or a whole number.
+    """The ``id`` of a row, as a text.
 
     Args:
         row: an object of a file of JSON lines.
@@ -139,7 +139,8 @@ def row_id(row: dict[str, Any], where: str, noun: str) -> str:
         noun: what a row is.
 
     Raises:
-        InputError: it has none, or one of another kind, or one that cannot be printed.
+        InputError: it has none, or one that is neither a text nor a whole number, or one that
+            cannot be printed.
     """
     name = row.get("id")
     if isinstance(name, int) and not isinstance(name, bool):
@@ -164,7 +165,7 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
         otherwise: what could be given in place of such rows, as the end of a sentence.
 
     Raises:
-        InputError: it is no such object.
+        InputError: the line is no JSON, or no object with a plan.
     """
     row = _read_json(line, name, otherwise)
     if isinstance(row, dict) and row.get("plan") and not isinstance(row["plan"], str):
@@ -175,7 +176,7 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Rows as a table of pandas; what is below a key is a column ``key.inner``.
+    """Rows as a pandas DataFrame; a value within an object has the column ``key.inner``.
 
     Raises:
         InputError: pandas is not installed.

@@ -1,4 +1,4 @@
-"""How alike actions are: a matrix, groups of like actions, and which of a group stays."""
+"""How alike actions are: a matrix, groups of similar actions, and which of a group stays."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 SURE, FLOOR, NEAR = 0.85, 0.41, 0.7
-"""From which likeness on two actions are near-certainly one, below which they are kept
-apart, and what two synonyms have of it."""
+"""The likeness above which two actions are almost certainly the same, the one below which they
+are kept apart, and that of two synonyms."""
 
 
 _ASKING = frozenset(("where", "when", "who", "whom", "whose", "how", "why"))
@@ -37,12 +37,12 @@ _ASKING = frozenset(("where", "when", "who", "whom", "whose", "how", "why"))
 def likeness(actions: Sequence[Action]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """How alike each action is to each other one.
 
-    The cosine of their words' weights, a word's rarity (idf) among the actions
-    counted in and a synonym as most of the word itself, less what speaks
-    against the two: other parameters, other things found.
+    It is the cosine of their words' weights, which are higher for rare words
+    (idf); a synonym counts almost as much as the word itself. It is lower where
+    two actions take other parameters, or find other things.
 
     Args:
-        actions: n of them.
+        actions: n actions.
 
     Returns:
         n × n numbers from 0 to 1; minus infinity where two must stay apart
@@ -62,7 +62,7 @@ def likeness(actions: Sequence[Action]) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 def _vectors(readings: Sequence[ParsedDefinition]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A row of length 1 for each: its words, and the lines of synonyms they stand in."""
+    """A unit vector for each action, over the words and the lines of synonyms they stand in."""
     import numpy as np
 
     lines_by_word = lines_of()
@@ -89,7 +89,7 @@ def _fitted(
     actions: tuple[Action, Action],
     readings: tuple[ParsedDefinition, ParsedDefinition],
 ) -> float:
-    """The likeness of two by their words, less what speaks against it."""
+    """The likeness of two actions: that of their words, lowered where other facts differ."""
     this, other = actions
     if this.name == other.name and this.params == other.params and this.returns == other.returns:
         return 1.0
@@ -101,7 +101,7 @@ def _fitted(
         return -math.inf
     ours, theirs = (len(params_of(action)) for action in actions)
     if ours != theirs:
-        # What only reads the document has no argument to give.
+        # An action that takes only the document has no argument for the other.
         value = -math.inf if 0 in (ours, theirs) else value * 0.7
     else:
         value *= 1.0 if _roles(this) == _roles(other) else 0.7
@@ -134,23 +134,23 @@ def _roles(action: Action) -> frozenset[str]:
 
 
 def _between(action: Action) -> bool:
-    """Whether it treats its parameters alike, as in *between X and Y*."""
+    """Whether an action treats its first two parameters alike, as in *between X and Y*."""
     first, second, *_ = params_of(action)
     mention = rf"\b{re.escape(first)}(?:, \w+)*,? and {re.escape(second)}\b"
     return bool(re.search(mention, action.doc))
 
 
 def group(actions: Sequence[Action], target: int, floor: float = FLOOR) -> list[list[int]]:
-    """Put the most alike together until few enough groups are left (average linkage).
+    """Merge the most similar actions until few enough groups are left (average linkage).
 
     Args:
         actions: n actions.
         target: how many groups are wanted, at most; two actions of one name
             and the same parameters are always one.
-        floor: the likeness below which nothing is put together.
+        floor: the likeness below which nothing is merged.
 
     Returns:
-        The groups, places in ``actions``, in the order of their first members.
+        The groups, each a list of indices of ``actions``, ordered by their first members.
     """
     import numpy as np
 
@@ -173,11 +173,11 @@ def group(actions: Sequence[Action], target: int, floor: float = FLOOR) -> list[
 
 
 def clearest(actions: Sequence[Action]) -> int:
-    """The place of the action that stays for some like ones.
+    """The index of the action that is to replace a group of similar ones.
 
-    That is the one most questions proposed, and then the one the others resemble
-    most. One with fewer parameters comes first, as the others' can be joined, and
-    one without a definition last.
+    It has the fewest parameters, as the others' can be joined, and a definition if
+    one of them has. Of these, it is the one that the most questions proposed, and
+    then the one that the others resemble most.
     """
     if len(actions) == 1:
         return 0

@@ -1,7 +1,7 @@
-"""Text, the places in it, and where it is read from.
+"""Texts, places in them, and reading them.
 
-That is a file, standard input, or one of the folders grammar/, actions/ and plans/ that ship with
-Pearl, found alike in a checkout, a wheel and an sdist.
+They are read from files, from standard input, and from the folders grammar/, actions/ and plans/
+that ship with Pearl, which are found in a checkout, a wheel and an sdist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.text import one_line, pattern, printable, text_digest
 
 LONGEST_PATH = 300
-"""Characters above which a document is taken to be the text itself."""
+"""The longest path, in characters: a longer text is taken to be the document itself."""
 
 
 class Span(NamedTuple):
@@ -37,7 +37,7 @@ class Span(NamedTuple):
     end: int
 
     def moved(self, by: int) -> Span:
-        """The range so many characters further on."""
+        """The range ``by`` characters further on."""
         return Span(self.start + by, self.end + by)
 
 
@@ -56,10 +56,10 @@ START = "\x1c"
 
 
 class Place(NamedTuple):
-    """Where something stands, as it is told to a person.
+    """Where something stands, as a person would say it.
 
     Args:
-        document: which of several documents; empty where there is one.
+        document: the name of one of several documents; empty where there is only one.
         page: counted from 1; None where no form feed ends a page.
         line: of the document, counted from 1.
     """
@@ -96,7 +96,8 @@ class Source:
 
     @cached_property
     def _words(self) -> tuple[str, array[int], array[int]]:
-        """The text's words with a space between them, where each stands there, and in the text."""
+        """The text's words joined by single spaces, the offsets of the words in that, and their
+        offsets in the text."""
         starts = array("q", (word.start() for word in _WORD.finditer(self.text)))
         words = self.text.split()
         return (
@@ -106,8 +107,8 @@ class Source:
         )
 
     def find(self, words: str) -> Span | None:
-        """Where words stand in the text, to the letter or else with other white space between
-        them; None where they do not, or there are none."""
+        """Where words stand in the text: exactly, or else with other white space between them.
+        None where they do not occur or are empty."""
         words = words.strip()
         at = self.text.find(words) if words else -1
         if at >= 0 or not words:
@@ -136,7 +137,7 @@ class Source:
 
     @cached_property
     def documents(self) -> dict[str, Span]:
-        """Where each of several documents stands, from its name on; none where there is one."""
+        """The span of each of several documents, with its name; empty where there is only one."""
         starts = [match.start() for match in re.finditer(START, self.text)]
         return {
             self.text[start + 3 : self.text.find("\n", start)]: Span(start, end)
@@ -144,8 +145,8 @@ class Source:
         }
 
     def named(self, name: str) -> Span | None:
-        """Where one of several documents stands, by its name, which may lack its ending; None
-        where no document or more than one is called so."""
+        """The span of one of several documents, by its name, which may lack its ending; None
+        where no document has the name, or more than one."""
         return self.documents.get(full_name(name, self.documents))
 
     def cited(self, offset: int) -> Place:
@@ -186,8 +187,8 @@ class Source:
 
 
 def full_name(name: str, names: Collection[str]) -> str:
-    """Which of several documents' names is meant by one that may lack its ending; empty where none
-    is, or more than one."""
+    """The full name of the document that a name means, which may lack its ending; empty where it
+    means none, or more than one."""
     bare = [full for full in names if os.path.splitext(full)[0] == name]
     return name if name in names else bare[0] if len(bare) == 1 else ""
 
@@ -223,13 +224,13 @@ def read_bytes(path: str, noun: str) -> bytes:
 
 
 LARGEST_STREAM = 256 << 20
-"""Bytes that are read of a pipe or a device, which may have no end."""
+"""The most bytes that are read of a pipe or a device, which may have no end."""
 
 
 def _read_stream(stream: BufferedIOBase, name: str) -> bytes:
     """All that comes; an `InputError` where that is more than `LARGEST_STREAM`."""
     read = bytearray()
-    # What is typed ends once: `read` would ask again behind the first end.
+    # `read` would ask a terminal for more after the first end of input.
     while piece := stream.read1(1 << 20):
         read += piece
         if len(read) > LARGEST_STREAM:
@@ -260,7 +261,7 @@ def read_lines(path: str) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def _readable(path: str, noun: str) -> Iterator[None]:
-    """Says what keeps a file from being read."""
+    """Turns what keeps a file from being read into an `InputError`."""
     try:
         yield
     except IsADirectoryError:
@@ -277,7 +278,7 @@ def _readable(path: str, noun: str) -> Iterator[None]:
 def files_below(folder: str | Path) -> tuple[list[Path], list[UnreadableError]]:
     """The files of a folder and of those below it, in order, and which folders cannot be read.
 
-    Links that lead nowhere are among them, and what cannot be looked at; no pipe and no device is.
+    They include links that lead nowhere and files that cannot be looked at, but no pipe or device.
 
     Args:
         folder: where to look; links to other folders are not followed.
@@ -307,18 +308,18 @@ _FORMS = {
 """What a file that is no text is, by its first bytes."""
 
 _SHEETS = (b"xl/workbook", b"opendocument.spreadsheet", b"W\0o\0r\0k\0b\0o\0o\0k\0")
-"""What stands in the spreadsheets among them."""
+"""Bytes that mark a packed file or a file of Microsoft Office as a spreadsheet."""
 
 
 def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
-    """The text of what was read from a place.
+    """The text of a file's bytes.
 
     Args:
-        name: the place, for messages.
+        name: the file, for messages; ``-`` for standard input.
         data: its bytes.
         noun: what messages call it.
-        rows: whether it is JSON lines. Bytes that are not UTF-8 are kept as lone surrogates then,
-            for `check_utf_8` to refuse the row that has them.
+        rows: whether it is JSON lines. Then bytes that are not UTF-8 become lone surrogates, for
+            which `check_utf_8` refuses the row that has them.
 
     Raises:
         InputError: binary, not UTF-8, or empty.
@@ -350,10 +351,10 @@ def read_toml(text: str, name: str) -> dict[str, Any]:
 
     Args:
         text: the text.
-        name: the file that it is of, for messages.
+        name: the file it comes from, for messages.
 
     Raises:
-        InputError: it is no TOML.
+        InputError: the text is no TOML.
     """
     import tomllib
 
@@ -373,18 +374,18 @@ def _shipped(folder: str) -> Path:
     try:
         return Path(import_module(f"pearl.{folder}").__path__[0])
     except ModuleNotFoundError:
-        # Python runs in the source tree, which stands before the installed package.
+        # Pearl runs from its source tree, where these folders are no packages.
         return Path(__file__).parents[2] / folder
 
 
 @cache
 def _shipped_files(folder: str, pattern: str) -> tuple[Path, ...]:
-    """Files that ship with Pearl, in name order: they stay what they are while it runs."""
+    """Files that ship with Pearl, in name order."""
     return tuple(sorted(_shipped(folder).glob(pattern)))
 
 
 def grammar_table(name: str) -> dict[str, Any]:
-    """The table of a grammar, as ``grammar_table("plan")``: see `pearl.lang.grammar`."""
+    """The LALR(1) table of a grammar, such as ``plan``: see `pearl.lang.grammar`."""
     table: dict[str, Any] = json.loads((_shipped("grammar") / f"{name}.json").read_bytes())
     return table
 

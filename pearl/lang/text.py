@@ -17,7 +17,7 @@ class _Pattern:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what a pattern has by that name
         compiled = re.compile(*self._written)
-        # From now on these are found without asking here.
+        # From now on Python finds these without calling this method.
         self.__dict__ |= {key: getattr(compiled, key) for key in dir(compiled) if key[0] != "_"}
         return getattr(compiled, name)
 
@@ -61,7 +61,7 @@ def stem(word: str) -> str:
 
 
 def close_name(name: str, names: Iterable[str]) -> str:
-    """The name of some that a mistyped one comes closest to, in brackets; empty for none."""
+    """`` (close: NAME)`` with the name that a mistyped one resembles most; empty for none."""
     from difflib import get_close_matches
 
     near = get_close_matches(name.lower(), list(names), 1)
@@ -69,13 +69,13 @@ def close_name(name: str, names: Iterable[str]) -> str:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name, with the first number from 2 on behind it where it is taken."""
+    """The name, or, where it is taken, the name with the first free number from 2 on."""
     numbered = chain((name,), (f"{name}_{number}" for number in count(2)))
     return next(free for free in numbered if free not in taken)
 
 
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text, in hexadecimal digits; it may hold half a character."""
+    """The SHA-256 of a text, in hexadecimal digits; the text may hold lone surrogates."""
     # Loaded with the first digest: linting makes none.
     import hashlib
 

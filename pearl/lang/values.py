@@ -45,7 +45,7 @@ class DecodeError(ValueError):
 
 
 def type_of(value: Value) -> Type:
-    """The type's name of a value."""
+    """The name of a value's type."""
     match value:
         case bool():
             return "bool"
@@ -60,11 +60,11 @@ def type_of(value: Value) -> Type:
 
 
 def size_of(values: Iterable[Value], most: int) -> int | None:
-    """The characters of some values' texts, and one for each text, number and list, together.
+    """The size of some values together: the characters of their texts, plus one for every value.
 
     Args:
         values: any.
-        most: where counting ends, so that a list which holds one list many times costs no more.
+        most: the size at which counting stops, as one list may be held many times by another.
 
     Returns:
         None where that is more than ``most``, or a list stands deeper than `DEEPEST`.
@@ -97,11 +97,11 @@ def from_json(data: Any, depth: int = DEEPEST) -> Value:  # noqa: ANN401 - JSON 
 
     Args:
         data: JSON data.
-        depth: how deep lists and pairs may stand in it.
+        depth: how deep lists and pairs may be nested.
 
     Raises:
-        DecodeError: the data is null, an object that is not pairs, deeper than that, or holds
-            a number that doubles do not (RFC 8259, section 6), which JSON's other readers use.
+        DecodeError: the data is null, an object that is not pairs, nested too deep, or holds a
+            number beyond the doubles that other readers of JSON use (RFC 8259, section 6).
     """
     if depth < 0:
         raise DecodeError(f"no value is more than {DEEPEST} lists deep")
@@ -120,7 +120,7 @@ def from_json(data: Any, depth: int = DEEPEST) -> Value:  # noqa: ANN401 - JSON 
 
 
 def read_number(digits: str) -> int | float | None:
-    """The number that digits say as JSON writes it; None for one that no double holds."""
+    """The number that a text holds, as JSON writes numbers; None if it is beyond a double."""
     number = float(digits)
     if not abs(number) <= sys.float_info.max:
         return None
@@ -131,7 +131,7 @@ _CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",
 
 
 def canonical_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type
-    """One text for one value: sorted keys, no spaces, characters as they are."""
+    """JSON with sorted keys and no spaces, so that equal data give equal texts."""
     return _CANONICAL.encode(data)
 
 
@@ -156,7 +156,7 @@ def as_text(value: Value) -> str:
             return "\n".join(_pair(as_text(key), as_text(item)) for key, item in value)
         case list():
             return "\n".join(as_text(item) for item in value)
-        # As JSON has them, at once: learning asks about numbers by the hundred thousand.
+        # The same text as JSON's, but faster: learning converts hundreds of thousands of numbers.
         case int():
             return str(value)
         case float() if isfinite(value):
@@ -166,7 +166,7 @@ def as_text(value: Value) -> str:
 
 
 def _pair(key: str, item: str) -> str:
-    # Lines by which a solver quotes must stay lines of their own.
+    # Lines that quote the document, with ``>``, must stay lines of their own.
     return f"{key}:\n{item}" if "\n" in item or item.startswith(">") else f"{key}: {item}"
 
 
@@ -178,10 +178,10 @@ _TRUTH = pattern(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
 def split_evidence(reply: str) -> tuple[str, list[str]]:
-    """What a reply says, and the lines of the document that it quotes, which begin with ``>``.
+    """A reply's answer, and the lines of the document that it quotes, which begin with ``>``.
 
-    A reply that quotes nothing is kept to the letter; one that does nothing but quote says its
-    quotations.
+    A reply that quotes nothing is the answer, unchanged; of one that only quotes, the answer is
+    its quotations.
     """
     lines = [(line, _QUOTE.fullmatch(line)) for line in reply.splitlines()]
     quoted = [line_text for _, quote in lines if quote and (line_text := quote[1].rstrip(" \t"))]
@@ -192,10 +192,10 @@ def split_evidence(reply: str) -> tuple[str, list[str]]:
 
 
 def decode(reply: str, returns: Type) -> Value:
-    """Read what a model's reply says, beside what it quotes, as a value of a return type.
+    """Read the answer of a model's reply, without its quotations, as a value of a type.
 
     Args:
-        reply: what the model wrote; of a text that quotes nothing every character is kept.
+        reply: what the model wrote; as a text, a reply without quotations is kept unchanged.
         returns: the type the action declares.
 
     Raises:
@@ -230,10 +230,10 @@ def decode(reply: str, returns: Type) -> Value:
 
 
 def _json_value(text: str) -> Value | None:
-    """The value of a reply in JSON; None where it is none.
+    """The value of a reply in JSON; None where it is no JSON, or no value.
 
     Raises:
-        DecodeError: it is a list in JSON, and no value.
+        DecodeError: the reply is a list, but one that no plan can hold.
     """
     body = re.sub(r"^```\w*\n|\n?```$", "", text).strip()
     try:

@@ -1,8 +1,7 @@
-"""What was found in texts before: one SQLite file, in which a hash of all that decides it is a key.
+"""A cache of findings: one SQLite file, whose keys are hashes of all that decides the findings.
 
-It is the user's own, below ``~/.cache`` and in no project, so that nobody's repository brings
-findings along, or their absence. Whatever is wrong with the file, texts are checked as if
-there were none.
+It stands in the user's ``~/.cache`` and not in a project, so that no repository can bring findings
+along, or hide them. If the file cannot be used, texts are checked as if there were none.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     import sqlite3
 
 LARGEST = 256 << 20
-"""Bytes after which everything is forgotten."""
+"""The size in bytes above which the cache is emptied."""
 
 _WAIT = 5.0
-"""Seconds for which another process may hold the file."""
+"""Seconds to wait while another process has locked the file."""
 
 
 def cache_file() -> Path:
@@ -46,14 +45,14 @@ def key_of(text: str, base: bytes) -> bytes:
 
     Args:
         text: the text.
-        base: what else decides it, as one hash of at most 64 bytes.
+        base: a hash of everything else that decides the findings, of at most 64 bytes.
     """
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=16, key=base).digest()
 
 
 class Cache:
-    """What was found before, by `key_of`; safe for several processes at once.
+    """Findings by `key_of`; several processes may use one at once.
 
     Args:
         file: the SQLite file; it and its folder are made where they are missing.
@@ -88,7 +87,7 @@ class Cache:
         self._try(write)
 
     def _try(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Do something with the file, as far as it lets that be done."""
+        """Use the database; an error of the file ends the work without being raised."""
         import sqlite3
 
         try:
@@ -96,10 +95,10 @@ class Cache:
                 self._opened = self._open()
             work(self._opened)
         except (sqlite3.OperationalError, OSError):
-            # It is held, cannot be written, or the disk is full: the next time may be better.
+            # It is locked, cannot be written, or the disk is full: a later try may succeed.
             self._close()
         except (sqlite3.Error, ValueError, TypeError, RecursionError):
-            # It is damaged, or no such file at all: what it held is found anew.
+            # It is damaged, or no database: it is deleted, and its texts are checked again.
             self._close()
             with suppress(OSError):
                 for ending in ("", "-wal", "-shm"):
@@ -109,7 +108,7 @@ class Cache:
         import sqlite3
 
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        # It quotes plans: they are its owner's alone to read.
+        # It quotes plans, so only its owner may read it.
         os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600))
         database = sqlite3.connect(self._file, timeout=_WAIT, isolation_level=None)
         database.execute("PRAGMA journal_mode=WAL")

@@ -20,7 +20,7 @@ from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanVi
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rules speak.
+    """Which rules are on.
 
     Args:
         select: prefixes of codes (``PRL4``) that are on; empty means the
@@ -53,16 +53,16 @@ class Selection:
         return tuple(rule.library for rule in RULES if rule.library and self._chosen(rule))
 
 
-# Fixes that make room for fixes; a plan needs two or three rounds.
+# One fix may make another possible; a plan needs two or three rounds.
 _ROUNDS = 20
 
-# Fixes that are taken or left together, in a round.
+# The most batches of fixes that are tried in a round.
 _TRIES = 60
 
 DEFAULT = Selection()
 
-# An ignored rule still speaks here, and a ``noqa`` does not count: a broken line is never
-# silent by accident. What is ignored is dropped afterwards.
+# Here ignored rules run too, and ``noqa`` does not count, so that an unreadable line is never
+# passed over by accident. Findings of ignored rules are dropped afterwards.
 _EXPLAIN = tuple(rule.explain for rule in RULES if rule.explain)
 
 
@@ -72,19 +72,19 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     Args:
         parsed: a plan as `parse` read it.
         library: the actions it may call.
-        selection: which rules speak.
+        selection: which rules are on.
     """
     view = PlanView(parsed, library)
-    findings = _found(view, parsed, selection.plan)
+    findings = _findings(view, parsed, selection.plan)
     if parsed.broken:
-        told = {finding.data.get("action", "") for finding in findings}
+        reported = {finding.data.get("action", "") for finding in findings}
         findings += [
-            unknown_action.with_absence(finding, line, view, told)
+            unknown_action.with_absence(finding, line, view, reported)
             for line in parsed.broken
             for finding in _explained([line], selection)
         ]
     if not parsed.has_plan:
-        # `fix` leaves such a text as it is: none is promised.
+        # `fix` leaves such a text as it is, so no fix may be promised.
         findings = [replace(finding, fix=None) for finding in findings]
     return sorted(findings, key=_place) if len(findings) > 1 else findings
 
@@ -93,14 +93,14 @@ def check_errors(
     parsed: Parsed, library: Library, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
     """The errors among what `check` finds. Other rules run only where there may be one."""
-    if not (parsed.broken or _found(PlanView(parsed, library), parsed, selection.errors)):
+    if not (parsed.broken or _findings(PlanView(parsed, library), parsed, selection.errors)):
         return []
     findings = check(parsed, library, selection)
     return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
-def _found(view: PlanView, parsed: Parsed, looks: Iterable[LookAtPlan]) -> list[Diagnostic]:
-    """What rules find in a plan, but for what its lines silence."""
+def _findings(view: PlanView, parsed: Parsed, looks: Iterable[LookAtPlan]) -> list[Diagnostic]:
+    """What rules find in a plan, without the findings that ``noqa`` silences."""
     findings: list[Diagnostic] = []
     for look in looks:
         findings.extend(look(view))
@@ -117,12 +117,12 @@ def check_library(
 
     Args:
         source: the text.
-        selection: which rules speak.
+        selection: which rules are on.
         base: actions that its plans may call besides its own; by default the builtins.
     """
     parsed = parse_library(source)
     others = builtins() if base is None else base.actions
-    # As it is loaded: a builtin stays what it is.
+    # As `load_library` does it: no file replaces a builtin.
     own = {action.name: action for action in parsed.actions if action.name not in builtins()}
     library = Library((source.name,), {**others, **own})
     return _in_library(source, parsed, library, selection)
@@ -131,7 +131,7 @@ def check_library(
 def _in_library(
     source: Source, parsed: ParsedLibrary, library: Library, selection: Selection
 ) -> list[Diagnostic]:
-    """What is found in a library, whose plans call these actions."""
+    """What is found in a library's text; ``library`` has the actions that its plans may call."""
     view = LibraryView(source, parsed.actions, parsed.unread, library)
     findings = [*_explained(parsed.broken, selection)]
     for look in selection.library:
@@ -143,53 +143,53 @@ def _in_library(
 def _in_plans(
     source: Source, read: ParsedLibrary, library: Library, selection: Selection
 ) -> Iterator[Diagnostic]:
-    """The errors in the plans below actions; what cannot be read there is told by itself."""
+    """The errors in the plans below actions, apart from lines that cannot be read."""
     unread = {action.span: action for action in read.unread}
     owners = {action.span: action for action in read.actions} | unread
     for owner, place in read.plans:
         parsed, action = parse(source.at(place)), owners[owner]
         if owner in unread:
-            # What its parameters are is not known: what no step gives may be one.
+            # Its parameters are not known: each name that no step defines may be one.
             used = {ref.name for step in parsed.plan.steps for ref in step_refs(step)}
             names = used - {step.name for step in parsed.plan.steps}
             action = replace(action, params=tuple(map(Param, sorted(names))))
         current = library.actions.get(action.name)
-        # Another action of its name may count, and then nothing runs this plan.
+        # If another action has replaced this one, nothing runs this plan.
         if parsed.plan.steps and (current is None or current.body == owners[owner].body):
             view = PlanView(parsed, library, action)
             by = place.start
-            for finding in _found(view, parsed, selection.errors):
+            for finding in _findings(view, parsed, selection.errors):
                 labels = (replace(label, span=label.span.moved(by)) for label in finding.labels)
                 span = finding.span.moved(by)
-                # A library's fixes are its author's.
+                # `fix` changes plans only, never a library.
                 yield replace(finding, span=span, labels=tuple(labels), fix=None)
 
 
 HARMLESS = ("PRL501", "PRL502")
-"""Errors beside which a library is loaded: of two actions of a name the last counts, and a missing
-definition is no definition. The paper's own list of 407 actions has one of each."""
+"""Errors with which a library can be used: of two actions with one name the last counts, and a
+definition may be missing. The paper's own list of 407 actions has one of each."""
 
 
 def library_findings(
-    library: Library, selection: Selection = DEFAULT, told: Sequence[Path] = ()
+    library: Library, selection: Selection = DEFAULT, reported: Sequence[Path] = ()
 ) -> Iterator[tuple[bool, str]]:
-    """What the rules say about the files of a library, but for those that ship: whether it loses
-    an action or makes it fail when it is called, and a line.
+    """What the rules say about a library's files, except those that ship with Pearl. For each
+    finding: whether an action is lost by it, or fails when it is called; and a line to print.
 
     Args:
         library: as it was loaded from files.
-        selection: which rules speak.
-        told: files and folders whose findings are told anyway.
+        selection: which rules are on.
+        reported: files and folders to leave out, as their findings are reported elsewhere.
     """
     for name in library.names:
         if name in shipped_actions() or not Path(name).is_file():
             continue
-        if any(Path(name).resolve().is_relative_to(path.resolve()) for path in told):
+        if any(Path(name).resolve().is_relative_to(path.resolve()) for path in reported):
             continue
         if name.endswith(".plan"):
             yield False, f"{name} is read as an action library: call it .actions."
         source = library_source(name)
-        # A later file may have another action of a name that this one's plans call.
+        # With the whole library, because a later file may replace actions that these plans call.
         for finding in _in_library(source, parse_library(source), library, selection):
             line, column = source.position(finding.span.start)
             text = f"{name}:{line}:{column}: {finding.code} {finding.message} {finding.help}"
@@ -202,11 +202,10 @@ def fix(
 ) -> Source:
     """Apply the fixes of a plan's findings until none is left.
 
-    Fixes that would bring in an error, or leave more findings than there were and no fewer errors,
-    are not taken: an error hides what it leaves open, as which steps have a part in the answer.
-    What a line that could not be read is found to have, once it can be, was there before. Guesses
-    come after what is certain, which may be what they miss. Prose without a sound step is left as
-    it is.
+    A fix is not taken if it adds an error, or adds findings without removing an error: an error
+    may hide other findings, such as which steps the answer needs. New findings in a line that can
+    now be read do not count against its fix. Unsafe fixes come after safe ones, which may make them
+    unnecessary. A text without a single step that can be read is left as it is.
 
     Args:
         source: the plan's text.
@@ -231,7 +230,7 @@ def _checked(source: Source, library: Library, selection: Selection) -> Checked:
 
 
 def _settled(plan: Checked, library: Library, selection: Selection, *, unsafe: bool) -> Checked:
-    """A plan that `fix` has fixed, and what is then found: nothing is checked twice."""
+    """The plan as `fix` leaves it, and what is then found in it."""
     # Numbered clauses look like broken steps; a text without one sound step is no plan.
     if plan.parsed.aside and not plan.parsed.plan.steps:
         return plan
@@ -248,8 +247,8 @@ def _settled(plan: Checked, library: Library, selection: Selection, *, unsafe: b
 def check_for_person(
     parsed: Parsed, library: Library, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
-    """What `check` finds, with those fixes alone that `fix` takes: whoever shows findings to a
-    person, or gives them to a person's program, promises no others."""
+    """What `check` finds, with only the fixes that `fix` would take: a person, or a person's
+    program, must be promised no others."""
     findings = check(parsed, library, selection)
     return with_taken_fixes(findings, parsed.plan.source, library, selection)
 
@@ -257,14 +256,13 @@ def check_for_person(
 def with_taken_fixes(
     findings: Sequence[Diagnostic], source: Source, library: Library, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
-    """Findings in a plan's text without the fixes that are still there to be taken when `fix` has
-    taken what it does."""
+    """Findings in a plan's text, without the fixes that `fix` would not take."""
     kinds = {finding.fix.safety for finding in findings if finding.fix}
     if not kinds:
         return [*findings]
     left: set[tuple[str, str, str]] = set()
     plan = _checked(source, library, selection)
-    for kind in sorted(kinds):  # Guesses come after what is safe, whose text they go on from.
+    for kind in sorted(kinds):  # Safe fixes come first, as in `fix`.
         plan = _settled(plan, library, selection, unsafe=kind is Safety.UNSAFE)
         rest = (each for each in plan.findings if each.fix and each.fix.safety is kind)
         left.update(map(_promise, rest))
@@ -275,7 +273,7 @@ def with_taken_fixes(
 
 
 def _promise(finding: Diagnostic) -> tuple[str, str, str]:
-    """What is the same of a fix before and after other places are mended."""
+    """What stays the same of a finding and its fix while other places of the text are fixed."""
     return finding.code, finding.message, finding.fix.title if finding.fix else ""
 
 
@@ -309,7 +307,8 @@ def _is_better(before: Checked, after: Checked) -> bool:
 def _fixed(
     plan: Checked, library: Library, selection: Selection, safety: Safety, rounds: int
 ) -> Checked:
-    """A plan with the fixes of one kind applied, so many times over, and what is then found."""
+    """A plan with the fixes of one kind applied, in up to ``rounds`` rounds, and what is then
+    found in it."""
     for _ in range(rounds):
         fixes = [item.fix for item in plan.findings if item.fix and item.fix.safety is safety]
         # All of them together, or else the first half that does no harm, down to a single one.
@@ -322,7 +321,7 @@ def _fixed(
             if tried and _is_better(plan, tried):
                 plan = tried
                 break
-            # Of more fixes than can be tried one by one, those go on whose lines have no new error.
+            # Too many to try one by one: keep those on whose lines no new error is found.
             good = _harmless(plan, tried, chosen) if tried else chosen
             if len(chosen) > _TRIES and len(good) < len(chosen):
                 batches += [good] if good else []
@@ -342,7 +341,7 @@ def _harmless(before: Checked, after: Checked, fixes: Sequence[Fix]) -> list[Fix
         line = source.position(edit.span.start)[0]
         added[line] += edit.text.count("\n") - source.at(edit.span).count("\n")
     lines = range(1, source.text.count("\n") + 2)
-    # Of each line of the result, the one that it comes of.
+    # For each line of the result, the line of the source that it comes from.
     origin = [line for line in lines for _ in range(1 + added[line])]
     more = Counter(origin[at - 1] for at in _lines_with_errors(result, after.findings))
     more.subtract(_lines_with_errors(source, before.findings))
@@ -352,8 +351,8 @@ def _harmless(before: Checked, after: Checked, fixes: Sequence[Fix]) -> list[Fix
 
 
 def _lines_with_errors(source: Source, findings: Iterable[Diagnostic]) -> list[int]:
-    errors = (one for one in findings if one.severity is Severity.ERROR)
-    return [source.position(one.span.start)[0] for one in errors]
+    errors = (finding for finding in findings if finding.severity is Severity.ERROR)
+    return [source.position(error.span.start)[0] for error in errors]
 
 
 def _errors(findings: Iterable[Diagnostic]) -> int:

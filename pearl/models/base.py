@@ -1,4 +1,4 @@
-"""The shape that every backend has: requests, replies, what goes wrong, and the key of a call."""
+"""The interface of every backend: requests, replies, errors, and the key of a call."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
     def is_reported(self, calls: int) -> bool:
-        """Whether the tokens of so many calls are known: an endpoint may report none."""
+        """Whether the tokens of ``calls`` calls are known: an endpoint may report none."""
         return self.total > 0 or not calls
 
     def in_words(self, calls: int) -> str:
-        """What so many calls took, for a reader."""
+        """The tokens that ``calls`` calls took, in words."""
         if not self.is_reported(calls):
             return "not reported"
         cached = ""
@@ -59,12 +59,12 @@ NOTHING = Usage()
 """No tokens, or none that are known."""
 
 Kind: TypeAlias = Literal["grammar", "schema"]
-"""What a constraint may be."""
+"""The kinds of constraints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What a reply is held to while it is written: a grammar, or a JSON schema.
+    """A grammar or a JSON schema that constrains a reply while it is decoded.
 
     Args:
         grammar: of plans or of steps; None where it is a schema.
@@ -79,18 +79,18 @@ class Constraint:
 
     @property
     def kind(self) -> Kind:
-        """Which of the two it is."""
+        """Whether it is a grammar or a schema."""
         return "schema" if self.grammar is None else "grammar"
 
     @property
     def digest(self) -> str:
-        """The hash of what it lets through, whatever its form."""
+        """The hash of the grammar or the schema, whatever its form."""
         return _digest(self.schema if self.grammar is None else self.grammar.gbnf)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call with the words it became.
+    """A call with its rendered prompt.
 
     Args:
         call: what is asked, for backends that need no words.
@@ -98,15 +98,15 @@ class Request:
         path: where in the run it stands, as ``step/ross`` or ``plan/1``.
         key: the hash of everything that decides the answer.
         stable: how many characters of the last message open every prompt on
-            the same document, so that an endpoint may keep them; 0 for none.
+            the same document, so that an endpoint may cache them; 0 for none.
         document: the hash of the document's text; empty where there is none.
         sample: which of several answers to the same prompt is wanted, from 0.
-        constraint: what the reply is held to, in the form that the endpoint takes; None where
-            it is free.
+        constraint: what constrains the reply, in the form that the endpoint takes; None where
+            nothing does.
         plain: the key of the same call without a constraint; empty where it has none.
-        model: who is to answer, where a run has several models.
-        limit: tokens that the reply may have where no setting says so; 0 for any number. It is no
-            part of the key, as a reply that comes to its end is the same without it.
+        model: the model that answers, where a run has several.
+        limit: the most tokens of the reply where no setting says so; 0 for no limit. It is no
+            part of the key, as a reply that is not cut is the same without it.
     """
 
     call: Call
@@ -124,7 +124,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class FailedTry:
-    """A try at a call that got no usable answer, what it cost, and when it began.
+    """A try at a call that failed: the `ModelError`'s reason and message, and what the try took.
 
     Times are in seconds, ``started`` since 1970; None where that is not known.
     """
@@ -144,11 +144,11 @@ class Reply:
         text: what it wrote.
         usage: the tokens it took, as far as the endpoint says.
         complete: False where it stopped at its token limit.
-        kept: whether it was paid for before, or by another call that asked
-            the same: nothing was sent for this one.
-        attempts: what was tried before and failed.
-        key: the key it belongs to, where that is not the request's: a recording has what a call
-            got that was not constrained.
+        kept: whether it comes from the cache, or from another call that asked
+            the same: nothing was sent or paid for this one.
+        attempts: the earlier tries, which failed.
+        key: the key it belongs to, where that is not the request's: a recording may hold the
+            reply to the same call without a constraint.
     """
 
     text: str
@@ -160,19 +160,19 @@ class Reply:
 
 
 UNUSABLE = frozenset({"reply", "empty"})
-"""Reasons that an answer came, and nothing in it is of use."""
+"""Reasons of errors where an answer came that cannot be used."""
 
 PASSING = UNUSABLE | {"rate", "connection", "timeout", "server"}
-"""Reasons that another try may mend."""
+"""Reasons of errors that another try may not meet."""
 
 SILENT = frozenset({"connection", "timeout", "server"})
-"""Reasons that say nothing of what was asked: the endpoint did not get as far as to answer it."""
+"""Reasons of errors where the endpoint did not answer, which say nothing of the request."""
 
 FINAL = frozenset({"authentication", "quota", "budget", "store", "lost", "stopped"})
-"""Reasons that every further call would meet again."""
+"""Reasons of errors that every further call would meet again."""
 
 SAY_WINDOW = "Say in PEARL_CONTEXT how many tokens fit it."
-"""What ends the message of a refusal for a prompt's length that names no number."""
+"""Ends the message where an endpoint refuses a prompt as too long and names no limit."""
 
 
 class ModelError(PortableError):
@@ -187,16 +187,16 @@ class ModelError(PortableError):
         message: one line for a person, without secrets.
         retry_after: seconds that the endpoint asks everybody to wait.
         usage: tokens that were paid for all the same.
-        attempts: what was tried before and failed.
+        attempts: every try, which failed.
         window: tokens that fit the model, where an endpoint that refuses a longer prompt says so.
         status: HTTP's, where an endpoint answered with an error; else 0.
-        sent: whether the call may have reached whoever answers it.
-        tries: how often it was tried; the error's text says so, and ``message`` does not, which is
-            for other calls that fail of it.
+        sent: whether the call may have reached the endpoint.
+        tries: how often it was tried. The error's text says so; ``message`` does not, as other
+            calls that fail with this one repeat it.
 
-    Beside these, ``complaint`` has an endpoint's words, with the names of fields, where it did not
-    take a request as it was written; else it is empty. ``shared`` says that another question made
-    the call, and this one only waited for it.
+    Besides, ``complaint`` has an endpoint's words, with the names of fields, where it refused a
+    request as malformed; else it is empty. ``shared`` says that another question made the call,
+    and this one only waited for it.
     """
 
     complaint = ""
@@ -227,14 +227,14 @@ class ModelError(PortableError):
 
 
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
-"""What a model's ``answer`` is, and every layer that is put around it."""
+"""The type of a model's ``answer``, and of every layer around it."""
 
 
 class Model(Protocol):
     """A backend.
 
     ``identity`` is everything about the model that decides its answers, for
-    the call key; ``notice`` is what a person should know about it.
+    the call key; ``notice`` is a sentence that a person should read, or empty.
     """
 
     @property
@@ -251,13 +251,13 @@ class Model(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back what the model holds open."""
+        """Close what the model holds open, such as connections."""
         ...
 
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """A model that knows how much fits it, and counts in its own vocabulary."""
+    """A model that knows its context window, in tokens, and counts in its own vocabulary."""
 
     window: int
 
@@ -279,19 +279,18 @@ def call_key(
         identity: the model's, with its sampling.
         messages: the rendered prompt.
         sample: which of several answers to the same prompt.
-        shared: what the last message begins with, and many prompts share: the same object each
-            time is hashed once, and its hash stands for it.
-        constraint: what the reply is held to; None for nothing, which leaves the key as it was
-            before there were any.
+        shared: the beginning of the last message, which many prompts share; its hash is cached.
+        constraint: what constrains the reply; None for nothing, which leaves the key as it was
+            before there were constraints.
     """
     *before, last = messages
     rest = [last["role"], _digest(shared) if shared else "", last["content"][len(shared) :]]
-    held = [constraint.digest] if constraint else []
-    return _digest(canonical_json([identity, before, rest, sample, *held]))
+    constrained = [constraint.digest] if constraint else []
+    return _digest(canonical_json([identity, before, rest, sample, *constrained]))
 
 
 def _digest(text: str) -> str:
-    # A long text is a document's, and comes again.
+    # A long text is a document, which many calls share.
     return (text_digest if len(text) < 8000 else _cached_digest)(text)
 
 

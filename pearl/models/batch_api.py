@@ -1,9 +1,9 @@
 """An endpoint's model, asked through its Batch API: half the price, within a day.
 
-Requests are gathered until nobody new has come for a while (`Gathering`), go
-to the provider as one file (`pearl.models.batch_client`), and are answered
-when the batch is over. A `_Session` matches requests with batches, those of
-earlier processes too, whose state and results are in a folder
+Requests are gathered until no new one has come for a while (`Gathering`), are
+sent to the provider as one file (`pearl.models.batch_client`), and are answered
+when the batch has ended. A `_Session` matches requests with batches, also with
+those of earlier processes, whose state and results are in a folder
 (`pearl.models.batch_files`).
 """
 
@@ -24,20 +24,19 @@ from pearl.models.openai import CHAT, Endpoint, RequestFormat
 from pearl.models.routing import find_endpoint
 
 AT_ONCE = 64
-"""Lines of results that are read before others get their turn."""
+"""Lines of results that are read before other tasks run."""
 
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """When batches go, and who is told of them.
+    """When batches are sent, and how large they may be.
 
     Args:
-        quiet: seconds without a new request after which a batch goes.
-        interval: seconds between two looks at a batch, to begin with.
-        progress: is told how batches stand, at every look.
-        most: requests of a batch at most: as many as a provider takes in one file.
-        most_bytes: bytes of its file at most. OpenAI takes 200 MB; others that speak the same way
-            take 100 MB.
+        quiet: seconds without a new request after which a batch is sent.
+        interval: seconds between the first looks at a batch.
+        progress: called with the status of a batch at every look.
+        most: the most requests of a batch, which are as many as a provider takes in one file.
+        most_bytes: the most bytes of its file. OpenAI takes 200 MB, compatible providers 100 MB.
     """
 
     quiet: float = 2.0
@@ -50,15 +49,15 @@ class BatchOptions:
 class Batches:
     """A model of an OpenAI-compatible endpoint, asked in batches.
 
-    Replies are those of a live call, so they are kept under the same keys.
-    What is under way is in a folder: a process that ends, however it does,
-    loses nothing, and the next one with the same folder sends nothing again.
+    Replies are those of a live call, so they are cached under the same keys.
+    Batches under way are recorded in a folder: a process that is killed loses
+    nothing, and the next one with the same folder sends nothing again.
 
     Args:
         endpoint: where the model is asked, over chat completions; the timeout in its settings
-            is that of each call to it, and not of a batch.
+            is that of each HTTP call, and not of a batch.
         folder: where batches are kept; one process at a time works in it.
-        options: when batches go, and who is told of them.
+        options: when batches are sent, and how large they may be.
         name: what a person calls the model; by default its name at the endpoint.
     """
 
@@ -87,7 +86,7 @@ class Batches:
         return reply
 
     async def close(self) -> None:
-        """Give back what is held open; batches run on at the provider, and are met again."""
+        """Close connections and release the folder; batches run on at the provider."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -97,12 +96,12 @@ def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -
     """A model of the endpoint that the environment names, asked through its Batch API.
 
     Args:
-        name: the model's.
+        name: the model's name.
         folder: where batches are kept.
-        options: when batches go, and who is told of them.
+        options: when batches are sent, and how large they may be.
 
     Raises:
-        InputError: a setting is missing or wrong, or the model is none of an endpoint.
+        InputError: a setting is missing or wrong, or the model is not at an endpoint.
     """
     name = name.strip()
     if not name or name == OFFLINE or name.startswith("recorded:"):
@@ -117,11 +116,11 @@ def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -
 
 @dataclass
 class Gathering:
-    """Hands requests on when nobody new has come for a while, or when a file is full.
+    """Gathers requests, and sends them when no new one has come for a while, or a file is full.
 
     Args:
-        send: takes the requests of a batch: their keys and lines.
-        options: how long to wait, and how many go together.
+        send: sends a batch, given the keys and lines of its requests.
+        options: how long to wait, and how many requests are sent together.
     """
 
     send: Callable[[Sequence[tuple[str, bytes]]], None]
@@ -131,11 +130,11 @@ class Gathering:
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def add(self, key: str, line: bytes) -> None:
-        """Take a request; one larger than a file may be goes alone.
+        """Add a request; one that is larger than a file may be is sent alone.
 
         Args:
-            key: the request's.
-            line: of the file, with its end.
+            key: the request's key.
+            line: its line in the file, with the line end.
         """
         if self._lines and self._size + len(line) > self.options.most_bytes:
             self._flush()
@@ -150,7 +149,7 @@ class Gathering:
             self._timer = loop.call_later(self.options.quiet, self._flush)
 
     def drop(self) -> None:
-        """Forget what is here: none of it was sent."""
+        """Drop the gathered requests, none of which was sent."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._lines, self._size = None, [], 0
@@ -176,7 +175,7 @@ class _Session:
     Args:
         endpoint: where the model is asked.
         folder: where batches are kept; those of other models in it are left alone.
-        options: when batches go, and who is told of them.
+        options: when batches are sent, and how large they may be.
     """
 
     def __init__(self, endpoint: Endpoint, folder: Path, options: BatchOptions) -> None:
@@ -192,15 +191,15 @@ class _Session:
         self._gathering = Gathering(self._send, options)
         self._lifecycle = Lifecycle(self._client, self._folder, options.interval, options.progress)
         self._waiting: dict[str, _Waiting] = {}
-        # Batches that are not over: their requests' keys, and who takes them on.
+        # Batches that have not ended: the keys of their requests, and their tasks.
         self._keys: dict[int, Sequence[str]] = {}
         self._batch_of: dict[str, int] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        # Where the replies of batches that are over stand, and whose cost is in somebody's books.
+        # Where the replies of ended batches are, and the keys whose cost has been reported.
         self._answered: dict[str, tuple[Path, int, int]] = {}
         self._booked: set[str] = set()
         self._final: ModelError | None = None
-        self._ready = self.loop.create_task(self._meet())
+        self._ready = self.loop.create_task(self._resume())
 
     async def reply(self, request: Request) -> Reply:
         """Answer a request, from a batch that has it or from the next one."""
@@ -223,7 +222,7 @@ class _Session:
             error = waiting.answer.exception()
             if isinstance(error, ModelError):
                 raise _again(error)
-            # What it cost is in another caller's books.
+            # Its cost is reported to another caller.
             return replace(waiting.answer.result(), kept=True)
         waiting = _Waiting(request, self.loop.create_future(), self._first_form)
         self._waiting[key] = waiting
@@ -237,7 +236,7 @@ class _Session:
         return reply
 
     async def close(self) -> None:
-        """Stop all tasks and release the folder; batches run on at the provider."""
+        """Stop all tasks and release the folder. Batches run on at the provider."""
         if self.loop is asyncio.get_running_loop():
             tasks = [self._ready, *self._tasks.values()]
             self._stop(ModelError("stopped", "The model was closed before the batch was over."))
@@ -265,8 +264,8 @@ class _Session:
             waiting.answer.set_exception(outcome)
             waiting.answer.exception()  # Marked as seen: perhaps nobody waits any more.
 
-    async def _meet(self) -> None:
-        """Meet the batches of earlier processes."""
+    async def _resume(self) -> None:
+        """Take over the batches of earlier processes."""
         try:
             self._folder.open()
             for record in self._folder.records():
@@ -279,7 +278,7 @@ class _Session:
                 self._add(record.number, self._folder.keys(record))
                 if record.stage == "submitted":
                     self._start(record.number)
-                # Any other is taken on when somebody asks for one of its requests.
+                # Any other batch is sent once one of its requests is asked for.
         except ModelError as error:
             self._stop(error)
 
@@ -300,7 +299,7 @@ class _Session:
         """Start the task that takes a batch to its end, unless one is running."""
 
         def end(task: asyncio.Task[None]) -> None:
-            # What nobody foresaw must not leave anybody waiting for ever.
+            # An unexpected error must not leave callers waiting for ever.
             if not task.cancelled() and (error := task.exception()):
                 for key in list(self._waiting):
                     self._tell(key, error)
@@ -317,12 +316,13 @@ class _Session:
             if error.reason in FINAL:
                 self._stop(error)
                 return
-            # The batch stays: who asks again takes it on from where it stands.
+            # The batch stays as it is, and goes on when one of its requests is asked for again.
             for key in self._keys[number]:
                 self._tell(key, _again(error))
 
     async def _deliver(self, number: int, missing: ModelError) -> None:
-        """Tell everybody who waits for a request of a batch what came of it, or what is missing."""
+        """Answer everybody who waits for a request of a batch; ``missing`` is the error for
+        requests of which the results say nothing."""
         unanswered = dict.fromkeys(self._keys[number])
         errors: list[ModelError] = []
         async for outcome in self._outcomes(number):
@@ -347,7 +347,7 @@ class _Session:
             self._stop(final[0])
 
     async def _outcomes(self, number: int) -> AsyncIterator[RequestOutcome]:
-        """What every line of a batch's results says; others have their turn meanwhile."""
+        """The outcome in each line of a batch's results; other tasks run in between."""
         for path in self._folder.results(number):
             for count, outcome in enumerate(read_outcomes(path, self._redact), 1):
                 yield outcome
@@ -355,14 +355,15 @@ class _Session:
                     await asyncio.sleep(0)
 
     def _remember(self, outcome: RequestOutcome) -> None:
-        """Where a reply stands; a failure is no reason not to ask again."""
+        """Note where a reply is; a failure is not noted, so that the request may be sent again."""
         if outcome.reply is not None:
             self._answered.setdefault(outcome.key, outcome.place)
 
     def _rewritten(self, key: str, complaint: str) -> bool:
-        """Send a request once more where it goes without a field that the endpoint does not take.
+        """Send a request again, without a field that the endpoint has refused; False if there is
+        none.
 
-        This is no retry: it is another request, and each field is given up once and for all.
+        This is no retry: it is another request, and each field is left out from then on.
         """
         waiting = self._waiting.get(key)
         if waiting is None:
@@ -375,7 +376,7 @@ class _Session:
         return True
 
     def _stop(self, error: ModelError) -> None:
-        """Tell everybody who waits why nothing comes any more."""
+        """Stop, and fail everybody who waits with an error."""
         self._final = error
         self._gathering.drop()
         for key in list(self._waiting):
@@ -387,6 +388,6 @@ class _Session:
 
 
 def _again(error: ModelError) -> ModelError:
-    """The same for another caller: an exception keeps where it was raised."""
+    """A copy of an error for another caller, as an exception keeps its traceback."""
     reason, wait, window = error.reason, error.retry_after, error.window
     return ModelError(reason, str(error), retry_after=wait, window=window)

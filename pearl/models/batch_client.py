@@ -1,13 +1,12 @@
-"""The calls of a Batch API, and what comes back, read with no trust.
+"""The calls of a Batch API; what comes back is not trusted.
 
-A batch as the provider shows it, and line by line what came of its requests:
-a bad line costs no other. Nothing here tries again.
+A damaged line of results does not affect the others. Nothing here is retried.
 
-The calls stand on a transport, so that they go through the SDK's client where one is used (Azure)
-and over our own session where none is. ``client.files`` and ``client.batches`` in its place would
-save the five addresses and nothing more: the SDK builds its types from whatever JSON comes and
-checks none of it, so every name and count would still be read with care, it follows redirects with
-what it sends, and it bounds no answer.
+The calls use a transport, so that they go through the SDK's client where one is used (Azure) and
+over our own session elsewhere. The SDK's ``client.files`` and ``client.batches`` would save the
+five addresses and nothing more: the SDK checks none of the JSON that it turns into objects, so that
+every name and count would still have to be checked; it follows redirects with what it sends; and it
+does not limit the size of an answer.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from pearl.models.endpoint_replies import (
 from pearl.models.transport import Transport, deadline
 
 SLOWEST = 50_000
-"""Bytes a second below which a file counts as not coming, or not going, at all."""
+"""The slowest upload or download, in bytes a second, that does not time out."""
 
 PAGES = 10
-"""Pages of a hundred batches that are looked through for one of ours."""
+"""Pages of a hundred batches that are searched for one of ours."""
 
 LARGEST_LINE = 16 << 20
-"""Bytes of a line of results beyond which it holds no reply that could be used."""
+"""The most bytes of a line of results that is read."""
 
 ENDS = frozenset({"completed", "failed", "expired", "cancelled"})
-"""What the provider calls a batch that is over."""
+"""The provider's words for a batch that has ended."""
 
 NO_ROOM = "token_limit_exceeded"
 """The provider's code where batches under way leave no room for another."""
 
 PASSING_CODES = ("server", "internal", "timeout", "unavailable", "overloaded")
-"""Parts of codes that say that the provider, and not the request, is to blame."""
+"""Parts of error codes that blame the provider, and not the request."""
 
 UNREACHED = {
     "expired": ("server", "The provider did not get to this request in its time window."),
@@ -57,7 +56,7 @@ UNREACHED = {
         "The batch was cancelled at the provider: run it again to send what is missing.",
     ),
 }
-"""Ends of a batch before all of its requests were made: an error's reason and message."""
+"""The error's reason and message for requests that were not made before their batch ended."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
@@ -67,13 +66,13 @@ class ProviderBatch:
     """A batch as the provider shows it.
 
     Args:
-        id: the provider's name of it.
+        id: the provider's name for it.
         status: the provider's word, as ``in_progress``.
-        input_file_id: what it was made of.
-        output_file_id: its answers; empty where there are none.
-        error_file_id: its failures; empty where there are none.
-        completed: requests that were answered.
-        failed: requests that failed.
+        input_file_id: the file of its requests.
+        output_file_id: the file of its answers; empty where there are none.
+        error_file_id: the file of its failures; empty where there are none.
+        completed: the number of requests that were answered.
+        failed: the number of requests that failed.
         complaint: the first error of the batch as a whole, or None.
     """
 
@@ -88,12 +87,12 @@ class ProviderBatch:
 
     @property
     def crowded_out(self) -> bool:
-        """Whether it failed for want of room, and for nothing in it."""
+        """Whether it failed only because other batches left no room for it."""
         complaint = self.complaint
         return self.status == "failed" and complaint is not None and NO_ROOM in complaint.codes
 
     def left_out(self) -> ModelError:
-        """Why a batch that is over says nothing of a request."""
+        """The error for a request that is missing from the results of an ended batch."""
         if self.status in UNREACHED:
             return ModelError(*UNREACHED[self.status])
         if self.status != "failed":
@@ -104,12 +103,12 @@ class ProviderBatch:
 
 
 class BatchClient:
-    """The calls of the Batch API: a file up, a batch begun, looks at it, a file down.
+    """The calls of the Batch API: upload a file, create a batch, look at it, download a file.
 
-    Every method raises a `ModelError` where the endpoint did not do it, as far as is known.
+    Every method raises a `ModelError` where the call failed.
 
     Args:
-        transport: to the endpoint.
+        transport: the transport to the endpoint.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -118,7 +117,7 @@ class BatchClient:
         self.close = transport.close
 
     async def upload(self, path: Path) -> str:
-        """Send a file of requests, and give the provider's name of it."""
+        """Upload a file of requests, and return the provider's name for it."""
         try:
             file = path.open("rb")
         except OSError as error:
@@ -137,7 +136,7 @@ class BatchClient:
         return name
 
     async def create(self, input_file_id: str, mark: str) -> ProviderBatch:
-        """Begin a batch of what was uploaded, with a mark that a person may know it by there."""
+        """Create a batch of an uploaded file, with a mark by which a person may recognize it."""
         fields = {
             "input_file_id": input_file_id,
             "endpoint": self._transport.batch_path,
@@ -173,7 +172,7 @@ class BatchClient:
             query["after"] = last
 
     async def download(self, file_id: str, file: BinaryIO, most: int) -> None:
-        """Write the bytes of a provider's file, at most so many; nothing where it is gone."""
+        """Write a provider's file, up to ``most`` bytes; nothing where the file is gone."""
         clock, limit = asyncio.get_running_loop().time, self._limit
         late, size = clock() + limit, 0
         path = ("files", file_id, "content")
@@ -185,7 +184,7 @@ class BatchClient:
                 try:
                     file.write(piece[: most - size])
                 except OSError as error:
-                    # Trouble with the disk is none of the endpoint's.
+                    # Not an error of the endpoint, for which the download would be retried.
                     raise ModelError(
                         "store",
                         f"A batch's answers cannot be written ({error.strerror}): make room, and "
@@ -205,7 +204,7 @@ class BatchClient:
         seconds: float = 0,
         **sent: Any,  # noqa: ANN401 - the transport's
     ) -> dict[str, Any]:
-        """A JSON object; ``missing`` is what a status of 404 means."""
+        """The JSON object that a call gives; ``missing`` is the message for a status of 404."""
         transport = self._transport
         async with (
             deadline(seconds or self._limit),
@@ -240,7 +239,8 @@ class BatchClient:
 
 
 def _name(data: dict[str, Any], field: str) -> str:
-    """A name or a word of the provider's, which goes into addresses; empty where it is none."""
+    """A field that holds a name or a word of the provider's; empty where it could not stand in an
+    address."""
     text = data.get(field)
     return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
 
@@ -253,13 +253,13 @@ def _no_batch_api() -> ModelError:
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """What came of a request: a reply or an error, and the line of a file that says so.
+    """The outcome of a request, a reply or an error, and the line of a file that holds it.
 
     Args:
-        key: the request's.
-        place: the file, the byte at which the line starts, and the line's bytes.
-        reply: the model's.
-        error: why there is none.
+        key: the request's key.
+        place: the file, the byte at which the line starts, and the line's length in bytes.
+        reply: the model's reply; None where the request failed.
+        error: why it failed; else None.
     """
 
     key: str
@@ -269,12 +269,12 @@ class RequestOutcome:
 
 
 def read_outcomes(path: Path, redact: Redact) -> Iterator[RequestOutcome]:
-    """What every line of a file says that can be read; nothing where there is no such file."""
+    """The outcome in every readable line of a file; none where there is no such file."""
     if not path.is_file():
         return
     with path.open("rb") as file:
         start = 0
-        # Of a line that is too long, its beginning.
+        # Only the beginning of a line that is too long is read, which is no JSON.
         while line := file.readline(LARGEST_LINE):
             outcome = _outcome(line, (path, start, len(line)), redact)
             if outcome is not None:
@@ -285,7 +285,7 @@ def read_outcomes(path: Path, redact: Redact) -> Iterator[RequestOutcome]:
 
 
 def reread(key: str, place: tuple[Path, int, int], redact: Redact) -> Reply | None:
-    """A reply that was read before; None where its line is no longer there."""
+    """Read a reply again; None where its line is no longer there."""
     path, start, size = place
     try:
         with path.open("rb") as file:
@@ -319,7 +319,7 @@ def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> Reque
 
 
 def _unsent(error: Any, redact: Redact) -> ModelError:  # noqa: ANN401 - any JSON
-    """Why the provider did not get to a request."""
+    """The error for a request that the provider did not make."""
     if not error:
         return ModelError("reply", "The batch holds neither a reply to this request nor an error.")
     code = str(error.get("code") if isinstance(error, dict) else error).lower()

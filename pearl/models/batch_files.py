@@ -1,14 +1,14 @@
-"""What is on disk about each batch, and how a batch gets from its requests to its results.
+"""The files that record each batch, and its lifecycle from requests to results.
 
 A folder holds a lock and, for a batch 1, ``0001.jsonl`` (its requests),
-``0001.json`` (how far it has come), ``0001.output.jsonl`` and
-``0001.error.jsonl`` (its results). Every file is put in place when it is
-whole, so a process may end at any moment, and the next one goes on.
+``0001.json`` (its stage), ``0001.output.jsonl`` and ``0001.error.jsonl`` (its
+results). Every file is put in place when it is whole, so a process may be
+killed at any moment, and the next one goes on.
 
-What was sent is never sent again: how far a batch has come is recorded before
-and after each call. Until a batch is submitted a failure is its requests', and
-the engine asks again. From then on trouble with the endpoint is waited out,
-as the batch runs on meanwhile.
+What was sent is never sent again: the stage of a batch is recorded before and
+after each call. A failure before a batch is submitted fails its requests, and
+the engine retries them. After that, failures of the endpoint are waited out,
+because the batch runs on meanwhile.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ T = TypeVar("T")
 
 Stage = Literal["written", "uploaded", "submitting", "submitted", "ended"]
 """How far a batch has come. ``submitting`` is recorded before the call, ``submitted`` after it:
-between the two nobody but the provider knows."""
+between the two only the provider knows whether the batch exists."""
 
 OPENING = '{"custom_id":'
-"""What each line of a file of requests opens with."""
+"""The beginning of each line of a file of requests."""
 
 GROWTH = 1.1
-"""Each pause between two looks is this many times the one before."""
+"""The factor by which each pause between two looks is longer than the one before."""
 
 LONGEST = 4.0
 """The longest pause between two looks, in intervals."""
 
 LONGEST_ASKED = 3600.0
-"""Seconds that an endpoint may ask to wait; more is not believed."""
+"""The longest pause, in seconds, that an endpoint may ask for."""
 
 LARGEST = 4 << 30
-"""Bytes of a batch's answers beyond which nothing is read."""
+"""The most bytes of a batch's answers that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,16 @@ class BatchRecord:
     """What is known of a batch.
 
     Args:
-        number: its files' name.
-        identity: of the model that it asks.
-        requests: how many it has.
+        number: the number in its files' names.
+        identity: the identity of its model.
+        requests: how many requests it has.
         keys: a hash of their keys, in order.
         stage: how far it has come.
-        input_file_id: the provider's name of what was uploaded; empty before.
-        batch_id: the provider's name of the batch; empty before it is submitted.
-        status: what the provider last said of it.
-        output_file_id: the provider's name of the answers; empty where there are none.
-        error_file_id: the provider's name of the failures; empty where there are none.
+        input_file_id: the provider's name for the uploaded file; empty before the upload.
+        batch_id: the provider's name for the batch; empty before it is submitted.
+        status: its last status at the provider.
+        output_file_id: the provider's name for the answers; empty where there are none.
+        error_file_id: the provider's name for the failures; empty where there are none.
         past: batches of the same input that the provider had no room for.
     """
 
@@ -83,7 +83,7 @@ class BatchRecord:
 
 
 def request_line(key: str, body: bytes, path: str) -> bytes:
-    """A line of a file of requests: a key, a body as an endpoint takes it, and where it is sent."""
+    """A line of a file of requests: a key, the body of a request, and the path it is sent to."""
     head = f'{OPENING}{canonical_json(key)},"method":"POST","url":"{path}","body":'
     return b"".join((head.encode(), body, b"}\n"))
 
@@ -95,14 +95,14 @@ class BatchFolder:
     Every method raises a `ModelError` where the disk or a file cannot be used.
 
     Args:
-        path: of the folder; it is made where it is missing.
+        path: the folder; it is made where it is missing.
     """
 
     path: Path
     _lock: BinaryIO | None = field(default=None, init=False)
 
     def open(self) -> None:
-        """Take the folder for this process, as far as the system knows locks."""
+        """Lock the folder for this process, if the system has locks."""
         with self._disk():
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / "lock").open("ab")
@@ -114,7 +114,7 @@ class BatchFolder:
             )
         self._lock = file
         with self._disk():
-            # What a process that was killed left half written.
+            # Half-written files of a process that was killed.
             for part in self.path.glob(".*.part"):
                 part.unlink(missing_ok=True)
 
@@ -157,16 +157,16 @@ class BatchFolder:
         return record
 
     def save(self, record: BatchRecord) -> BatchRecord:
-        """Write down what is known of a batch."""
+        """Write a batch's record, and return it."""
         with self.writing(self._record(record.number)) as file:
             file.write(canonical_json(asdict(record)).encode() + b"\n")
         return record
 
     def add(self, identity: str, lines: Sequence[tuple[str, bytes]]) -> int:
-        """Begin a batch of requests, each a key and its `request_line`, and give its number."""
+        """Add a batch of requests, each a key and its `request_line`, and return its number."""
         number = max((record.number for record in self.records()), default=0) + 1
         with self._disk():
-            # Of a batch whose record a person has removed.
+            # They may be left of a batch whose record a person has removed.
             for path in self.results(number):
                 path.unlink(missing_ok=True)
         with self.writing(self.requests(number)) as file:
@@ -194,7 +194,7 @@ class BatchFolder:
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[BinaryIO]:
-        """A file that takes its name when the block ends well."""
+        """A file that is put in place when the block ends well."""
         with self._disk(), replacing(path) as file:
             yield file
 
@@ -219,15 +219,15 @@ def _hash(keys: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """How a batch stands, for a person who waits.
+    """The status of a batch, for a person who waits.
 
     Args:
         batch: its number in the folder.
-        requests: how many it has.
-        completed: those that were answered.
-        failed: those that failed.
-        status: the provider's word, ``submitting`` before it has one, or ``unreachable`` where it
-            could not be asked.
+        requests: how many requests it has.
+        completed: how many were answered.
+        failed: how many failed.
+        status: the provider's word, ``submitting`` before there is one, or ``unreachable`` where
+            the provider could not be asked.
     """
 
     batch: int
@@ -239,13 +239,13 @@ class BatchStatus:
 
 @dataclass
 class Lifecycle:
-    """Takes batches to their ends.
+    """Takes batches from their requests to their results.
 
     Args:
-        client: speaks to the provider.
-        folder: what is known of them.
-        interval: seconds between two looks.
-        progress: is told of every look.
+        client: the calls to the provider.
+        folder: the records of the batches.
+        interval: seconds between the first two looks.
+        progress: called with the status at every look.
     """
 
     client: BatchClient
@@ -257,13 +257,13 @@ class Lifecycle:
     _left: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def run(self, number: int) -> ProviderBatch:
-        """Go on from wherever a batch stands until its answers are in the folder.
+        """Continue a batch from its recorded stage until its results are in the folder.
 
         Args:
-            number: the batch's.
+            number: the number of the batch.
 
         Raises:
-            ModelError: it cannot go on; it stands as far as it came.
+            ModelError: it cannot go on; the record has the stage that it reached.
         """
         try:
             record = self.folder.record(number)
@@ -273,7 +273,7 @@ class Lifecycle:
                 record, batch, status = await self._watch(record)
                 if not batch.crowded_out or not self._at_provider:
                     break
-                # There is room for it once another batch leaves the provider.
+                # There is room for it once another batch has ended at the provider.
                 await self._left.wait()
                 past = (*record.past, record.batch_id)
                 record = replace(record, stage="uploaded", batch_id="", past=past)
@@ -322,7 +322,7 @@ class Lifecycle:
                 if error.reason in FINAL:
                     self.folder.save(replace(record, stage="uploaded"))
                 elif error.reason not in PASSING:
-                    # It was refused, so nothing runs. Perhaps the file is no longer there.
+                    # It was refused, so no batch runs. Perhaps the uploaded file is gone.
                     self.folder.save(replace(record, stage="written", input_file_id=""))
                 raise
         return self.folder.save(
@@ -330,10 +330,10 @@ class Lifecycle:
         )
 
     async def _find(self, record: BatchRecord) -> ProviderBatch | None:
-        """The batch that was made of our file, where one was."""
+        """The batch that the provider made of a record's file; None where it made none."""
         for look in range(2):
             if look:
-                # A list may lag behind what was just made.
+                # The list may not show yet what was just created.
                 await asyncio.sleep(self._pause(0))
             async for batch in self.client.recent():
                 if batch.input_file_id == record.input_file_id and batch.id not in record.past:

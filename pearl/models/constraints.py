@@ -1,9 +1,9 @@
-"""Constrained decoding: what a reply is held to while it is written, and who takes that how.
+"""Constrained decoding: the grammar or schema of each call's reply, and how endpoints take it.
 
-A call that expects a plan or a step is held to a grammar of its library, one that expects a JSON
-object to a schema. Endpoints take these in fields of their own, and pass over fields they do not
-know without a word, so only an answer proves that one was obeyed: an endpoint is asked once for a
-word that nobody would say, in one form after another, and what it takes is remembered.
+A reply that is a plan or a step is constrained by a grammar of its library, a JSON object by a
+schema. Endpoints take constraints in different fields, and silently ignore fields that they do not
+know, so only an answer proves that a constraint is obeyed. An endpoint is therefore asked once for
+a random word, in one form after another, and the form that it obeys is remembered.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ SCHEMAS = ("json_schema", "json_schema_strict")
 """Forms of JSON schemas: whole, and only with those keywords that OpenAI's strict mode takes."""
 
 KNOWN_FOR = 7 * 86400.0
-"""Seconds for which an endpoint is not asked again what it takes: it may be another by then."""
+"""Seconds for which it is remembered what an endpoint takes, as its server may be replaced."""
 
 LOCKED_FOR = 2.0
-"""Seconds, at most, for which another process that writes down what it learned is waited for."""
+"""The most seconds to wait while another process writes the file of what endpoints take."""
 
 LONGEST_TEXT = 2000
-"""Characters of a text in a JSON reply, at most; llama.cpp counts no further."""
+"""The most characters of a text in a JSON reply; llama.cpp counts no further."""
 
 _LOOSE = frozenset(
     ("minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minimum", "maximum")
@@ -62,10 +62,10 @@ def choose_mode(mode: str | None = None) -> Mode:
     """The mode a person means.
 
     Args:
-        mode: theirs; None for what ``PEARL_CONSTRAIN`` says, or ``auto``.
+        mode: the mode they named; None for what ``PEARL_CONSTRAIN`` says, or else ``auto``.
 
     Raises:
-        InputError: it is none.
+        InputError: there is no such mode.
     """
     named = mode or os.environ.get("PEARL_CONSTRAIN", "").strip() or "auto"
     if named in get_args(Mode):
@@ -78,11 +78,11 @@ def choose_mode(mode: str | None = None) -> Mode:
 
 
 def constraints_of(call: calls.Call, room: int | None = None) -> tuple[Constraint, ...]:
-    """What the reply to a call may be held to, the narrowest first; nothing for free text.
+    """The constraints that the reply to a call may have, the narrowest first; none for free text.
 
     Args:
         call: what is asked.
-        room: tokens that the reply may have, which plans and steps are kept to; None for any.
+        room: the most tokens of the reply, which bounds plans and steps; None for no limit.
     """
     from pearl.lang.context_free import Grammar
     from pearl.lang.plan_grammar import plan_grammar, step_grammar
@@ -117,9 +117,9 @@ def constraints_of(call: calls.Call, room: int | None = None) -> tuple[Constrain
 
 
 def _characters(call: calls.WritePlan | calls.NextStep, room: int | None) -> int | None:
-    """The characters that so many tokens hold at least: a token holds a byte or more.
+    """The number of characters that surely fit ``room`` tokens: a token holds a byte or more.
 
-    How many bytes a character has, the question tells: its plan is written in the same script.
+    The bytes of a character are taken from the question, as its plan has the same script.
     """
     if room is None:
         return None
@@ -133,20 +133,20 @@ def object_schema(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The schema of objects that have the fields that are asked for, and no others."""
+    """The schema with no further fields allowed in its objects, and with bounded texts."""
     if isinstance(schema, list):
         return [_closed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") == "string" and not schema.keys() & {"enum", "const", "maxLength"}:
-        # A small model comes into a loop, and out of it only where the text has to end.
+        # A small model may repeat itself until the text has to end.
         return {**schema, "maxLength": LONGEST_TEXT}
     closed = {name: _closed(part) for name, part in schema.items()}
     return closed | {"additionalProperties": False} if "properties" in closed else closed
 
 
 def _proof(call: calls.ProveForm) -> Constraint:
-    """A constraint to one word, which only an endpoint that takes the form keeps to."""
+    """A constraint to one word, which only an endpoint that takes its form obeys."""
     from pearl.lang.context_free import Grammar
 
     form = call.form
@@ -157,7 +157,7 @@ def _proof(call: calls.ProveForm) -> Constraint:
 
 
 def held(call: calls.Call) -> calls.Call:
-    """A call whose prompt says, and shows, what a model has to know of the constraint."""
+    """The call with a prompt that explains the constraint, and demonstrations that obey it."""
     match call:
         case calls.WritePlan():
             return _held(call)
@@ -169,7 +169,7 @@ def held(call: calls.Call) -> calls.Call:
 
 def _held(write: calls.WritePlan) -> calls.WritePlan:
     plans = [(demo, parse_known(demo.plan).plan) for demo in write.demonstrations]
-    # One that declares an action of its own shows what the reply may not do.
+    # A constrained plan cannot declare actions, so demonstrations that do are left out.
     shown = tuple(
         replace(demo, plan=print_plan(by_number(plan)).strip())
         for demo, plan in plans
@@ -182,10 +182,10 @@ def _held(write: calls.WritePlan) -> calls.WritePlan:
 
 
 def request_fields(constraint: Constraint) -> dict[str, Any]:
-    """The fields of a chat completion that hold its reply to a constraint.
+    """The fields of a chat completion's request that constrain the reply.
 
     Args:
-        constraint: with one of the forms of `GRAMMARS` or `SCHEMAS`.
+        constraint: one whose form is in `GRAMMARS` or `SCHEMAS`.
     """
     grammar, form = constraint.grammar, constraint.form
     if grammar is None:
@@ -212,9 +212,9 @@ def request_fields(constraint: Constraint) -> dict[str, Any]:
 
 
 def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - any JSON
-    """A schema without some keywords, and without patterns that match a part of a text.
+    """A schema without some keywords, and without patterns that are not anchored at both ends.
 
-    Decoders take a pattern for the whole text (xgrammar), or do not take such a one (llama.cpp).
+    Decoders apply such a pattern to the whole text (xgrammar), or refuse it (llama.cpp).
     """
     if isinstance(schema, list):
         return [_without(part, keywords) for part in schema]
@@ -233,29 +233,30 @@ def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - an
 # --- what an endpoint takes ---
 
 Prove: TypeAlias = Callable[[calls.ProveForm], Awaitable[str | None]]
-"""Asks for a word in a form, and gives the reply; empty where the form was refused, None where
-something else went wrong and nothing is known."""
+"""Asks for a word in a form, and gives the reply; empty where the form was refused, None where the
+call failed for another reason and proves nothing."""
 
 
 Room: TypeAlias = Callable[[Sequence[calls.Message]], int | None]
-"""Tells how many tokens the reply to a prompt may have; None where nothing bounds it."""
+"""Gives the most tokens of the reply to a prompt; None where nothing bounds it."""
 
 
 def forms_taken(model: object) -> Forms:
-    """In which forms a model takes constraints; none where it says nothing of it."""
+    """The forms in which a model takes constraints; none where it has no attribute ``forms``."""
     forms = getattr(model, "forms", None)
     return forms if isinstance(forms, Forms) else Forms("", (), ())
 
 
 class Forms:
-    """In which forms a model takes constraints: asked once, and remembered across processes.
+    """The forms in which a model takes constraints: asked once, and remembered across processes.
 
     Args:
-        endpoint: all that decides what it takes; kept only as a hash. Empty remembers nothing.
-        grammars: forms of grammars that it may take, in the order to try them in.
-        schemas: forms of schemas.
-        known: forms that need no asking, by kind; an empty one for a kind that is not taken.
-        room: tells how many tokens the reply to a prompt may have; None where nothing bounds it.
+        endpoint: everything that decides which forms it takes; only its hash is stored. If it is
+            empty, nothing is remembered.
+        grammars: forms of grammars to try, in order.
+        schemas: forms of schemas to try, in order.
+        forms: forms that are known already, by kind; an empty one for a kind that is not taken.
+        room: gives the most tokens of the reply to a prompt; None where nothing bounds it.
     """
 
     def __init__(
@@ -282,7 +283,7 @@ class Forms:
 
     @property
     def to_ask(self) -> int:
-        """Calls that find out what is not known yet, at most."""
+        """The most calls that it takes to find out what is not known yet."""
         known = {*self._remembered(), *self._known}
         return sum(len(forms) for kind, forms in self._candidates.items() if kind not in known)
 
@@ -290,9 +291,9 @@ class Forms:
         """The form in which constraints of a kind are taken; empty for none.
 
         Args:
-            kind: of the constraint.
+            kind: the kind of the constraint.
             prove: asks the endpoint.
-            anew: whether to ask again where it is remembered that none is taken.
+            anew: whether to ask again where it is remembered that no form is taken.
 
         Raises:
             ModelError: the endpoint cannot be asked anything, or failed just now.
@@ -305,7 +306,7 @@ class Forms:
             if flight is not None and flight.get_loop() is loop:
                 await asyncio.wait([flight])
                 if not flight.cancelled() and isinstance(error := flight.exception(), ModelError):
-                    # What it met, everybody would meet one after another.
+                    # Each waiting call would meet the same error.
                     raise ModelError(error.reason, error.message)
                 continue
             flight = self._flights[kind] = loop.create_future()
@@ -328,7 +329,7 @@ class Forms:
         return self._known[kind]
 
     def none_taken(self, kind: Kind) -> None:
-        """Take note that replies are free that would be held to a kind."""
+        """Say in the notice that replies are not constrained, as no form of a kind is taken."""
         self.notice = self.notice or (
             f"No {kind} was found that the endpoint keeps replies to: they are checked "
             "instead, and sent back where they are wrong."
@@ -346,12 +347,12 @@ class Forms:
     async def _proven(self, kind: Kind, prove: Prove, *, every: bool) -> str | None:
         """The form that is taken; empty for none, None where that cannot be told now.
 
-        A failure of the endpoint ends it, unless ``every`` form is to be tried at once. A form at
-        which it failed twice may be what breaks it, and is passed over.
+        A failure of the endpoint is raised, unless ``every`` form is to be tried at once. A form
+        with which the endpoint failed twice may be the cause, and is not tried again.
         """
         none: str | None = ""
         for form in self._candidates[kind]:
-            # A reply that was kept would prove nothing, so each word is a new one.
+            # A cached reply would prove nothing, so each word is a new one.
             word = f"heliotrope-{secrets.token_hex(4)}"
             if not every and self._broke[form] >= 2:
                 none = None
@@ -367,7 +368,7 @@ class Forms:
                 none = None
                 continue
             if reply is None:
-                # Another form would meet the same, as where there is no such model.
+                # Other forms would fail too, for instance where there is no such model.
                 return None
             answer = reply.strip()
             with suppress(ValueError, TypeError, KeyError, RecursionError):
@@ -387,7 +388,7 @@ class Forms:
         return {kind: entry[kind] for kind, forms in candidates if entry.get(kind) in ("", *forms)}
 
     def _remember(self, kind: Kind, form: str | None) -> None:
-        """Write down what a kind is taken in; None forgets it."""
+        """Store the form in which a kind is taken; None removes it."""
         if not self._endpoint:
             return
         with suppress(OSError, RuntimeError):
@@ -395,7 +396,7 @@ class Forms:
             path = _file()
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("ab") as taken:
-                # Two that change the file at once would lose what one of them learned.
+                # Without the lock, one of two processes would overwrite what the other wrote.
                 give_up = time.monotonic() + LOCKED_FOR
                 while lock(taken) is False and time.monotonic() < give_up:
                     time.sleep(0.005)

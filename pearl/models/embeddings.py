@@ -1,4 +1,4 @@
-"""Texts as vectors, to tell two questions that are one: term weights, or an endpoint's.
+"""Embeddings of texts, to find questions that ask the same: term weights, or an endpoint's.
 
 Term weights need no model and no network, and are the same everywhere (Salton
 and Buckley, "Term-weighting approaches in automatic text retrieval",
@@ -34,19 +34,19 @@ class Embed(Protocol):
 
     @property
     def identity(self) -> str:
-        """Everything about it that decides its vectors; no secret is in it."""
+        """Everything that decides the vectors; it holds no secret."""
         ...
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
         """A vector for each text, in their order, all of one length.
 
-        Vectors of one call can be compared; those of two need not be.
+        Only vectors of one call can be compared.
 
         Args:
             texts: at least one.
 
         Raises:
-            ModelError: there are none.
+            ModelError: the endpoint gave no vectors.
         """
         ...
 
@@ -61,7 +61,7 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float:
 
 _WORD = re.compile(r"[^\W_]+")
 _PIECE = 4
-"""Characters of a piece of a word."""
+"""The number of characters of a piece of a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,15 @@ class TfIdf:
     """Vectors over the terms of the texts that are compared.
 
     A text's terms are its words, its pairs of neighbouring words, and the
-    pieces of four characters of each word with its ends marked. Words keep
-    what they say of the order, pieces bring *directed* near *director*. Case,
+    pieces of four characters of each word with its ends marked. Pairs of words
+    keep some of the order, and pieces bring *directed* near *director*. Case,
     accents and punctuation do not count; stop words do, as *before* and
     *after* ask different things.
 
     A term that occurs n times in a text, and in d of the N texts, weighs
-    n × (1 + ln((1 + N) / (1 + d))), so that what tells the texts apart weighs
-    most. The words' part and the pieces' part of a vector have length 1 each:
-    one changed word shows in both.
+    n × (1 + ln((1 + N) / (1 + d))), so that terms that tell the texts apart
+    weigh most. The words' part and the pieces' part of a vector have length 1
+    each, so that one changed word shows in both.
     """
 
     @property
@@ -115,24 +115,24 @@ def _weighed(counts: Sequence[Counter[str]]) -> list[list[float]]:
 
 
 LARGEST = 1e30
-"""No part of a vector is as large: it would not be kept as it is."""
+"""The limit of a vector's components; larger ones are refused, as they could not be stored."""
 
 
 class OpenAIEmbedding:
     """A model of an endpoint, asked over ``/embeddings``.
 
-    Nothing here tries again. Where the endpoint is, who pays, and how long a
-    call may take, is read from the environment when it is first used.
+    Nothing here is retried. The endpoint's address, the key and the timeout are
+    read from the environment at the first use.
 
     Args:
-        name: the model's, as the endpoint knows it.
+        name: the model's name at the endpoint.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to a worker without the key: it reads its own environment."""
+        """Pickled without the key; a worker reads its own environment."""
         return OpenAIEmbedding, (self.name,)
 
     @property
@@ -153,10 +153,10 @@ class OpenAIEmbedding:
         return (await self.ask(texts))[0]
 
     async def ask(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        """As `Embed`, with the tokens it took; an `InputError` where settings are wrong."""
+        """The vectors of texts, and the tokens they took; an `InputError` for a wrong setting."""
         settings = self._settings
         body = json.dumps({"model": self.name, "input": list(texts)}).encode()
-        # Calls are far apart: a connection kept open would only be one to forget.
+        # Calls are far apart, so no connection is kept open between them.
         transport = Transport(settings)
         try:
             async with deadline(settings.timeout, "embeddings"):
@@ -179,12 +179,11 @@ class OpenAIEmbedding:
 
 
 def choose_embedding() -> Embed:
-    """The embedding a person means.
+    """The embedding that the environment names.
 
-    ``PEARL_EMBEDDING_MODEL`` names a model of the endpoint that
-    ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` tell; without it, term weights.
-    Those settings are read when it is first used: whoever embeds nothing needs
-    none.
+    ``PEARL_EMBEDDING_MODEL`` names a model of the endpoint in
+    ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``, which are read at the first use;
+    without it, term weights are used.
     """
     name = os.environ.get("PEARL_EMBEDDING_MODEL", "").strip()
     return OpenAIEmbedding(name) if name else TfIdf()

@@ -1,7 +1,7 @@
-"""What an endpoint answers, read with no trust: a completion, a response, or an error.
+"""Reads what an endpoint answers, which is not trusted: a completion, a response, or an error.
 
-From top to bottom: a completion's text and usage; a response in a completion's words; whether the
-endpoint read the whole document; what it says of an error, and what that comes to.
+From top to bottom: a completion's text and usage; a response turned into a completion; whether the
+endpoint read the whole document; an error's words, and the `ModelError` that they mean.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import ExecuteStep
 
 SHOWN = 200
-"""Characters of an endpoint's own words that a message repeats."""
+"""The most characters of an endpoint's own words that a message repeats."""
 
 Redact = Callable[[str], str]
 """Takes the key out of a text."""
 
 LONGEST = 1_000_000
-"""Characters of a reply beyond which no further prompt could hold it."""
+"""The most characters of a reply; no further prompt could hold more."""
 
 MOST_TOKENS = 10**9
-"""Tokens beyond which a number is no count of any call's."""
+"""The limit of plausible counts of tokens; a larger number counts as 0."""
 
 INSTEAD = "The endpoint sent {} instead of a completion: check OPENAI_BASE_URL."
 
 
 def read_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """An answer with a status of success as JSON; the `ModelError` says what it looks like else."""
+    """A successful answer as JSON; a `ModelError` says what it looks like if it is no JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -57,11 +57,11 @@ def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
     """The text and usage of a completion, whatever shape it really has.
 
     Args:
-        data: what the endpoint sent with a status of success.
+        data: the JSON of a successful answer.
         redact: takes the key out of a text.
 
     Raises:
-        ModelError: it holds no usable text; its usage is what was paid all the same.
+        ModelError: it holds no usable text; the error's usage is what was paid all the same.
     """
     usage = usage_of(_get(data, "usage"))
     try:
@@ -73,7 +73,7 @@ def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
 
 
 def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any JSON
-    """A completion's text, and whether the model came to its end."""
+    """A completion's text, and whether it is complete."""
     choices = _get(data, "choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
@@ -82,7 +82,7 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
     text, refusal = _get(message, "content"), _get(message, "refusal")
     tools = _get(message, "tool_calls")
     if isinstance(tools, list) and tools:
-        # The one tool that was offered takes the reply, held to a grammar; text beside it is not.
+        # The tool takes a reply that a grammar constrains; text beside it is not constrained.
         text = _get(_get(tools[0], "custom"), "input") or text
     if isinstance(refusal, str) and refusal and not text:
         words = one_line(redact(refusal))[:SHOWN]
@@ -111,7 +111,7 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
             f"The model's answer has {len(text):,} characters, more than the {LONGEST:,} that "
             "a further prompt could hold.",
         )
-    # Half a surrogate pair and NUL may be written in JSON, and could not be sent on or kept.
+    # JSON may hold lone surrogates and NUL, which could not be sent on or stored.
     whole = redact(text).encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
     return whole, finished != "length"
 
@@ -124,17 +124,18 @@ _TAG = re.compile("</?(?:think|thinking|reasoning)>", re.IGNORECASE)
 
 
 def _without_thoughts(text: str) -> str:
-    """A reply without what a reasoning model thinks before it.
+    """A reply without a reasoning model's thoughts before it.
 
-    Some servers send that in the text, between tags, the first of which may be in their prompt.
+    Some servers send them in the text, between tags; the opening tag may be missing, where it was
+    in the server's prompt.
     """
-    # To look at each character of megabytes that have no such tag would take half a second.
+    # Without the quick search for a tag, megabytes of text would take half a second.
     thoughts = _THOUGHTS.match(text) if _TAG.search(text) else None
     return text[thoughts.end() :] if thoughts else text
 
 
 def error_of(data: Any, redact: Redact) -> ModelError | None:  # noqa: ANN401 - any JSON
-    """An error that came with a status of success, judged by the code in it; None for none."""
+    """The error in an answer with a status of success, by the code in it; None for none."""
     error = _get(data, "error")
     code = _get(error, "code")
     status = code if type(code) is int and 400 <= code < 600 else 500
@@ -142,8 +143,8 @@ def error_of(data: Any, redact: Redact) -> ModelError | None:  # noqa: ANN401 - 
 
 
 def usage_of(data: object) -> Usage:
-    """The tokens that an endpoint reports; 0 for what is no count, as more from its cache than it
-    has read."""
+    """The tokens that an endpoint reports; an implausible count is 0, as of more cached tokens than
+    it has read."""
     details, read = _get(data, "prompt_tokens_details"), natural(_get(data, "prompt_tokens"))
     cached = natural(_get(details, "cached_tokens"))
     cached = cached or natural(_get(data, "prompt_cache_hit_tokens"))
@@ -156,21 +157,21 @@ def _get(data: object, name: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 def natural(number: object) -> int:
-    """A number of tokens, requests or a line; 0 for what is none."""
+    """A count, or the number of a line; 0 for anything else."""
     return number if type(number) is int and 0 < number < MOST_TOKENS else 0
 
 
 # --- a response in the words of a completion ---
 
 _FINISHED = {"max_output_tokens": "length", "content_filter": "content_filter"}
-"""Why a response is incomplete, and what a completion calls it."""
+"""A completion's word for each reason for which a response is incomplete."""
 
 
 def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-    """A response in the words of a chat completion, so that the checks of one are those of both.
+    """A response turned into a chat completion, so that both are checked alike.
 
-    The text is that of its messages, or what a custom tool was called with; what a reasoning
-    model thinks on its way is left out.
+    The text is that of its messages, or the input of a custom tool; a reasoning model's thoughts
+    are left out.
     """
     usage, error, items = (_get(data, name) for name in ("usage", "error", "output"))
     completion: dict[str, Any] = {
@@ -189,7 +190,7 @@ def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     message = {
         "content": _joined([part["text"] for part in spoken if "text" in part]),
         "refusal": _joined([part["refusal"] for part in spoken if "refusal" in part]),
-        "tool_calls": [{"custom": it} for it in items if _get(it, "type") == "custom_tool_call"],
+        "tool_calls": [{"custom": x} for x in items if _get(x, "type") == "custom_tool_call"],
     }
     why = _get(_get(data, "incomplete_details"), "reason")
     finished = _FINISHED.get(why, "stop") if isinstance(why, str) else "stop"
@@ -200,7 +201,7 @@ def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
 
 
 def _joined(texts: list[Any]) -> Any:  # noqa: ANN401 - any JSON
-    """The texts as one; None for none, and the list where they are no texts."""
+    """Texts joined; None for an empty list, and the list itself where it holds other things."""
     if not texts:
         return None
     return "".join(texts) if all(isinstance(text, str) for text in texts) else texts
@@ -212,30 +213,29 @@ SHARE_READ = 0.75
 """An endpoint that reports fewer than this share of our own count has cut the prompt."""
 
 WORTH_COUNTING = 8000
-"""Characters below which a document is not counted."""
+"""The fewest characters of a document that is checked."""
 
 TOKENS_A_PIECE = 1.3
-"""More tokens than a word, a mark or three digits have on average, in all but odd texts."""
+"""The tokens of a word, a mark or three digits: above the average of all but unusual texts."""
 
 BYTES_A_TOKEN = 4
-"""As many bytes as a token has in texts that are not of English words."""
+"""The bytes of a token in texts without English words."""
 
 _PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\n+|[^\sA-Za-z\d]+")
 
 
 def check_read(request: Request, model: str, usage: Usage) -> None:
-    """See that an endpoint read the whole of the document it was sent.
+    """Check that an endpoint read the whole document it was sent.
 
-    Some servers cut a prompt without a word where it exceeds the length they
-    are set to. They do report how many tokens they read, which is compared
-    with a count of ours. tiktoken's vocabulary takes 79 MB and 0.2 seconds, so
-    it is loaded only where an estimate, which costs 1 ms a document, leaves a
-    doubt.
+    Some servers silently cut a prompt that exceeds their context length. But
+    they report how many tokens they read, which is compared with our own count.
+    tiktoken's vocabulary takes 79 MB and 0.2 seconds, so it is loaded only where
+    an estimate, which takes 1 ms a document, leaves a doubt.
 
     Args:
         request: what was sent.
-        model: whose vocabulary to count with.
-        usage: what the endpoint reports; without tokens where it reports nothing.
+        model: the name of the model in whose vocabulary to count.
+        usage: the tokens that the endpoint reports; zero tokens are not checked.
 
     Raises:
         ModelError: the document was cut.
@@ -258,7 +258,7 @@ def check_read(request: Request, model: str, usage: Usage) -> None:
 
 @lru_cache(maxsize=256)
 def _estimate(text: str) -> float:
-    """Tokens that a text has at most, unless it is an odd one."""
+    """The most tokens of a text, unless it is unusual."""
     pieces = len(_PIECE.findall(text))
     size = len(text.encode("utf-8", "replace"))
     return max(TOKENS_A_PIECE * pieces, size / BYTES_A_TOKEN)
@@ -267,7 +267,7 @@ def _estimate(text: str) -> float:
 # --- an error ---
 
 QUOTA = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
-"""Codes of errors that no waiting mends."""
+"""Codes of errors that waiting does not mend."""
 
 TOO_LONG = (
     "context_length_exceeded", "exceed_context_size", "string_above_max_length", "context length",
@@ -297,7 +297,7 @@ _REPLY_LIMIT = re.compile(
     r"(?i)(?:>(?!=)|<=?|at most|no more than|less than(?: or equal to)?|limit(?: of| is)?"
     rf"|maximum(?: allowed)?(?: value)?(?: of| is)?|\b[01] ?(?:,|to|and|-))\W{{0,3}}{_TOKENS}"
 )
-"""How endpoints name the tokens that they let a reply have: the last is the end of a range."""
+"""How endpoints name the most tokens of a reply; the last form is the end of a range."""
 
 NOT_TAKEN = re.compile(
     r"(?i)unsupported|not supported|unknown|unrecogni[sz]ed|unexpected|not permitted|forbidden"
@@ -306,8 +306,8 @@ NOT_TAKEN = re.compile(
 
 
 def reply_limit(complaint: str) -> int | None:
-    """Tokens that a reply may have, where an endpoint's words on the field that limits one say so;
-    the smallest number in question, as the other is what was asked for."""
+    """The most tokens of a reply, if an endpoint's complaint about the field that limits it says
+    so. It is the smallest number named, as a larger one is what was asked for."""
     if not _REPLY_FIELD.search(complaint) or _is_too_long(complaint):
         return None
     numbers = [match[1].replace(",", "") for match in _REPLY_LIMIT.finditer(complaint)]
@@ -339,8 +339,8 @@ class Complaint:
 
     @property
     def window(self) -> int | None:
-        """Tokens that fit the model, where that can be read; the smallest number in question, as
-        the other is the prompt's."""
+        """The model's context window in tokens, where the words name it. It is the smallest
+        number named, as a larger one is that of the prompt."""
         numbers = [match[1] for pattern in _WINDOWS for match in pattern.finditer(self.words)]
         return self.n_ctx or min((int(each.replace(",", "")) for each in numbers), default=None)
 
@@ -363,7 +363,7 @@ def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any 
     codes = " ".join(_words(name, redact) for name in named if isinstance(name, str))
     words = next((error[name] for name in ("message", "detail", "error") if error.get(name)), "")
     if not isinstance(words, str):
-        # What is wrong with which field, as validators list it.
+        # Validators list what is wrong with each field.
         words = json.dumps(words, ensure_ascii=False)
     n_ctx = error.get("n_ctx")
     return Complaint(_words(words, redact), codes, n_ctx if type(n_ctx) is int else 0)
@@ -375,13 +375,14 @@ def _words(text: str, redact: Redact) -> str:
 
 
 def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
-    """An error that an endpoint answered with: HTTP's status, 300 or above, and what was said."""
+    """The error for an endpoint's answer with a status of 300 or above, its headers and its body's
+    complaint."""
     reason, message = _judged(status, headers, complaint)
     seconds = number(headers.get("retry-after-ms", ""), 1000)
     if seconds is None:
         seconds = number(text := headers.get("Retry-After", ""))
         if seconds is None and (until := _date(text)):
-            # The endpoint's own clock, where it tells it: ours may differ.
+            # By the endpoint's own clock, if it sends the time, as ours may differ.
             now = _date(headers.get("Date", "")) or datetime.now(UTC)
             seconds = (until - now).total_seconds()
     wait = seconds if seconds is not None and 0 < seconds < math.inf else None
@@ -419,7 +420,7 @@ def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tu
             f"The endpoint knows no such model or address: {words} "
             "Check --model and OPENAI_BASE_URL."
         )
-    # More tokens than the account may send in a minute: no pause makes them fewer.
+    # A request of more tokens than the account may send in a minute fails after any pause.
     too_large = complaint.words.lower().startswith("request too large")
     if status == 425 or (status == 429 and not too_large):
         return "rate", f"The endpoint turns calls away: {words} Try again later."
@@ -427,7 +428,7 @@ def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tu
 
 
 def number(text: str, unit: int = 1) -> float | None:
-    """A header's number, in units of which so many make one; None where it is none."""
+    """A header's number divided by ``unit`` (1000 for milliseconds); None where it is none."""
     try:
         return float(text) / unit
     except ValueError:

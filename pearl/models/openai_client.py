@@ -1,11 +1,11 @@
-"""Models asked through the official client of OpenAI: Azure, or a client that a person hands over.
+"""Models asked through OpenAI's official client: on Azure, or through a client that a user passes.
 
-The client brings its own authentication, proxies and headers. What it answers is read as any
-endpoint's is: it tries nothing again, follows no redirect, and hands the bytes over as they came,
-bounded, but for an error's, which it reads whole.
+The client brings its own authentication, proxies and headers. Its answers are read as those of any
+endpoint: it is told not to retry and not to follow redirects, and it gives the raw bytes, whose
+number is bounded; only the body of an error it reads whole.
 
-A call that needs nothing of this goes over `pearl.models.transport`: the client takes a second to
-load, and several times as long a call (benchmarks/engine.py).
+All other calls go over `pearl.models.transport`, because the client takes a second to load and
+several times as long for each call (benchmarks/engine.py).
 """
 
 from __future__ import annotations
@@ -36,30 +36,29 @@ if TYPE_CHECKING:
 APIS = {"chat": CHAT, "responses": RESPONSES}
 
 SECRET = re.compile(r"(?i)auth|key|token|secret|cookie|passw|credential")
-"""What the names of headers that hold a secret have in them."""
+"""A part of the names of headers that hold a secret."""
 
 AZURE = {"OPENAI_BASE_URL": "AZURE_OPENAI_ENDPOINT", "OPENAI_API_KEY": "AZURE_OPENAI_API_KEY"}
 HANDED_OVER = {
     "OPENAI_BASE_URL": "the client's base_url",
     "OPENAI_API_KEY": "how the client signs in",
 }
-"""Where a person says what other models read from the environment."""
+"""What stands in messages in place of the environment's settings that other models read."""
 
 
 class OpenAIModel(OpenAI):
     """A model asked through a client of the official SDK.
 
-    The client stays its owner's: it is not closed.
+    The client is not closed: that is its owner's task.
 
     Args:
-        client: an ``AsyncOpenAI``, an ``AsyncAzureOpenAI``, or what behaves as one.
-        model: the model's name, or Azure's of its deployment.
+        client: an ``AsyncOpenAI``, an ``AsyncAzureOpenAI``, or an object that behaves as one.
+        model: the model's name, or that of its deployment on Azure.
         api: ``chat`` for chat completions, ``responses`` for the Responses API.
-        settings: how it is to sample, and seconds a call may take; by default as the environment
-            says.
+        settings: the sampling, and the timeout of a call; by default those of the environment.
 
     Raises:
-        InputError: the client is none that can be asked, or a setting is wrong.
+        InputError: the client is not asynchronous, or a setting or the API is wrong.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class OpenAIModel(OpenAI):
 
 
 def azure_transport() -> ClientTransport:
-    """Azure's endpoint, as the environment names it in the SDK's words, or an `InputError`."""
+    """The transport to Azure, from the environment variables of the SDK, or an `InputError`."""
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "OPENAI_API_VERSION")
     missing = [name for name in names if not os.environ.get(name, "").strip()]
     if missing:
@@ -97,10 +96,10 @@ class ClientTransport(Transport):
     """Sends through a client of the official SDK.
 
     Args:
-        opens: gives the client.
-        settings: sampling and the time that a call may take; by default the environment's.
-        names: of settings, as messages have them, and as this client's owner knows them.
-        owned: whether clients are closed, and opened anew.
+        opens: makes or gives the client.
+        settings: sampling and the timeout of a call; by default those of the environment.
+        names: what stands in messages in place of the names of settings.
+        owned: whether `close` closes the client, after which a new one is opened.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class ClientTransport(Transport):
         shown = (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
         settings = settings or make_settings()
         super().__init__(settings.model_copy(update={"base_url": urlunsplit(shown)}))
-        # Whatever it signs in with, as it shows in the headers that are sent.
+        # Everything in the headers that the client signs in with.
         self._secrets: dict[str, None] = {}
         key = getattr(self._client, "api_key", None)
         self._note({"key": key if isinstance(key, str) else ""})
@@ -128,7 +127,7 @@ class ClientTransport(Transport):
             self.batch_path = "/chat/completions"
 
     def redact(self, text: str) -> str:
-        # The longest first: one may begin another. One by one, as newer ones take their place.
+        # The longest first, as one may begin another. Tokens that the client renews are added.
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = redaction([secret])(text)
         return text
@@ -159,7 +158,7 @@ class ClientTransport(Transport):
             sent |= {"body": {"purpose": "batch"}, "files": [("file", file)]}
             headers["Content-Type"] = "multipart/form-data"
         elif body:
-            # As an object: of an Azure client's, the deployment goes into the address.
+            # As an object, from which an Azure client takes the deployment for the address.
             sent["body"] = json.loads(body)
         with self._mapped_errors(), self.calling():
             response = await self._send(method, "/" + "/".join(path), sent)
@@ -169,7 +168,7 @@ class ClientTransport(Transport):
                 await response.aclose()
 
     async def _send(self, method: str, path: str, sent: dict[str, Any]) -> Any:  # noqa: ANN401
-        """The response of httpx, its body still to be read."""
+        """The response of httpx, whose body has not been read."""
         from openai import APIStatusError
 
         self._client = client = self._client or self._opens()
@@ -212,8 +211,8 @@ class ClientTransport(Transport):
 
     @contextmanager
     def _mapped_errors(self) -> Iterator[None]:
-        """A call that got no answer says why, and what to do; the client's own words are not
-        repeated, as they may hold what it signs in with."""
+        """Turn errors of the client into a `ModelError` that says what to do. The client's own
+        words are not repeated, as they may hold a secret."""
         from openai import APIConnectionError, OpenAIError
 
         try:
@@ -240,10 +239,10 @@ class ClientTransport(Transport):
 
 
 async def _forget_connections(client: AsyncOpenAI) -> None:
-    """Drop what a client has open from an event loop that has ended.
+    """Drop a client's connections that belong to an event loop that has ended.
 
-    httpx would send over it, fail to read what comes back, and so pay in vain; it has no public
-    way to say so short of closing the client.
+    httpx would send over them and fail to read the reply, which is paid for all the same. Short of
+    closing the client, it has no public way to drop them.
     """
     http = getattr(client, "_client", None)
     mounted = getattr(http, "_mounts", {}).values()
@@ -260,7 +259,7 @@ _KINDS = (
     # A connection of an event loop that has ended.
     (("RuntimeError",), "broken"),
 )
-"""Names of the errors of httpx and httpx2, either of which a client may stand on."""
+"""Names of the errors of httpx and httpx2, either of which a client may use."""
 
 
 def _fault(cause: BaseException) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from pearl.models.base import Kind, ModelError, Reply, Request
 from pearl.models.constraints import Forms
 
 _ANY: Mapping[Kind, str] = {"grammar": "recorded", "schema": "recorded"}
-"""Replies were held to whatever they were held to when they were recorded."""
+"""Any constraint counts as taken: it was applied, or not, when the reply was recorded."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Recorded:
     Args:
         answers: text by call key, or by the call's path in the run.
         name: what to call the recording in messages.
-        identity: of the model that was recorded, so that its keys are met
-            again; empty where it is not known.
+        identity: the identity of the recorded model, so that its keys match;
+            empty where it is not known.
         cut: the keys of answers that stopped at their token limit.
     """
 
@@ -39,14 +39,14 @@ class Recorded:
 
     def __post_init__(self) -> None:
         if not self.identity:
-            # Two recordings answer differently, and what one said must not count as the other's.
+            # Each recording has its own identity, so that replies of another are not used for it.
             object.__setattr__(self, "identity", f"recorded {digest(dict(self.answers))}")
 
     async def answer(self, request: Request) -> Reply:
         # What was recorded may have been constrained or not.
         for key in (request.key, request.plain, request.path):
             if key and key in self.answers:
-                # Kept as the free reply it is, or the model itself would seem to have been held.
+                # The reply is stored under the key without a constraint, as it was recorded.
                 own = key if key == request.plain != request.key else ""
                 return Reply(self.answers[key], complete=key not in self.cut, key=own)
         raise ModelError("recording", f"{self.name} has no answer for the call {request.path}.")

@@ -1,4 +1,4 @@
-"""Which model a name means; several models in one run, and which of them answers a call."""
+"""Finds the model that a name means, and, among several models of a run, the one for a call."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def choose_model(name: str = "") -> Model:
         from pearl.models.recorded import load_recording
 
         return load_recording(name.removeprefix("recorded:"))
-    # Servers of llama.cpp's call their models by the names of files, which need not be here; a path
-    # is none of them, or a slip of the pen would send the document away.
+    # A llama.cpp server names its models after files, which need not be here. But a path is never
+    # taken for a server's model, or a mistyped one would send the document to an endpoint.
     is_file = "/" in name or Path(name).is_file()
     gguf = name.lower().endswith(".gguf") and (is_file or not (key or url))
     if name == "local" or gguf:
@@ -64,8 +64,8 @@ def find_endpoint(name: str) -> Endpoint:
     """The endpoint that a model's name and the environment mean.
 
     Args:
-        name: as people write it: ``responses:`` in front asks over the Responses API, ``azure:``
-            a deployment on Azure.
+        name: the model's name, after ``responses:`` for the Responses API, and after ``azure:``
+            for a deployment on Azure.
 
     Raises:
         InputError: a setting is missing or wrong; the message says which.
@@ -87,12 +87,12 @@ def find_endpoint(name: str) -> Endpoint:
 def model_for(model: Model, call: calls.Call) -> Model:
     """The model that answers a call.
 
-    What decides on steps, and sees at most the beginning of what they gave, is the planner's: whole
-    plans, next steps, their corrections, actions, and replies in a form whose schema plans.
-    Everything else is the reader's, but for a step whose action names a model.
+    The planner answers calls that decide on steps and see at most the beginning of their outputs:
+    whole plans, next steps, their corrections, actions, and replies in a form whose schema plans.
+    The reader answers all others, except for steps whose action names a model.
 
     Args:
-        model: the run's, or its several.
+        model: the run's model, or `Models`.
         call: what is asked.
     """
     if not isinstance(model, Models):
@@ -114,7 +114,7 @@ def model_for(model: Model, call: calls.Call) -> Model:
 
 
 def check_model(model: object) -> None:
-    """See that something is a model; an `InputError` where it is none."""
+    """Check that an object is a model; an `InputError` where it is none."""
     if not hasattr(model, "identity"):
         raise InputError(f"{model!r} is no model: give what choose_model makes of a name.")
 
@@ -126,7 +126,7 @@ class Models:
     Args:
         planner: decides on steps.
         reader: reads documents and answers.
-        actions: models by the name that actions of the library call them by (``model: NAME``).
+        actions: the models that actions of the library name (``model: NAME``), by that name.
     """
 
     planner: Model
@@ -139,14 +139,14 @@ class Models:
 
     @property
     def name(self) -> str:
-        """The names, each with what it is for."""
+        """The names of the models, each with its role."""
         roles = [(self.planner.name, "planner"), (self.reader.name, "reader")]
         roles += [(name, "by name") for name in self.actions]
         return ", ".join(f"{name} ({role})" for name, role in roles)
 
     @property
     def identity(self) -> str:
-        """That of all of them, by which a job is known again; a call's key has only its own."""
+        """The identity of all models, for a job's; the key of a call has only that of its model."""
         actions = {name: model.identity for name, model in self.actions.items()}
         return canonical_json([self.planner.identity, self.reader.identity, actions])
 
@@ -157,12 +157,12 @@ class Models:
 
     @property
     def sampling(self) -> str:
-        """How each samples, as far as it says."""
+        """How each model samples, as far as it says."""
         texts = {member.name: sampling_of(member) for member in members(self)}
         return "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
 
     async def answer(self, request: Request) -> Reply:
-        """Have the model answer that the call is for."""
+        """The answer of the model that the call is for."""
         model = request.model or model_for(self, request.call)
         return await model.answer(request)
 
@@ -185,7 +185,7 @@ def planner_of(model: Model) -> Model:
 
 
 def readers_of(model: Model) -> tuple[Model, ...]:
-    """Who is shown documents: the reader, then the models of actions."""
+    """The models that are shown documents: the reader, then the models of actions."""
     return (model.reader, *model.actions.values()) if isinstance(model, Models) else (model,)
 
 
@@ -201,7 +201,7 @@ class ModelNames:
     Args:
         planner: as `choose_model` takes it.
         reader: likewise.
-        actions: names that actions of the library give.
+        actions: the names that actions of the library give.
     """
 
     planner: str = ""
@@ -215,7 +215,7 @@ class ModelNames:
         return cls(planner_of(model).name, readers_of(model)[0].name, actions)
 
     def choose(self) -> Model:
-        """The models, or the one that all are; an `InputError` says which setting is wrong."""
+        """The models, or the only model; an `InputError` says which setting is wrong."""
         names = dict.fromkeys((self.planner, self.reader, *self.actions))
         models = {name: choose_model(name) for name in names}
         if len(models) == 1 and not self.actions:
@@ -225,14 +225,14 @@ class ModelNames:
 
 
 def with_library(model: Model, libraries: Iterable[Library]) -> Model:
-    """A run's models, and beside them those that actions name.
+    """A run's models, together with those that actions name.
 
     Args:
-        model: the run's, or its several.
+        model: the run's model, or `Models`.
         libraries: the actions that steps may call.
 
     Raises:
-        InputError: there is no such model, or the action that names it asks none.
+        InputError: there is no such model, or an action names one that no model carries out.
     """
     by_name = {member.name: member for member in members(model)}
     named = dict(model.actions) if isinstance(model, Models) else {}
@@ -254,7 +254,7 @@ def with_library(model: Model, libraries: Iterable[Library]) -> Model:
                 from pearl.models.settings import NoEndpointError
 
                 if isinstance(error, NoEndpointError):
-                    # The run's model is another, whichever that is.
+                    # The default advice, to use another model for the run, would not help here.
                     taken_out = f"take the line model: {action.model} out of the action"
                     error = NoEndpointError(action.model, taken_out)
                 raise InputError(f"{action.name} has a model of its own. {error}") from None

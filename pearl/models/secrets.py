@@ -1,6 +1,6 @@
-"""Takes secrets out of texts: keys that an endpoint repeats, and what a tool is sent.
+"""Takes secrets out of texts: keys that an endpoint repeats, and secrets that a tool is sent.
 
-A secret is found as it is, in every form in which a program may write it.
+A secret is found both as it is and in every form in which a program may encode it.
 """
 
 from __future__ import annotations
@@ -12,27 +12,26 @@ from functools import lru_cache
 from html.entities import codepoint2name
 
 SHORTEST = 4
-"""Characters; a shorter value is no secret."""
+"""The fewest characters of a secret; a shorter value is left in texts."""
 
 CERTAIN = 8
-"""Characters from which on a value is taken out of longer words too; a shorter one ("metric")
-is an ordinary word of many texts, and is taken out where it stands alone."""
+"""The fewest characters of a secret that is also taken out of longer words. A shorter one may be
+an ordinary word ("metric"), and is taken out only where it stands alone."""
 
 MASK = "***"
 
 _TELLING = re.compile(r"(?=.*\d)(?=.*[^\W\d]).")
-"""Letters and figures both."""
+"""A text with both letters and digits."""
 
 _IN_BASE64 = {"+": r"(?:[+-]|%2[Bb]|\\u002[Bb])", "/": r"(?:\\?/|_|%2[Ff]|\\u002[Ff])"}
-"""What stands in both alphabets of base64, and either escaped."""
+"""Characters that differ between the two alphabets of base64, each also escaped."""
 
 
 def redaction(secrets: Iterable[str]) -> Callable[[str], str]:
-    """A function that puts ``***`` in the place of secrets.
+    """A function that replaces secrets in a text with ``***``.
 
-    It knows a secret in any case as it is, with any of its characters escaped as in JSON,
-    URLs or HTML, in base64 (also within a longer text, as of ``user:key``) and in hexadecimal
-    digits.
+    It finds a secret in upper or lower case, with characters escaped as in JSON, URLs or HTML,
+    in base64 (also as part of a longer text, such as ``user:key``), and in hexadecimal digits.
 
     Args:
         secrets: the values.
@@ -40,7 +39,7 @@ def redaction(secrets: Iterable[str]) -> Callable[[str], str]:
     return _redaction(frozenset(secrets))
 
 
-# A model's keys are asked for at each of its answers.
+# Each answer of a model is redacted with the same keys.
 @lru_cache(maxsize=64)
 def _redaction(secrets: frozenset[str]) -> Callable[[str], str]:
     # The longest first: one may begin with another.
@@ -53,15 +52,15 @@ def _redaction(secrets: frozenset[str]) -> Callable[[str], str]:
 
 
 def is_key(text: str) -> bool:
-    """Whether what signs in is a key: a short word ("none", "ollama") is a stand-in for one, and
-    an ordinary word of many texts."""
+    """Whether a credential is a real key. A short word ("none", "ollama") only stands in for one,
+    and occurs in many texts."""
     return len(text) >= CERTAIN or _TELLING.match(text) is not None
 
 
 def _forms(secret: str) -> Iterator[str]:
     plain = "".join(map(_character, secret))
     if len(secret) < CERTAIN:
-        # What is escaped before it, as a line's end or a space, ends in a letter or a figure.
+        # An escaped character before it, such as \n or %20, ends in a letter or a digit.
         escaped = r"(?<=\\[nrt])|(?<=%[0-9a-f]{2})|(?<=\\u[0-9a-f]{4})"
         yield rf"(?i:(?:(?<!\w)|{escaped}){plain}(?!\w))"
         return
@@ -69,7 +68,7 @@ def _forms(secret: str) -> Iterator[str]:
     data = secret.encode()
     yield f"(?i:{data.hex()})"
     for before in range(3):
-        # Six bits a character: those which the neighbours share in cannot be known.
+        # A base64 character has six bits, so those at the ends also depend on the neighbours.
         packed = b64encode(bytes(before) + data).decode().rstrip("=")
         digits = packed[(8 * before + 5) // 6 : (8 * (before + len(data))) // 6]
         yield "".join(_IN_BASE64.get(char, char) for char in digits)
@@ -88,5 +87,5 @@ def _character(char: str) -> str:
         ways.append(rf"\\{re.escape(char)}")
     if char == " ":
         ways.append(r"\+")
-    # As it is comes last: an escaped backslash begins with one.
+    # The plain character comes last, because an escaped backslash begins with a backslash.
     return f"(?:{'|'.join([*ways, re.escape(char)])})"

@@ -1,4 +1,4 @@
-"""Where the endpoint is, and who pays: from the environment, never from a file of Pearl's."""
+"""The endpoint's address, key and sampling: from the environment, never from a file of Pearl's."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pearl.lang.errors import InputError
 from pearl.models.secrets import is_key, redaction
 
 OPENAI = "https://api.openai.com/v1"
-"""The endpoint where none is named."""
+"""The default endpoint."""
 
 ANOTHER = 0.7
-"""The temperature at which a greedy model is asked for another answer to the same prompt."""
+"""The temperature for a further answer to the same prompt, where decoding is greedy."""
 
 
 class Settings(BaseSettings):
@@ -24,10 +24,9 @@ class Settings(BaseSettings):
 
     ``OPENAI_API_KEY``, ``OPENAI_BASE_URL``, ``OPENAI_ORG_ID`` and
     ``OPENAI_PROJECT_ID`` are what every OpenAI-compatible tool reads;
-    ``PEARL_TEMPERATURE``, ``PEARL_SEED``, ``PEARL_TIMEOUT`` (seconds a call may take in all),
-    ``PEARL_MAX_TOKENS`` and ``PEARL_PROMPT_CACHE`` (in which words an endpoint
-    is asked to keep a document it has read) are Pearl's own. An empty one
-    counts as not set.
+    ``PEARL_TEMPERATURE``, ``PEARL_SEED``, ``PEARL_TIMEOUT`` (the most seconds of a call),
+    ``PEARL_MAX_TOKENS`` (of a reply) and ``PEARL_PROMPT_CACHE`` (how an endpoint
+    is asked to cache a document) are Pearl's own. An empty one counts as not set.
     """
 
     model_config = SettingsConfigDict(env_prefix="PEARL_", extra="ignore", env_ignore_empty=True)
@@ -50,12 +49,12 @@ class Settings(BaseSettings):
     def sampling_fields(self, sample: int = 0, *, greedy: bool = True) -> dict[str, Any]:
         """The fields of a request that say how its reply is sampled.
 
-        Decoding is greedy where no temperature is set. Greedy decoding says the same each time, so
-        another answer is drawn at `ANOTHER`; a seed goes up with the sample.
+        Decoding is greedy where no temperature is set. As it gives the same reply each time, a
+        further sample has the temperature `ANOTHER`. The sample's number is added to a seed.
 
         Args:
-            sample: which of several answers to the same prompt is wanted.
-            greedy: whether the endpoint takes a temperature that nobody has set.
+            sample: which of several answers to the same prompt is wanted, from 0.
+            greedy: whether to send a temperature of 0 where none is set: some models refuse it.
         """
         fields: dict[str, Any] = {}
         if greedy or self.temperature is not None:
@@ -66,7 +65,7 @@ class Settings(BaseSettings):
 
     @property
     def sampling(self) -> str:
-        """How replies are sampled, for a run's head and for reports."""
+        """How replies are sampled, in words, for the record of a run and for reports."""
         greedy = "temperature 0 where the endpoint takes it"
         temperature = greedy if self.temperature is None else f"temperature {self.temperature:g}"
         seed = "no seed" if self.seed is None else f"seed {self.seed}"
@@ -74,7 +73,7 @@ class Settings(BaseSettings):
         return f"{temperature}, {seed}, replies {limit}"
 
     def redact(self, text: str) -> str:
-        """A text of the endpoint's without the key, which some endpoints repeat."""
+        """A text from the endpoint without the key, which some endpoints repeat."""
         return redaction(filter(is_key, [self.api_key.get_secret_value()]))(text)
 
     @field_validator("api_key")
@@ -103,7 +102,7 @@ class Settings(BaseSettings):
         if not named or any(map(str.isspace, url)):
             raise ValueError("it names no host and port")
         if parts.username or parts.password:
-            # It is part of a model's identity, which is kept and shown.
+            # The address is part of a model's identity, which is stored and shown.
             raise ValueError("it holds a name or a password: put the key in OPENAI_API_KEY")
         return url
 
@@ -114,7 +113,7 @@ class Settings(BaseSettings):
 
 
 def _header(text: str, noun: str) -> str:
-    """A text read from a file often ends with a line end, which no header may hold."""
+    """A text for a header, stripped, as a key from a file may end with a line end; or an error."""
     text = text.strip()
     if not text.isascii() or not text.isprintable():
         raise ValueError(f"it holds characters that no {noun} has: copy it again")
@@ -125,7 +124,7 @@ class NoEndpointError(InputError):
     """A model needs an endpoint, and none is set.
 
     Args:
-        name: the model's.
+        name: the model's name.
         instead: what else a person may do.
     """
 
@@ -137,7 +136,8 @@ class NoEndpointError(InputError):
 
 
 def read_settings(name: str) -> Settings:
-    """Where the model that messages name is asked, from the environment, or an `InputError`."""
+    """The environment's settings for a model; an `InputError` where no endpoint is set, or a
+    setting is wrong."""
     if not any(os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL")):
         raise NoEndpointError(name)
     return make_settings()

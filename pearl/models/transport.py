@@ -1,8 +1,7 @@
-"""One request to an endpoint and its answer, or what went wrong, in one line and without the key.
+"""Sends a request to an endpoint, and gives its answer or a one-line error without the key.
 
-Everything is bounded: the time a connection may take to come about, the bytes
-that are read, and what an error may say. No redirect is followed and nothing
-is tried again.
+Everything is bounded: the time to connect, the bytes that are read, and the
+words of an error. No redirect is followed and nothing is retried.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ if TYPE_CHECKING:
     from pearl.models.settings import Settings
 
 CONNECT = 20.0
-"""Seconds in which a connection must come about; an answer may take far longer."""
+"""The most seconds to connect; an answer may take far longer."""
 
 LARGEST = 32 << 20
-"""Bytes of an answer beyond which it is not read."""
+"""The most bytes of an answer."""
 
 LARGEST_ERROR = 64 << 10
-"""Bytes of an error that are read."""
+"""The most bytes of an error's body that are read."""
 
 ERROR_TIME = 5.0
-"""Seconds for which the words of an error are waited for: its status says the most."""
+"""The most seconds to wait for the body of an error, whose status says the most."""
 
 WHOLE = 1 << 20
-"""Bytes that are handed over at once; more would hold up all other calls."""
+"""The fewest bytes of a body that is sent in pieces; as a whole it would hold up other calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """An answer whose head has come; leaving the block it is given in lets the rest go.
+    """An answer whose headers have arrived; what is not read within the block is dropped.
 
     Args:
         status: HTTP's.
-        headers: by name, in any case.
-        pieces: the body as it comes.
+        headers: by name, in upper or lower case.
+        pieces: the body as it arrives.
     """
 
     status: int
@@ -59,7 +58,7 @@ class Incoming:
     async def read(self) -> bytes:
         """The body of a success; a `ModelError` where it is longer than `LARGEST`."""
         if self.headers.get("Content-Type", "").lower().startswith("text/event-stream"):
-            # It may never end; what it is, is known.
+            # A stream may never end; the beginning is enough to tell that it is one.
             return b"data:"
         size = number(self.headers.get("Content-Length", "")) or 0
         pieces: list[bytes] = []
@@ -71,7 +70,7 @@ class Incoming:
                 if size > LARGEST:
                     break
         if size > LARGEST:
-            # To read as much again would take as long, and come to the same.
+            # Not a passing reason: another try would take as long and fail too.
             raise ModelError(
                 "request",
                 f"The endpoint's answer is longer than {LARGEST >> 20} MB, so it was not read: "
@@ -80,7 +79,7 @@ class Incoming:
         return b"".join(pieces)
 
     async def read_error(self, seconds: float) -> bytes:
-        """The beginning of an error, as far as it comes within so many seconds."""
+        """The beginning of an error's body, as far as it arrives within ``seconds``."""
         pieces: list[bytes] = []
         with suppress(ModelError), _mapped_errors():
             async with asyncio.timeout(seconds):
@@ -95,11 +94,11 @@ class Transport:
     """Sends to one endpoint, with a session for each event loop that uses it.
 
     Args:
-        settings: where it is, who pays, and how long a call may take.
+        settings: its address and key, and the timeout of a call.
     """
 
     batch_path = "/v1/chat/completions"
-    """Where the provider is to send each request of a batch."""
+    """The path to which the provider sends each request of a batch."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -107,11 +106,11 @@ class Transport:
         self._under_way: Counter[asyncio.AbstractEventLoop] = Counter()
 
     def redact(self, text: str) -> str:
-        """A text of the endpoint's without what it was sent in confidence."""
+        """A text from the endpoint without the secrets that were sent to it."""
         return self.settings.redact(text)
 
     def named(self, message: str) -> str:
-        """A message that names the settings with which a person says where the endpoint is."""
+        """A message with the names of the settings that a user of this transport knows."""
         return message
 
     async def post(self, body: bytes, *path: str) -> bytes:
@@ -121,14 +120,11 @@ class Transport:
             return await incoming.read()
 
     async def refuse(self, incoming: Incoming, missing: str = "") -> None:
-        """See that an answer is no error.
+        """Raise a `ModelError` if an answer is an error or a redirect.
 
         Args:
             incoming: the answer.
-            missing: what it means that there is no such address; empty for what the endpoint says.
-
-        Raises:
-            ModelError: it is one.
+            missing: the message for a status of 404 or 405; empty for what the endpoint says.
         """
         status = incoming.status
         if status < 300:
@@ -152,11 +148,11 @@ class Transport:
 
         Args:
             method: HTTP's.
-            path: below the endpoint's address.
-            query: added to that of the endpoint's address.
+            path: the path below the endpoint's address.
+            query: added to the query of the endpoint's address.
             body: JSON; empty for none.
             upload: a file of JSON lines for the Batch API, in place of a body.
-            pause: seconds that may pass before each piece of the answer.
+            pause: the most seconds before each piece of the answer; None for no limit.
 
         Raises:
             ModelError: nothing came back, or the connection broke within the block.
@@ -173,7 +169,7 @@ class Transport:
                 form.add_field("purpose", "batch")
                 form.add_field("file", upload, filename=name, content_type="application/jsonl")
             elif body:
-                # Headers of a request are merged with the session's; a payload has its own type.
+                # As a payload, the body brings its content type without a header of its own.
                 kind = "application/json"
                 if len(body) < WHOLE:
                     sent["data"] = aiohttp.BytesPayload(body, content_type=kind)
@@ -192,7 +188,7 @@ class Transport:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Around a call: while it is under way, another run that ends closes nothing."""
+        """Mark a call as under way, so that another run that ends does not close the session."""
         loop = asyncio.get_running_loop()
         self._under_way[loop] += 1
         try:
@@ -208,9 +204,9 @@ class Transport:
         return asyncio.get_running_loop() in self._under_way
 
     async def close(self) -> None:
-        """Close what this event loop has open, and what loops that have ended left behind.
+        """Close the session of this event loop, and those of loops that have ended.
 
-        Several runs may share a model: the last of them closes.
+        If several runs share a model, the last one of them closes it.
         """
         await self._close(None if self.called else asyncio.get_running_loop())
 
@@ -229,7 +225,7 @@ class Transport:
         key = settings.api_key.get_secret_value()
         headers = {
             "Accept": "application/json, */*;q=0.9",
-            # Answers are short: packing them costs more than it saves.
+            # Answers are short, so compressing them costs more than it saves.
             "Accept-Encoding": "identity",
             "User-Agent": f"pearl/{version('pearl')}",
             "Authorization": f"Bearer {key}" if key else "",
@@ -242,7 +238,7 @@ class Transport:
             headers={name: text for name, text in headers.items() if text},
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=timeout(settings),
-            # aiohttp looks for a proxy at every call, in a thread: only where there is one.
+            # aiohttp looks for a proxy at every call, in a thread, so only where there is one.
             trust_env=url.scheme in getproxies() and not proxy_bypass(url.host or ""),
         )
         return session, url
@@ -255,7 +251,7 @@ def _below(base: URL, path: tuple[str, ...]) -> URL:
 
 @asynccontextmanager
 async def deadline(seconds: float, noun: str = "answer") -> AsyncIterator[None]:
-    """What is done within the block may take so many seconds; then it is a `ModelError`."""
+    """Raise a `ModelError` if the block takes longer than ``seconds``; ``noun`` is awaited."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -264,7 +260,7 @@ async def deadline(seconds: float, noun: str = "answer") -> AsyncIterator[None]:
 
 
 def timeout(settings: Settings, sock_read: float | None = None) -> aiohttp.ClientTimeout:
-    """How long a connection may take, and each piece of an answer, in seconds."""
+    """aiohttp's timeouts: to connect, and, if given, the seconds before each piece of an answer."""
     import aiohttp
 
     connect = min(settings.timeout, CONNECT)
@@ -290,7 +286,7 @@ FAULTS = {
 
 @contextmanager
 def _mapped_errors() -> Iterator[None]:
-    """A call that got no answer says why, and what to do."""
+    """Turn errors of aiohttp into a `ModelError` that says what to do."""
     import aiohttp
 
     try:
@@ -304,7 +300,7 @@ def _mapped_errors() -> Iterator[None]:
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
         fault = "unreachable"
     except ValueError:
-        # No address, a host that cannot be written, or a password for it in ~/.netrc beside a key.
+        # An invalid address or host name, or a password for it in ~/.netrc beside a key.
         fault = "address"
     except (aiohttp.ClientError, OSError):
         fault = "broken"

@@ -91,7 +91,7 @@ def users(plan: ast.Plan, name: str) -> list[ast.Step]:
 
 
 def without(plan: ast.Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> ast.Plan:
-    """The plan without some steps, whose outputs others stand in for; as it is where none goes.
+    """The plan without some steps; other steps may take the place of their outputs.
 
     The answer stays: where PEARL's rule would no longer give the outputs it
     gave, they are returned by name. Comments above a step that goes move to

@@ -1,9 +1,9 @@
-"""Works out what a plan's own texts, numbers and lists come to before it runs.
+"""Computes, before a plan runs, the steps that need only its own texts, numbers and lists.
 
 Why
-    A builtin that is given nothing but what the plan itself writes gives the
-    same every time. Its value stands in the steps that used it, and a text
-    with braces becomes a plain text once all of them are filled.
+    A builtin whose arguments all stand in the plan gives the same value every
+    time. The value replaces the step where other steps use it, and a text with
+    braces becomes a plain text once all of them are filled.
 
 Before
     1. suspects = UNIQUE(["Ro", "Mara", "Ro"]) : The suspects
@@ -61,14 +61,14 @@ def _constants(plan: Plan, library: Library) -> dict[str, Value]:
         args = [(arg, _fill(arg, values)) for arg in step.args]
         inputs = [Given(arg, const.value) for arg, const in args if isinstance(const, Literal)]
         if len(inputs) == len(args):
-            # One that fails here fails when it runs, as it did before.
+            # A step that fails here stays in the plan, and fails when it runs.
             with suppress(BuiltinError):
                 values[step.name] = function(inputs)
     return values
 
 
 def _filled(step: Step, values: Mapping[str, Value], library: Library) -> Step:
-    """The step with values in place of names, wherever they may stand."""
+    """The step with values in place of names, wherever a value may stand."""
     action = library.get(step.action)
     if action is None:
         return step
@@ -91,7 +91,7 @@ def _fill(arg: Arg, values: Mapping[str, Value]) -> Arg:
 
 
 def _idle(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value]) -> set[str]:
-    """The steps whose values stand everywhere they were used."""
+    """The steps that no step or answer needs once their values are filled in."""
     needed = set(outputs(plan))
     gone: set[str] = set()
     for step in reversed(plan.steps):
@@ -117,7 +117,7 @@ def _notes(
 
 
 def _lost(step: Step, filled: Step) -> Counter[str]:
-    """The references of a step that are filled, by how many there were."""
+    """The names whose references a value has replaced in a step, with how many."""
     return Counter(ref.name for ref in step_refs(step)) - Counter(
         ref.name for ref in step_refs(filled)
     )

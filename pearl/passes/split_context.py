@@ -78,11 +78,11 @@ def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()
     """The pass that runs some steps on parts of the document.
 
     Args:
-        names: the steps' names; one that does not read the document where its
-            action takes it stays as it is.
+        names: the steps' names; a step that is not given the whole document
+            stays as it is.
         parts: how many parts the document is cut into, at least 2.
-        groups: where there are too many findings for one prompt, into how many
-            groups they are merged first, and those again, and so on.
+        groups: where there are too many findings for one prompt, the number of
+            groups into which they are merged first, then that of the next round, and so on.
     """
 
     def rewrite(plan: ast.Plan, library: Library) -> Applied:
@@ -97,9 +97,9 @@ def condense(plan: ast.Plan, name: str, groups: Sequence[int], steps: Collection
     Args:
         plan: a sound plan.
         name: the step that gives it.
-        groups: into how many groups its items or lines are put, each made one report by a model,
-            and into how many these again, and so on.
-        steps: the names of the steps that take what is left; all others take it as it is.
+        groups: the number of groups into which its items or lines are put, of each of which a
+            model makes one report; then that of the next round, and so on.
+        steps: the names of the steps that take the condensed output; others take it as it is.
     """
     split = _Split(plan, Library((), {}).with_declared(plan.declares), 1, ())
     action, last = split._declared(CONDENSE), name
@@ -128,9 +128,10 @@ def condense(plan: ast.Plan, name: str, groups: Sequence[int], steps: Collection
 
 
 def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan, list[str]] | None:
-    """The plan with what a step is given of several others put together by a step of its own.
+    """The plan with a new step that puts together the outputs of several steps for one step.
 
-    What stands between them in a list goes along; a text stays the step's own, with their names.
+    In a list, what stands between the outputs goes along. A text stays in the step, with the names
+    of the outputs in it.
 
     Args:
         plan: a sound plan.
@@ -138,8 +139,8 @@ def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan,
         library: the actions, with the plan's own.
 
     Returns:
-        The plan, and the steps whose outputs stand together in it; None where the step goes over
-        items, or no list, text or argument that may repeat has those of several.
+        The plan, and the names of the steps whose outputs the new step takes; None where the step
+        runs over items, or none of its lists, texts and repeated arguments has several outputs.
     """
     step = next(step for step in plan.steps if step.name == name)
     action = library.get(step.action)
@@ -179,7 +180,7 @@ def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan,
 
 
 def _flat(arg: ast.Arg) -> Iterator[ast.Arg]:
-    """What a list holds, however deep it stands."""
+    """The items of nested lists, in order."""
     if not isinstance(arg, ast.Items):
         yield arg
         return
@@ -192,7 +193,8 @@ def _is_output(arg: object) -> bool:
 
 
 def reading_place(step: ast.Step, action: ast.Action | None) -> int | None:
-    """At which argument a step that a model carries out is given the whole document."""
+    """The index of the argument that gives a step the whole document; None where there is none, or
+    where no model carries the step out."""
     if action is None or not isinstance(action.body, ast.Prompt):
         return None
     for place, (param, arg) in enumerate(zip(action.params, step.args, strict=False)):
@@ -202,7 +204,7 @@ def reading_place(step: ast.Step, action: ast.Action | None) -> int | None:
 
 
 class _Split:
-    """One plan being rewritten; ``library`` has its own actions too."""
+    """One plan being rewritten; ``library`` also has the actions that the plan declares."""
 
     def __init__(self, plan: ast.Plan, library: Library, parts: int, groups: Sequence[int]) -> None:
         self.plan = plan
@@ -248,7 +250,7 @@ class _Split:
     def _mapped(
         self, step: ast.Step, action: ast.Action, place: int, labels: str, lists: bool
     ) -> list[ast.Step]:
-        """A step over the parts, and what makes one output of the pairs it gives."""
+        """A step over the parts, and the steps that make one output of the pairs it gives."""
         name = self._fresh(f"{step.name}_parts")
         args = _put(step.args, place, ast.Ref(labels, ast.Mode.EACH))
         first = replace(step, name=name, args=args, noqa=())
@@ -307,21 +309,21 @@ class _Split:
         steps += self._by_item(step, place, mapped, names, final)
         if mapped.mode is ast.Mode.EACH:
             return [*steps[:-1], replace(steps[-1], name=step.name)]
-        given, answers = ast.Ref(mapped.name), ast.Ref(steps[-1].name)
+        items, answers = ast.Ref(mapped.name), ast.Ref(steps[-1].name)
         if asks:
-            kept = replace(step, action="KEEP_ITEMS", args=(given, answers))
+            kept = replace(step, action="KEEP_ITEMS", args=(items, answers))
             return [*steps, kept]
         keys = self._fresh(f"{step.name}_keys")
         return [
             *steps,
-            ast.Step(keys, "KEYS", (given,), f"Take the keys of {mapped.name}"),
+            ast.Step(keys, "KEYS", (items,), f"Take the keys of {mapped.name}"),
             replace(step, action="BY_ITEM", args=(ast.Ref(keys), answers)),
         ]
 
     def _by_item(
         self, step: ast.Step, place: int, mapped: ast.Ref, names: Sequence[str], merging: str
     ) -> list[ast.Step]:
-        """Steps that merge, for each item that a step maps, what several steps gave for it."""
+        """Steps that merge, for each item that a step runs over, what several steps gave for it."""
         together = self._fresh(f"{step.name}_by_item")
         own = ast.Ref(together, ast.Mode.EACH)
         gathered = (ast.Ref(mapped.name), *map(ast.Ref, names))
@@ -346,7 +348,7 @@ class _Split:
         return self._declared(ast.Action(name, params, returns, doc, variadic=action.variadic))
 
     def _declared(self, action: ast.Action) -> str:
-        """The name under which the plan has this action; it is declared where it has not."""
+        """The name of an action in the plan, which declares it unless it does so already."""
         for at in count(1):
             named = action if at == 1 else replace(action, name=f"{action.name}_{at}")
             if named in self.declares:
@@ -367,5 +369,5 @@ def _put(args: Sequence[ast.Arg], place: int, arg: ast.Arg) -> tuple[ast.Arg, ..
 
 
 def _as_each(ref: ast.Ref) -> ast.Ref:
-    """A reference that gives its items one by one, where it would filter them."""
+    """A reference with ``each`` in place of ``where``."""
     return replace(ref, mode=ast.Mode(ref.mode.replace("where", "each")))

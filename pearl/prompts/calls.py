@@ -1,4 +1,4 @@
-"""What Pearl asks of a model: one type a question, before it becomes words."""
+"""What Pearl asks of a model: one type for each kind of call, before it is rendered as a prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pearl.lang.context_free import Grammar
 
 DOCUMENTS = 40
-"""The most documents that a planner is shown the names of."""
+"""The most documents whose names a planner is shown."""
 
 
 class Message(TypedDict):
@@ -44,9 +44,9 @@ class WritePlan:
         demonstrations: example plans.
         options: whether one of several options is chosen from the answer; they are not shown.
         listed: names of the actions that are shown; empty for all. The others may be called too.
-        held: whether the reply is held to a grammar, which has numbers for the names of earlier
-            steps, and no actions but the library's.
-        documents: the names of the documents where there are several; the first are shown.
+        held: whether the reply is constrained by a grammar, in which steps are referred to by
+            number and only the library's actions may be called.
+        documents: the names of the documents where there are several; `DOCUMENTS` are shown.
     """
 
     question: str
@@ -69,7 +69,7 @@ class Decomposition:
 
     Args:
         question: what was asked.
-        steps: each step as written, with what it gave; empty where that is not known.
+        steps: each step as written, with its output; an empty text where that is not known.
         returns: the names of the outputs that were the answer; empty for the last step's.
     """
 
@@ -83,13 +83,13 @@ class NextStep:
     """Write the next step of a decomposition, or say which output is the answer.
 
     DecomP (Khot et al., 2023), section 3: the decomposer sees the question,
-    the steps so far and what they gave.
+    the steps so far and their outputs.
 
     Args:
         question: what is asked.
         library: the actions that a step may call.
         demonstrations: decompositions of other questions.
-        steps: the steps so far, each with what it gave.
+        steps: the steps so far, each with its output.
         listed: names of the actions that are shown; empty for all. The others may be called too.
     """
 
@@ -106,7 +106,7 @@ class CorrectPlan:
 
     Args:
         write: the call that was answered.
-        reply: the rejected reply, to the letter.
+        reply: the rejected reply, unchanged.
         complaint: the findings, rendered for a model.
     """
 
@@ -129,7 +129,7 @@ class ContinuePlan:
 
 
 STEP_TASK = "Carry out one step of a plan"
-"""What the prompt of each step says is to be done."""
+"""The task that the prompt of each step names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +140,15 @@ class ExecuteStep:
         document: the document, or None for a step that does not take it.
         action: the action the step calls.
         step: the step as written.
-        arguments: parameter names and the values they have, in order,
-            without the document.
+        arguments: parameter names with their values, in order, without the
+            document.
         omitted: the share of the document that is left out of ``document``:
             0 where it is whole, 0.75 where it is a quarter of it.
-        written: each argument's text, with longer outputs by name in brackets; by default
-            their values.
-        outputs: those outputs: name, value, and the call that gave it.
-        found: of a step that does not take the document, what earlier steps found of its
-            arguments, without the plan's own words. No prompt tells the two apart.
+        written: each argument's text, in which a long output of an earlier step is a name in
+            brackets; empty for the values as they are.
+        outputs: those long outputs: name, value, and the call that gave it.
+        found: for a step that does not take the document, what earlier steps found of its
+            arguments, without the plan's own words. The prompt does not mark the difference.
     """
 
     document: Source | None
@@ -162,7 +162,7 @@ class ExecuteStep:
 
     @property
     def texts(self) -> list[str]:
-        """The arguments' own texts, without what earlier steps found at length."""
+        """The arguments' texts, without the names of long outputs."""
         texts = list(self.written) or [as_text(value) for _, value in self.arguments]
         for name, _, _ in self.outputs:
             texts = [text.replace(f"[{name}]", " ") for text in texts]
@@ -177,8 +177,8 @@ class MapAnswer:
         question: what was asked.
         answer: the open answer.
         options: 2 to 26 answers to choose from.
-        parts: the outputs that the answer was put together from, each with what it is; empty
-            where it is one output.
+        parts: the outputs that make up the answer, each with a description; empty where it is
+            one output.
         best: whether the best option is wanted even where none fits.
     """
 
@@ -207,9 +207,9 @@ class CondenseActions:
     """Make fewer actions of many that are alike (PEARL, section 2.1).
 
     Args:
-        actions: those to be condensed.
+        actions: the actions to be condensed.
         target: how many are wanted.
-        refused: what an earlier reply said of them and cannot be, with the reason, a sentence each.
+        refused: what was wrong in an earlier reply, with the reason, a sentence each.
     """
 
     actions: tuple[Action, ...]
@@ -219,7 +219,7 @@ class CondenseActions:
 
 @dataclass(frozen=True, slots=True)
 class RefinePlan:
-    """Better a plan whose answer was judged wrong (PEARL, section 2.2, self-refinement).
+    """Improve a plan whose answer was judged wrong (PEARL, section 2.2, self-refinement).
 
     Neither the right answer nor the options are shown: a plan that holds them
     would teach nothing.
@@ -227,7 +227,7 @@ class RefinePlan:
     Args:
         write: the call that the plan answered.
         plan: its text.
-        outputs: what each step that ran came to, by its name, in order.
+        outputs: the output of each step that ran, by its name, in order.
         judgement: what is wrong with the answer, in one sentence.
     """
 
@@ -258,8 +258,8 @@ class Field:
         name: its name in the JSON object.
         about: what it holds, for the model.
         schema: the JSON schema of its values, as JSON text.
-        within: a narrower one, for what can be said at this point of a run. A reply that is
-            constrained is held to it; it is not shown. Empty for the same.
+        within: a narrower JSON schema, of the values that are possible at this point of a run.
+            It constrains the reply and is not shown. Empty where there is none.
     """
 
     name: str
@@ -270,18 +270,18 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A structured output: a JSON object whose fields are all there.
+    """A structured output: a JSON object that has all of some fields.
 
     Args:
-        name: as its file in ``prompts/schemas/``.
+        name: the name of its file in ``prompts/schemas/``.
         task: what is to be done, for the model.
-        fields: in the order they are asked for.
-        examples: what was given, and the object that was right, as JSON texts.
-        plans: whether the reply decides on steps, and so is the planner's to give.
-        told: what the task says of a thing that is given only sometimes, by its name; under
-            ``no_document``, where nothing is read.
-        found: the name of what is given that was found meanwhile: where it is too long for the
-            window, passages of it that bear on the rest are given in its place.
+        fields: the fields, in the order they are asked for.
+        examples: inputs by name, each set with the right object as JSON text.
+        plans: whether the reply decides on steps, so that the planner gives it.
+        told: what the task says of an optional input, by the input's name; under
+            ``no_document``, what it says where there is no document.
+        found: the name of the input that holds what earlier calls found. Where it is too long for
+            the window, relevant passages of it are given in its place.
     """
 
     name: str
@@ -299,11 +299,11 @@ class FillSchema:
 
     Args:
         schema: what is asked.
-        given: what it is asked of, by name, in order.
-        document: what is read for it, or None.
-        grammar: of the replies, where it says more than the schema can; None where it does not.
-        turns: the demands that go before it in one conversation, each with its reply; what is
-            demanded again is not told again.
+        given: the inputs by name, in order.
+        document: the document to read, or None.
+        grammar: a grammar of the replies, where it is narrower than the schema can be; else None.
+        turns: the earlier calls of the same conversation, each with its reply; a schema that was
+            explained there is not explained again.
         model: the name of the model that fills it; empty for the one that the schema is for.
     """
 
@@ -321,8 +321,8 @@ class CorrectFilled:
 
     Args:
         fill: the call that was answered.
-        reply: the rejected reply, to the letter.
-        complaint: what is wrong with it, a line each.
+        reply: the rejected reply, unchanged.
+        complaint: what is wrong with it, one fault a line.
     """
 
     fill: FillSchema
@@ -332,11 +332,11 @@ class CorrectFilled:
 
 @dataclass(frozen=True, slots=True)
 class ProveForm:
-    """Say something that only a constraint can make a model say.
+    """Reply with a word that the prompt does not name, which proves that a constraint is obeyed.
 
     Args:
         form: how the constraint is written, by its name in `pearl.models.constraints`.
-        word: what is to be said, which nobody would say.
+        word: the random word that the constraint allows.
     """
 
     form: str
@@ -371,7 +371,7 @@ def letter_of(options: Sequence[str], index: int) -> str:
 
 
 def first_alike(options: Sequence[str], index: int) -> int:
-    """The place of the first option with the same text: who reads a prompt cannot tell a space
-    more or less."""
+    """The index of the first option with the same text, whatever its white space, which readers of
+    a prompt cannot see."""
     plain = [one_line(option) for option in options]
     return plain.index(plain[index])

@@ -1,8 +1,8 @@
-"""Turns a call into messages. Nothing else in Pearl writes to a model.
+"""Renders a call as messages. Nothing else in Pearl writes prompts.
 
 Whatever a document, a person or a model wrote enters as delimited data: in a
-block whose closing tag does not occur in it. The words are templates beside
-this file, one a call; the schemas of structured output are in
+block whose closing tag does not occur in it. The templates stand beside this
+file, one for each kind of call; the schemas of structured output are in
 ``schemas/``, one a file.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _UNSEEN = re.compile(
     "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 )
-"""Characters that a reader does not see, and a model may pass over."""
+"""Characters that are not visible, and that a model may ignore."""
 
 RETURNS = {
     "text": "Answer in plain text: in a sentence or two where one thing is asked for, and with "
@@ -48,13 +48,13 @@ RETURNS = {
 }
 
 KNOWN = "Answer in plain text. If you do not know, say so."
-"""In place of those, for an action that may be answered from what a model knows."""
+"""In place of `RETURNS`, for an action with the trait ``knowledge``."""
 
 COPIED = "Answer with what you copy and nothing else. If the sources have no such passage, say so."
-"""In place of those, for an action that copies out as text."""
+"""In place of `RETURNS`, for an action with the trait ``verbatim`` that returns a text."""
 
 SHOWN = "Answer in the form of the answers above, and with nothing else."
-"""In place of all of those, for an action that has examples."""
+"""In place of all of these, for an action that has examples."""
 
 
 def render(call: calls.Call) -> tuple[calls.Message, ...]:
@@ -114,20 +114,20 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
 
 @lru_cache(maxsize=32)
 def document_block(document: Source) -> str:
-    """A document as data: what opens every prompt of a step that reads it.
+    """A document as delimited data, which opens the prompt of every step that reads it.
 
-    Kept, because looking for tags in a long text at every step costs as much
-    as the rest of the prompt.
+    It is cached, because looking for tags in a long text at every step would
+    cost as much as the rest of the prompt.
     """
     return fenced("document", document.text.replace(START, ""))
 
 
 def fenced(name: str, text: str) -> str:
-    """Text as data: between tags of this name, numbered if the text has such a tag itself.
+    """Text as data: between tags of this name, with a number if the text has such a tag itself.
 
-    What a model might take for the tag counts too: in other case, with spaces
-    in it, with other brackets, in full-width letters, or with characters in it
-    that nobody sees.
+    So does whatever a model might take for the tag: in another case, with
+    spaces, with other brackets, in full-width letters, or with invisible
+    characters in it.
     """
     haystack = text if text.isascii() else f"{text}\n{normalize('NFKC', _UNSEEN.sub('', text))}"
     used = {match[1] or "" for match in _tags(name).finditer(haystack)}
@@ -138,14 +138,14 @@ def fenced(name: str, text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _tags(name: str) -> re.Pattern[str]:
-    """What a model might take for a tag of a name."""
+    """A pattern of what a model might take for a tag of a name."""
     return re.compile(rf"[<＜‹〈⟨]\W{{0,8}}{re.escape(name)}(?!\w)(?:-(\d{{1,9}}))?", re.IGNORECASE)
 
 
 def _follow_up(
     before: calls.Call, reply: str, name: str, call: calls.Call
 ) -> tuple[calls.Message, ...]:
-    """A call after the reply to an earlier one."""
+    """The messages of an earlier call, its reply, and the call that follows up on it."""
     return (
         *render(before),
         {"role": "assistant", "content": reply},
@@ -154,7 +154,7 @@ def _follow_up(
 
 
 def _conversation(call: calls.FillSchema) -> tuple[calls.Message, ...]:
-    """A demand after those of its conversation; one that stood in it before is named only."""
+    """A call after the earlier ones of its conversation; a repeated schema is shortened."""
     messages: list[calls.Message] = []
     named: list[calls.Schema] = []
     for turn, reply in (*call.turns, (call, "")):
@@ -181,14 +181,14 @@ def _messages(name: str, **values: Any) -> tuple[calls.Message, ...]:  # noqa: A
 
 def _blocks(name: str, *blocks: str, **values: Any) -> list[str]:  # noqa: ANN401 - template values
     template = _template(name)
-    # Shared: Jinja's own globals, which no template here uses, are not copied for each prompt.
+    # Shared, so that Jinja's globals, which no template uses, are not copied for each prompt.
     context = template.new_context(values, shared=True)
     return [_stripped([*template.blocks[block](context)]) for block in blocks]
 
 
 def _stripped(pieces: list[str]) -> str:
-    """A text in pieces without the white space around it: stripped before they are joined, as one
-    of them may be a long document."""
+    """The pieces of a text joined, without white space around it. Its end is stripped before, so
+    that a long document is not copied twice."""
     while pieces and not (last := pieces[-1].rstrip()):
         pieces.pop()
     if pieces:
@@ -221,7 +221,7 @@ def _environment() -> Environment:
 
 
 def _examples(action: Action) -> list[tuple[str, str]]:
-    """An action's examples: the arguments as written, and the answer in the form that is wanted."""
+    """An action's examples: the arguments as written, and the answer as the model is to give it."""
     if not isinstance(action.body, Prompt):
         return []
     return [
@@ -234,11 +234,11 @@ def _examples(action: Action) -> list[tuple[str, str]]:
 
 
 def _written(call: calls.ExecuteStep) -> list[tuple[str, str]]:
-    """The names and texts of a step's arguments; where its action has examples, as these."""
+    """The names and texts of a step's arguments, written as in the action's examples, if any."""
     plain = [as_text(value) for _, value in call.arguments]
     texts = call.written or plain
     if isinstance(call.action.body, Prompt) and call.action.body.examples:
-        # A list, or a space, looks like that of an example; what is named in brackets stays so.
+        # Values are quoted as in the examples; an output that is named in brackets stays so.
         texts = [
             print_value(value) if text == same else text
             for (_, value), text, same in zip(call.arguments, texts, plain, strict=True)
@@ -247,7 +247,7 @@ def _written(call: calls.ExecuteStep) -> list[tuple[str, str]]:
 
 
 def _percent(share: float) -> str:
-    """A share as a reader sees it, neither none nor all where it is neither."""
+    """A share in words, which are never 0 % or 100 %."""
     percent = round(100 * share)
     if percent in (0, 100):
         return "less than 1 %" if percent == 0 else "more than 99 %"
@@ -255,14 +255,14 @@ def _percent(share: float) -> str:
 
 
 def _offered(action: Action) -> str:
-    """An action as one line: its call, what it gives where that is no text, its definition."""
+    """An action as one line: its call, its type unless that is text, and its definition."""
     arrow = "" if action.returns == "text" else f" -> {action.returns}"
     return f"{action.signature}{arrow} : {action.doc}"
 
 
 def _listing(library: Library, names: frozenset[str] = frozenset()) -> list[Action]:
-    """The actions as the planner sees them, those of some names or all, and those that read the
-    document first."""
+    """The actions with some names, or all, as the planner sees them: those that read the document
+    come first."""
     listed = [action for action in library.listed if action.name in names] or library.listed
     return sorted(listed, key=lambda action: all(p.name != DOCUMENT for p in action.params))
 
@@ -272,17 +272,16 @@ def load_schema(*names: str) -> calls.Schema:
     """A schema that ships with Pearl, or several as one.
 
     Its file has ``task``, and ``[fields.NAME]`` with ``about`` and the JSON
-    schema of the field's values; ``[[examples]]`` with ``given`` and ``reply``
-    are shown to the model where it wants any; a reply in them may have more
-    than the fields, for where the schema is put together with another, and a
-    field that it lacks is null; ``plans`` where the planner is to fill it; ``found`` what of it was
-    found meanwhile, and may be cut; and ``[told]`` what is said of a thing where it is given.
+    schema of the field's values. It may have ``[[examples]]`` with ``given`` and
+    ``reply``: a reply may have more than the fields, for schemas that are
+    combined with this one, and a field that it lacks is null. ``plans``,
+    ``found`` and ``[told]`` are as in `pearl.prompts.calls.Schema`.
 
     Args:
         names: the files' names without their ending; the first one's examples are shown.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
     """
     places = [files("pearl.prompts") / "schemas" / f"{name}.toml" for name in names]
     data, *others = [tomllib.loads(place.read_text(encoding="utf-8")) for place in places]
@@ -300,8 +299,8 @@ def load_schema(*names: str) -> calls.Schema:
     )
     task = " ".join(each["task"].strip() for each in (data, *others))
     plans, found = data.get("plans", False), data.get("found", "")
-    said_of = tuple(data.get("told", {}).items())
-    return calls.Schema("_with_".join(names), task, fields, examples, plans, said_of, found)
+    told = tuple(data.get("told", {}).items())
+    return calls.Schema("_with_".join(names), task, fields, examples, plans, told, found)
 
 
 def _json(value: object) -> str:

@@ -1,7 +1,7 @@
-"""Documents as people keep them: text, PDF, Word, EPUB and HTML, read as text.
+"""Reads documents as text: text files, PDF, Word, EPUB and HTML.
 
-A form feed ends each page of a PDF. Whoever made a file is not trusted: it is converted in a
-process of its own, with a limit to its time and memory, that may reach no other machine.
+A form feed ends each page of a PDF. Files are not trusted: each is converted in a process of its
+own, with a limit to its time and memory and no access to the network.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from zipfile import ZipFile
 
 LARGEST = 100_000_000
-"""Bytes of a file that is converted."""
+"""The most bytes of a file that is converted."""
 
 SEVERAL = " + "
-"""Between the paths of several documents, in the name of what they are together."""
+"""What joins the paths of several documents in the name of the text that they make."""
 
 ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
-"""Of the names of documents."""
+"""The endings of file names that mark a document."""
 
 _MOST = 1000
 _SECONDS = 120
 _MEMORY = 4_000_000_000
-"""Bytes of the converter's process."""
+"""The most bytes of memory of the converter's process."""
 
 _PACKED = 400_000_000
-"""Bytes of all that is packed in a file."""
+"""The most bytes that a packed file may hold when it is unpacked."""
 
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
 
@@ -55,7 +55,7 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
         seconds: how long its conversion may take.
 
     Raises:
-        InputError: it cannot be read, or has no text; or what converts it is not installed.
+        InputError: it cannot be read, has no text, or needs a converter that is not installed.
     """
     data = read_bytes(path, "document")
     kind = _kind(path, data)
@@ -72,7 +72,7 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
     home = str(Path(__file__).parents[2])
     paths = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
     try:
-        # -P: a module that lies beside the document is not what was installed.
+        # -P: no module may be imported from the folder of the document.
         done = subprocess.run(  # noqa: S603 - our own words
             [sys.executable, "-P", "-m", __name__, kind.convert.__name__],
             input=data,
@@ -106,11 +106,11 @@ def read_documents(paths: Sequence[str]) -> Source:
     """Read documents as one text, in which each stands under its name.
 
     Args:
-        paths: as `read_document` takes each; a folder stands for the documents in it.
+        paths: paths for `read_document`, or folders, which stand for the documents in them.
 
     Raises:
-        LinesError: some of them cannot be read; each is named.
-        InputError: a folder has none or too many.
+        LinesError: some documents cannot be read; each is named.
+        InputError: a folder has no document, or too many.
     """
     files = list(dict.fromkeys(file for path in paths for file in files_of(path)))
     read: list[Source] = []
@@ -132,12 +132,12 @@ def read_documents(paths: Sequence[str]) -> Source:
 
 
 def files_of(path: str) -> list[str]:
-    """The files of a folder that are documents by their endings, in order; a file itself.
+    """The files of a folder that are documents by their endings, in order; for a file, the file.
 
     Links, and names that begin with a dot, are passed over.
 
     Raises:
-        InputError: a folder has none, or more than a thousand, or the name is empty.
+        InputError: a folder has no document, or more than a thousand, or the path is empty.
         LinesError: a folder, or one below it, cannot be read.
     """
     if not path:
@@ -214,7 +214,7 @@ def _declared(data: bytes) -> str:
     from bs4.dammit import EncodingDetector
 
     named = EncodingDetector.find_declared_encoding(data, is_html=True) or "utf-8"
-    # Browsers read what is declared as Latin-1 so.
+    # Browsers too read pages that declare Latin-1 as Windows-1252.
     encoding = "cp1252" if named.lower() in ("iso-8859-1", "latin1", "latin-1") else named
     return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
 
@@ -223,7 +223,7 @@ def _markdown(page: str) -> str:
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
-    # Python's own parser does not see where a cell or an item ends that nothing closes.
+    # Unlike html.parser, lxml ends cells and items that have no closing tag.
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
@@ -246,7 +246,7 @@ def _unpacked(data: bytes) -> ZipFile:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of file that is converted: what it is, by what function, and what that imports."""
+    """A kind of file: its name in messages, the function that converts it, and its modules."""
 
     title: str
     convert: Callable[[bytes], str]
@@ -265,12 +265,12 @@ _KINDS = {
 
 
 def _kind(path: str, data: bytes) -> _Kind | None:
-    """What a file is, by its content, or by its name where that is damaged; None for text, and
-    for what is not read."""
+    """The kind of a file, by its content, or by its name where the content is damaged; None for
+    text, and for files that cannot be read."""
     if data.startswith(b"%PDF-"):
         return _KINDS["pdf"]
     if data.startswith(b"PK\x03\x04"):
-        # The names of what is packed stand at the end.
+        # A damaged file lacks its end, where the names of the packed files stand.
         if b"META-INF/container.xml" in data:
             return _KINDS["epub"]
         if b"word/document.xml" in data:

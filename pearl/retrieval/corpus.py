@@ -1,4 +1,4 @@
-"""A corpus: JSON lines with ``id``, ``text`` and, where there is one, ``title``; or documents."""
+"""A corpus: JSON lines with ``id``, ``text`` and optionally ``title``; or documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pearl.retrieval.converters import ENDINGS, files_of, read_document
 from pearl.retrieval.retriever import DocumentRetriever
 
 _LONGEST = 1 << 24
-"""Bytes of a line; a longer one is no paragraph."""
+"""The most bytes of a line; a longer one is no paragraph."""
 
 _LONGEST_ID = 512
 
@@ -29,9 +29,9 @@ class CorpusParagraph:
 
     Args:
         line: its line in the file, counted from 1.
-        end: bytes of the file up to its end.
-        id: its own.
-        title: what it stands under; may be empty.
+        end: the number of bytes of the file up to the end of the line.
+        id: names it in the corpus.
+        title: the title it stands under; may be empty.
         text: the paragraph.
     """
 
@@ -65,7 +65,7 @@ class Corpus:
 
     @property
     def extent(self) -> tuple[int, str]:
-        """The bytes that have been read, and their SHA-256 in hexadecimal digits."""
+        """The number of bytes that were read, and their SHA-256 in hexadecimal digits."""
         return self._end, self._digest.hexdigest()
 
     def digest(self) -> str:
@@ -73,7 +73,7 @@ class Corpus:
         return digest_of(self.path)
 
     def rows(self) -> Iterator[CorpusParagraph | InputError]:
-        """Every paragraph, or why a line is none; an `InputError` where the file cannot be read."""
+        """Every paragraph, or the error of a line; an unreadable file raises an `InputError`."""
         line = 0
         try:
             with Path(self.path).open("rb") as opened:
@@ -100,8 +100,8 @@ class Corpus:
 
 
 class Folder:
-    """A folder of documents, or one, as a corpus: a paragraph's id says its document, page and
-    number.
+    """A folder of documents, or one document, as a corpus. A paragraph's id names its document,
+    page and number.
 
     Args:
         path: the folder, or the document.
@@ -124,7 +124,7 @@ class Folder:
 
     @property
     def extent(self) -> tuple[int, str]:
-        """The bytes of all documents, and their digest."""
+        """The number of bytes of all documents, and their digest."""
         return self.size, self.digest()
 
     def rows(self) -> Iterator[CorpusParagraph | InputError]:
@@ -148,7 +148,7 @@ class Folder:
 
 
 def open_corpus(path: str) -> Corpus | Folder:
-    """A corpus of documents, where the path is a folder or a document's, else of JSON lines.
+    """A corpus of documents, if the path names a folder or a document; else one of JSON lines.
 
     Raises:
         InputError: as `Corpus` and `Folder`.
@@ -157,7 +157,7 @@ def open_corpus(path: str) -> Corpus | Folder:
     if file.is_dir():
         return Folder(path)
     if file.suffix.lower() in ENDINGS and file.is_file():
-        # JSON lines are none of a document, whatever the file is called.
+        # A file of JSON lines is no document, whatever its name.
         with file.open("rb") as opened:
             if not opened.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
                 return Folder(path)

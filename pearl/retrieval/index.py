@@ -1,7 +1,7 @@
-"""The index of a corpus: built, kept on disk and searched.
+"""The index of a corpus: building it, keeping it on disk, and searching it.
 
-The engine is tantivy (github.com/quickwit-oss/tantivy-py). It gets terms, never text: one way of
-reading words serves indexes and documents alike, and no query reaches a parser of queries. Its
+The engine is tantivy (github.com/quickwit-oss/tantivy-py). It gets terms, never text, so that
+indexes and documents are tokenized alike and no query reaches a query parser. Its
 scores are BM25 with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza, "The Probabilistic Relevance
 Framework: BM25 and Beyond", 2009, section 3.2).
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from tantivy import DocAddress, Index, IndexWriter, Searcher
 
 FORMAT = 1
-"""Goes up with whatever makes older indexes answer differently: the terms, their weights,
-the files."""
+"""The version of the format. It goes up with every change that makes older indexes answer
+differently: of terms, weights or files."""
 
 _NOTE = "index.json"
 _PART = "part-"
@@ -52,17 +52,17 @@ _LOCK = "building"
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """What an index says of itself.
+    """What an index's note says.
 
     Args:
         corpus: the name of the file it was made from.
         digest: that file's SHA-256.
-        size: that file's bytes.
+        size: that file's size in bytes.
         passages: how many it holds.
         part: the folder within it that holds them.
         engine: the version of tantivy that wrote them.
-        files: the part's files, each with its bytes and its SHA-256.
-        fresh: False where it was there already when it was to be built.
+        files: the part's files, each with its size in bytes and its SHA-256.
+        fresh: False where `build_index` found that the index was up to date.
     """
 
     corpus: str
@@ -86,18 +86,18 @@ def is_index(path: str) -> bool:
 
 
 def read_info(path: str) -> IndexInfo:
-    """Read what an index says of itself, and see that its files are there.
+    """Read an index's note, and check that its files are there.
 
     Args:
         path: the index.
 
     Raises:
-        InputError: there is none, it is of another version, or it is damaged;
-            of damage, only missing files and wrong sizes are seen.
+        InputError: there is no index, it is of another version, or a file is
+            missing or has the wrong size.
     """
     info = _read_note(path)
     if not Path(path, info.part).is_dir():
-        # A build may have put another part in its place since.
+        # A build may have replaced the part since the note was read.
         info = _read_note(path)
     for name, (size, _) in info.files.items():
         try:
@@ -110,7 +110,7 @@ def read_info(path: str) -> IndexInfo:
 
 
 def check_index(path: str) -> IndexInfo:
-    """As `read_info`, and every byte is read and compared with what was written."""
+    """As `read_info`, and check every file against its digest."""
     info = read_info(path)
     for name, (_, digest) in info.files.items():
         try:
@@ -123,7 +123,7 @@ def check_index(path: str) -> IndexInfo:
 
 
 def _damaged(path: str, reason: str) -> InputError:
-    """The error for an index that cannot be used any more, with what is wrong with it."""
+    """The error for a damaged index."""
     return InputError(f"{path} is damaged ({reason}): build it again with pearl index.")
 
 
@@ -151,7 +151,7 @@ def _read_note(path: str) -> IndexInfo:
             str(name): (int(size), str(digest)) for name, (size, digest) in note["files"].items()
         }
         for name in (note["part"], *files):
-            # A note that somebody else wrote leads nowhere but into its own folder.
+            # A note that somebody else wrote may not lead out of its own folder.
             if Path(name).name != name or name in (".", ".."):
                 raise ValueError(name)
         corpus = note["corpus"]
@@ -171,7 +171,7 @@ def _read_note(path: str) -> IndexInfo:
 # --- searching it ---
 
 _SPARE = 16
-"""Passages looked at beyond those asked for, as equal ones stand by their ids."""
+"""Passages looked at beyond those asked for, because equal scores are ordered by id."""
 
 
 def load_engine() -> str:
@@ -190,7 +190,7 @@ def open_index(path: str) -> CorpusRetriever:
         path: the folder that ``pearl index`` made.
 
     Raises:
-        InputError: there is none, it is of another version, it is damaged, or
+        InputError: there is no index, it is of another version or damaged, or
             the engine is not installed.
     """
     load_engine()
@@ -201,13 +201,13 @@ def open_index(path: str) -> CorpusRetriever:
 class CorpusRetriever:
     """The paragraphs of an index.
 
-    Threads may share one: the engine's view of an index never changes, and a
-    search lets other threads run. In a coroutine, ``await
+    Threads may share a retriever: the engine's view of an index never changes,
+    and a search lets other threads run. In a coroutine, ``await
     asyncio.to_thread(retriever.search, query, k)``.
 
     Args:
         path: the index.
-        info: what it says of itself.
+        info: what its note says.
     """
 
     path: str
@@ -227,7 +227,7 @@ class CorpusRetriever:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _damaged(self.path, one_line(str(error))) from None
         except BaseException as error:
-            # What the engine did not expect reaches Python as a panic, which is no Exception.
+            # A panic of the engine reaches Python as an error that is no Exception.
             if type(error).__name__ != "PanicException":
                 raise
             raise _damaged(self.path, "the engine cannot read it") from None
@@ -235,10 +235,11 @@ class CorpusRetriever:
 
     @cached_property
     def _opened(self) -> tuple[Index, Searcher]:
-        """The index that is there now: it may have been built anew since it was named.
+        """The index as it is now; it may have been rebuilt since the retriever was made.
 
-        The engine makes a lock beside an index that it opens, which need not be one's own to
-        write, so it is shown the files in a folder of its own, which goes with the retriever.
+        The engine writes a lock file beside an index that it opens, and the index may be
+        read-only. So it opens links to the files in a folder of its own, which is removed with the
+        retriever.
         """
         from tantivy import Index
 
@@ -258,7 +259,7 @@ class CorpusRetriever:
             ) from None
 
     def _hits(self, terms: Sequence[str], k: int) -> list[tuple[float, DocAddress]]:
-        """The best hits, and with them every one that is equal to the last of those asked for."""
+        """The best ``k`` hits, and all further ones whose score is equal to that of the last."""
         from tantivy import Occur, Query
 
         index, searcher = self._opened
@@ -278,7 +279,7 @@ class CorpusRetriever:
 # --- building it ---
 
 _HEAP = 64_000_000
-"""Bytes of terms that each of the engine's threads gathers before it writes them out."""
+"""Bytes of memory that each of the engine's threads fills with terms before it writes them out."""
 
 _THREADS = 2
 
@@ -286,17 +287,18 @@ _THREADS = 2
 def build_index(
     corpus: str, target: str, progress: Callable[[int, int], None] = lambda done, of: None
 ) -> IndexInfo:
-    """Build an index, in the place of an older one.
+    """Build an index, or replace an older one; one that is up to date stays.
 
     Args:
         corpus: JSON lines with ``id``, ``text`` and optionally ``title``, or a document
             or a folder of them.
-        target: the index, a folder; there it is whole, or as it was.
-        progress: told how many bytes of the corpus are read, and of how many.
+        target: the folder of the index; if the build fails, it is as it was.
+        progress: called with the bytes of the corpus that are read, and all its bytes.
 
     Raises:
-        InputError: a line cannot be used (the first is named, the others are
-            counted), two have one id, or the index cannot be written.
+        LinesError: lines cannot be used, or two of them have one id.
+        InputError: the corpus cannot be read or is empty, the engine is not
+            installed, or the index cannot be written.
     """
     read = open_corpus(corpus)
     engine = load_engine()
@@ -316,7 +318,7 @@ def build_index(
             info = IndexInfo(name, digest, size, passages, part.name, engine, files)
             _publish(target, info)
     except (OSError, ValueError, sqlite3.Error) as error:
-        # The engine says ValueError for whatever the disk says to it.
+        # The engine raises ValueError for every error of the disk.
         reason = getattr(error, "strerror", None) or one_line(str(error))
         raise InputError(
             f"{target} cannot be written ({reason}): make room, or name a place of your own."
@@ -325,7 +327,7 @@ def build_index(
 
 
 def _check_place(path: str) -> None:
-    """See that an index can be put somewhere, before work is done for it; else an `InputError`."""
+    """Check that an index can be written, before work is done for it; else an `InputError`."""
     folder = Path(path)
     if not folder.parent.is_dir():
         raise InputError(f"The folder {folder.parent} does not exist: make it, or name another.")
@@ -334,12 +336,12 @@ def _check_place(path: str) -> None:
     if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
         raise InputError(f"{path} cannot be written: name a place in a folder of your own.")
     other = [file.name for file in folder.glob("*") if file.name != _NOTE and not _is_part(file)]
-    ours = True
-    # Of whatever version; a damaged one is replaced too.
+    is_ours = True
+    # An index of any version may be replaced, and one with a damaged note.
     with suppress(OSError, ValueError, RecursionError):
         note = json.loads((folder / _NOTE).read_bytes())
-        ours = isinstance(note, dict) and "pearl_index" in note
-    if other or not ours:
+        is_ours = isinstance(note, dict) and "pearl_index" in note
+    if other or not is_ours:
         raise InputError(f"{path} is a folder with other things in it: name one of its own.")
 
 
@@ -349,9 +351,9 @@ def _is_part(entry: Path) -> bool:
 
 @contextmanager
 def _new_part(path: str) -> Iterator[Path]:
-    """A part to fill, in a folder that is made where there is none, or an `OSError`.
+    """A new, empty part of an index, whose folder is made where there is none.
 
-    Unless `_publish` names it by then, it goes at the end.
+    The part is removed at the end, unless the note names it by then.
     """
     folder = Path(path)
     is_new = not folder.exists()
@@ -374,7 +376,7 @@ def _new_part(path: str) -> Iterator[Path]:
 
 
 def _publish(path: str, info: IndexInfo) -> None:
-    """Put a part in the place of the older one, in one step, or leave that with an `OSError`."""
+    """Replace an index's part with a new one in one step; an `OSError` leaves the older one."""
     folder = Path(path)
     note = {
         "pearl_index": FORMAT,
@@ -386,7 +388,7 @@ def _publish(path: str, info: IndexInfo) -> None:
     }
     mode = (folder / info.part / _LOCK).stat().st_mode & 0o777
     for name in info.files:
-        # The engine keeps some to their owner; an index is for whoever may read its folder.
+        # The engine lets only the owner read some files; an index is for all who read its folder.
         Path(folder, info.part, name).chmod(mode)
     with replacing(folder / _NOTE, folder / info.part) as file:
         file.write(json.dumps(note, indent=1).encode())
@@ -396,15 +398,15 @@ def _publish(path: str, info: IndexInfo) -> None:
 
 
 def _under_way(part: Path) -> bool:
-    """Whether a build that lives is filling a part."""
-    # Without the file it was made a moment ago, or is not one of ours.
+    """Whether a running build is filling a part."""
+    # A part without a lock file was made a moment ago, or is not one of ours.
     with suppress(OSError), (part / _LOCK).open("rb") as file:
         return lock(file) is not True
     return True
 
 
 def _fill(part: Path, corpus: Corpus | Folder, progress: Callable[[int, int], None]) -> int:
-    """Write every paragraph of a corpus; how many there are."""
+    """Write every paragraph of a corpus into a part, and give their number."""
     from tantivy import Document
 
     count = 0
@@ -412,7 +414,7 @@ def _fill(part: Path, corpus: Corpus | Folder, progress: Callable[[int, int], No
         for row in _usable(corpus, ids):
             document = Document()
             document.add_text("terms", " ".join(field_terms(row.title, row.text)))
-            # JSON may hold halves of characters, and a corpus is given back to the letter.
+            # JSON may hold lone surrogates, and passages are given back unchanged.
             stored = json.dumps([row.id, row.title, row.text], ensure_ascii=False)
             document.add_bytes("passage", stored.encode("utf-8", "surrogatepass"))
             writer.add_document(document)
@@ -425,11 +427,11 @@ def _fill(part: Path, corpus: Corpus | Folder, progress: Callable[[int, int], No
 
 @contextmanager
 def _writer(part: Path) -> Iterator[IndexWriter]:
-    """The engine's writer of a new index, whose threads have ended when it is left."""
+    """The engine's writer of a new index; at the end of the block its threads have ended."""
     from tantivy import Index, SchemaBuilder
 
     schema = SchemaBuilder()
-    # Neither positions nor the engine's own reading: terms come with spaces between them.
+    # No positions and no tokenizer of the engine's: the text is terms with spaces between them.
     schema.add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
     schema.add_bytes_field("passage", stored=True)
     index = Index(schema.build(), str(part), reuse=False)
@@ -446,7 +448,7 @@ def _writer(part: Path) -> Iterator[IndexWriter]:
 
 
 def _usable(corpus: Corpus | Folder, ids: _Ids) -> Iterator[CorpusParagraph]:
-    """The paragraphs, up to the first line that is none; all such lines make a `LinesError`."""
+    """The paragraphs up to the first unusable line; all such lines are raised as a `LinesError`."""
     wrong: list[str] = []
     count = 0
     for row in corpus.rows():
@@ -460,7 +462,7 @@ def _usable(corpus: Corpus | Folder, ids: _Ids) -> Iterator[CorpusParagraph]:
 
 
 class _Ids:
-    """Which ids there have been, on disk: a corpus may have more than memory holds."""
+    """The ids seen so far, on disk, because a corpus may have more than memory holds."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -471,7 +473,7 @@ class _Ids:
         )
 
     def problem(self, row: CorpusParagraph, path: str) -> InputError | None:
-        """What is wrong with a row's id, if another row has it; else it is taken."""
+        """The error of a row whose id an earlier row has; None notes the id as taken."""
         key = blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         try:
             self._database.execute("insert into ids values (?, ?)", (key, row.line))

@@ -1,5 +1,5 @@
-"""The text of a PDF: its lines put together to paragraphs and rows of tables, over columns and
-pages, by where their words stand.
+"""The text of a PDF. Lines are joined into paragraphs and rows of tables, across columns and
+pages, by the places of their words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage
 
 _Cell = tuple[str, float, float]
-"""Words that no wide gap parts, and their left and right edge in points."""
+"""Words without a wide gap between them, and their left and right edge in points."""
 
 _Words = tuple[list[list[_Cell]], float]
 """The words of each cell of a line of a page, and the line's lower edge in points."""
@@ -23,25 +23,25 @@ _Line = tuple[list[_Cell], float, float]
 and of the last of them in points."""
 
 _HIGHEST = 10
-"""Lines of a table's row; what is higher is a column of the page."""
+"""The most lines of a table's row; what is higher is a column of the page."""
 
 _WIDEST = 200
-"""Cells of a table's row; a line that has more is compared with no other, as that would take time
-that grows with their square."""
+"""The most cells of a table's row. A line with more is compared with no other, because the time
+for that grows with the square of the number."""
 
 _END = re.compile(r"[.!?…:؟।。！？][\"'”’»)\]」』）]*$")
-"""Of a sentence, at a line's end."""
+"""The end of a sentence at a line's end."""
 
 
 def pdf(data: bytes) -> str:
-    """The text of a PDF's pages, each with a form feed after it, paragraphs with a blank line."""
+    """The text of a PDF: a form feed after each page, a blank line between paragraphs."""
     from pypdfium2 import PdfDocument
 
     with PdfDocument(data) as document:
         lines = [_lines(page.get_textpage()) for page in document]
     drops = sorted(upper[1] - lower[1] for page in lines for upper, lower in pairwise(page))
     drops = [drop for drop in drops if drop > 1]
-    # Where every speaker has a paragraph, most lines stand apart.
+    # Not the median: in a dialogue most lines are paragraphs, and so stand further apart.
     usual = drops[len(drops) // 5] if drops else 0
     rows = [_rows(_parted(page, usual), usual) for page in lines]
     pages = [_paragraphs(page, usual) for page in rows]
@@ -53,8 +53,7 @@ def pdf(data: bytes) -> str:
 
 
 def _lines(page: PdfTextPage) -> list[_Words]:
-    """The words of a page's lines, of each those together that no gap parts which is wider than
-    letters are high."""
+    """The words of a page's lines; a gap that is wider than letters are high begins a new cell."""
     lines: list[_Words] = []
     at = 0
     for line in page.get_text_range().split("\r\n"):
@@ -62,13 +61,13 @@ def _lines(page: PdfTextPage) -> list[_Words]:
         reached: float | None = None
         for word in re.finditer(r"(?:[^ ]| {2,})+", line.strip()):
             last = first + word.end() - 1
-            # A word that was broken stands where it ends, without the hyphen.
+            # A word that was hyphenated counts as standing where it ends.
             start = min(first + word.start() + word[0].rfind("\ufffe") + 1, last)
             left, bottom, _, top = page.get_charbox(start, loose=True)
             _, edge, right, _ = page.get_charbox(last, loose=True)
             height, rise = top - bottom, bottom - lines[-1][1] if lines else 0.0
-            # What is read as one line may go on in the next, or in the next column; words that
-            # are no level line are written upwards or downwards.
+            # What pdfium gives as one line may go on in the next line or column. Words of which
+            # the ends are not level are written upwards or downwards.
             if reached is None or (
                 abs(edge - bottom) < height / 2
                 and (rise > height if left > reached else rise < -height / 2)
@@ -86,7 +85,7 @@ def _lines(page: PdfTextPage) -> list[_Words]:
 
 
 def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
-    """The lines of a page, in which a cell is parted where other rows of its table have two.
+    """The lines of a page, with a cell split where other rows of its table have two cells.
 
     Args:
         lines: in the order in which they are read.
@@ -116,11 +115,11 @@ def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
 
 
 def _parts(words: Sequence[_Cell], columns: Sequence[_Cell]) -> list[_Cell]:
-    """A cell's words as cells of the columns that they stand in, where they are aligned so.
+    """The words of a cell, split at the columns if they are aligned with them.
 
     Args:
-        words: of the cell.
-        columns: of its table.
+        words: the words of the cell.
+        columns: the columns of its table.
     """
     places = [(at, over) for at, word in enumerate(words) if (over := _over(word, columns))]
     cuts = [0, len(words)]
@@ -142,7 +141,7 @@ def _parts(words: Sequence[_Cell], columns: Sequence[_Cell]) -> list[_Cell]:
 
 
 def _rows(lines: Sequence[_Line], usual: float) -> list[_Line]:
-    """The lines of a page, those of one row of a table as one.
+    """The lines of a page, with the lines of each row of a table joined into one.
 
     Args:
         lines: in the order in which they are read.
@@ -176,9 +175,9 @@ def _row(
     before it, and in a column to the right. Where none does, the row is the line itself.
 
     Args:
-        lines: of the page.
-        at: where the row begins.
-        columns: the cells of the row above it that has the most; none where there is none.
+        lines: the lines of the page.
+        at: the index of the row's first line.
+        columns: the cells of the fullest row above it in the table; empty where there is none.
         usual: as `_paragraphs` takes it.
     """
     row: dict[int, list[_Cell]] = {}
@@ -188,8 +187,8 @@ def _row(
     for number in range(at, len(lines)):
         cells, bottom, _ = lines[number]
         drop = lines[number - 1][1] - bottom if number > at else 0.0
-        found = [_over(cell, columns) for cell in cells]
-        places = [each[0] for each in found if len(each) == 1]
+        overlaps = [_over(cell, columns) for cell in cells]
+        places = [each[0] for each in overlaps if len(each) == 1]
         if len(places) < len(cells) or sorted(set(places)) != places:
             break
         if drop <= 1 and places[0] > last and drop > -_HIGHEST * usual:
@@ -219,11 +218,10 @@ def _over(cell: _Cell, columns: Sequence[_Cell]) -> list[int]:
 
 
 def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
-    """The text of each line: a tab between its cells, and one more for each that is empty.
+    """The text of each line: a tab between its cells, and one more for each empty cell.
 
-    Which are empty is told from the row with the most cells of those that stand below each other:
-    every cell of a row stands above or below just one of its cells. A row of which that is not so
-    is left as it is.
+    Empty cells are found by comparison with the fullest row of the table, if every cell of a row
+    stands above or below exactly one of its cells; other rows are left as they are.
 
     Args:
         lines: in the order in which they are read.
@@ -237,7 +235,7 @@ def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
             tables.append(rows)
         if len(cells) > 1:
             rows.append(number)
-        # A line by itself is no cell's that begins as far left as the first.
+        # A line of one cell that begins in the table's first column ends the table.
         elif rows and cells[0][1] < max((lines[row][0] for row in rows), key=len)[0][2]:
             tables.append([])
         elif rows:
@@ -247,9 +245,9 @@ def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
         columns = max((lines[number][0] for number in rows), key=len, default=[])
         for number in rows:
             over = [_over(cell, columns) for cell in lines[number][0]]
-            places = [-1, *(at for found in over for at in found)]
+            places = [-1, *(at for columns_over in over for at in columns_over)]
             before = [after - at - 1 for at, after in pairwise(places)]
-            if all(len(found) == 1 for found in over) and min(before) >= 0:
+            if all(len(columns_over) == 1 for columns_over in over) and min(before) >= 0:
                 empty[number] = before
     return [
         "\t".join("\t" * tabs + text for tabs, (text, _, _) in zip(before, cells, strict=True))
@@ -258,7 +256,7 @@ def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
 
 
 def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
-    """The text of a page's lines: those that stand apart, or jut in, begin a paragraph.
+    """The text of a page's lines: a line that stands apart, or is indented, begins a paragraph.
 
     Args:
         lines: in the order in which they are read.
@@ -280,12 +278,12 @@ def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
 def _runs_on(above: Sequence[_Line], below: Sequence[_Line], usual: float) -> bool:
     """Whether a paragraph goes on from the end of a column or page to the start of the next.
 
-    So it does in lower case, and where the last line ends no sentence and had no room for the next
-    word: a heading mostly has room.
+    It does if the next column begins in lower case, or if the last line ends no sentence and had
+    no room for the next word; a heading mostly has room.
 
     Args:
-        above: the lines of the page up to where it ends.
-        below: those that follow.
+        above: the lines of the page up to the end of the column.
+        below: the lines after it.
         usual: as `_paragraphs` takes it.
     """
     if not below:
@@ -306,11 +304,11 @@ def _runs_on(above: Sequence[_Line], below: Sequence[_Line], usual: float) -> bo
         cell
         for cells, _, _ in above[:-1]
         for cell in cells
-        # What reaches into the next column does not tell how wide this one is.
+        # A line that reaches into the next column does not show the width of this one.
         if _over(cell, [last]) and not last[2] <= begin < cell[2]
     ]
     if not column:
         return False
     left, right = min(cell[1] for cell in column), max(cell[2] for cell in column)
-    # What stands to the right, such as a page's number, was not broken.
+    # A short line at the right, such as a page number, was not wrapped.
     return last[2] + room > right and last[2] - last[1] > (right - left) / 2

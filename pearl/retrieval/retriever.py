@@ -1,7 +1,7 @@
-"""What is read of a text: passages that a retriever finds, and paragraphs.
+"""Retrieval of passages and paragraphs.
 
-A document is searched by its paragraphs. Where it does not fit a prompt, the passages or the
-paragraphs that bear on a step are chosen, in the document's order.
+A document is searched by its paragraphs. Where it does not fit a prompt, the passages or
+paragraphs that are relevant to a step are chosen, in the document's order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pearl.retrieval.terms import (
 from pearl.retrieval.text_splitter import BETWEEN, SENTENCE, SPACE, break_points, spans
 
 _EQUAL = 1e-5
-"""The share by which two scores may differ and be one: sums of the same terms in another
+"""The share by which two scores may differ and count as equal: sums of the same terms in another
 order differ by less, and different paragraphs nearly always by more."""
 
 _DIGITS = re.compile(r"(\d+)")
@@ -41,10 +41,10 @@ class Passage:
 
     Args:
         id: names it in its document or corpus.
-        title: what it stands under; empty where nothing is known.
-        text: to the letter.
-        score: how well it bears on the query, above 0; comparable within one
-            answer only.
+        title: the title it stands under; empty where none is known.
+        text: its text, unchanged.
+        score: its relevance to the query, above 0; comparable only within the
+            result of one search.
     """
 
     id: str
@@ -54,29 +54,29 @@ class Passage:
 
 
 class Retriever(Protocol):
-    """Finds passages. Many threads may search one at once."""
+    """Finds passages. Many threads may search with one retriever at once."""
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The passages that bear most on a query.
 
         Args:
             query: plain words; nothing in it is syntax.
-            k: how many at most.
+            k: the most passages to find.
 
         Returns:
-            Best first, equal ones by their ids; none where the query has no
-            word that counts, or k is below 1.
+            The passages, best first, equal ones by their ids; none where the
+            query has no word that counts, or k is below 1.
         """
         ...
 
 
 def passage_texts(passages: Iterable[Passage]) -> list[str]:
-    """Passages as texts for a model, in order: each to the letter, after its title and a colon."""
+    """Passages as texts for a model, in order, each after its title and a colon."""
     return [f"{item.title}: {item.text}" if item.title else item.text for item in passages]
 
 
 def near(score: float, other: float) -> bool:
-    """Whether two scores are one but for the last digits of their sums."""
+    """Whether two scores are equal but for rounding."""
     return abs(score - other) <= _EQUAL * max(abs(score), abs(other))
 
 
@@ -107,7 +107,7 @@ def _by_id(passage: Passage) -> tuple[list[str | int], str]:
 
 _HEADING = re.compile(r"(#{1,6})[^\S\n]+(\S[^\n]*)(?:\n\s*|\Z)")
 _LONGEST = 2000
-"""Characters of a paragraph; a longer one is cut."""
+"""The most characters of a paragraph; a longer one is cut."""
 
 _CUTS = (re.compile(r"\n\s*"), SENTENCE, SPACE)
 """Where a long paragraph is cut, the best places first: lines, sentences, words."""
@@ -119,7 +119,7 @@ class Paragraph:
 
     Args:
         id: its number, counted from 1.
-        title: the headings it stands under, outermost first.
+        title: the headings it stands under, outermost first, with " / " between them.
         span: where it stands, without the white space around it.
     """
 
@@ -130,7 +130,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class DocumentRetriever:
-    """The paragraphs of one document, found as those of a corpus are (BM25).
+    """The paragraphs of one document, searched as a corpus is (BM25).
 
     Args:
         document: what to search.
@@ -165,18 +165,18 @@ class DocumentRetriever:
 # Many steps ask for passages of one document.
 @lru_cache(maxsize=8)
 def _weights(text: str) -> Weights:
-    read = [field_terms(one.title, text[slice(*one.span)]) for one in _paragraphs(text)]
-    return weigh(read, k1=1.2, b=0.75)
+    terms = [field_terms(each.title, text[slice(*each.span)]) for each in _paragraphs(text)]
+    return weigh(terms, k1=1.2, b=0.75)
 
 
 @lru_cache(maxsize=8)
 def _paragraphs(text: str) -> tuple[Paragraph, ...]:
-    """The paragraphs; Markdown's headings are their titles, and none themselves."""
+    """The paragraphs; Markdown's headings are their titles, and no paragraphs themselves."""
     paragraphs: list[Paragraph] = []
     titles: list[tuple[int, str]] = []
     for start, end in blocks(text, BETWEEN):
         while heading := _HEADING.match(text, start, end):
-            # What stands in one of several documents has its name for a title.
+            # The name of one of several documents is the outermost title of its paragraphs.
             level = 0 if text[start - 1 : start] == START else len(heading[1])
             titles = [entry for entry in titles if entry[0] < level]
             titles.append((level, heading[2].rstrip().rstrip("#").rstrip()))
@@ -201,8 +201,8 @@ def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
 # --- what bears on a step ---
 
 _PASSAGE, _SLACK = 800, 0.4
-"""Characters of a passage, about two hundred tokens of English; and the share by which passages
-may differ in length to end where a paragraph does."""
+"""The characters of a passage, about two hundred tokens of English; and the share of that by which
+a cut may be moved so that passages end with a paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +210,11 @@ class Excerpt:
     """What is left of a document.
 
     Args:
-        text: the passages in document order, with a mark where some is left out.
+        text: the passages in document order, with a mark where text is left out.
         passages: how many were chosen.
         of: how many there are.
-        bearing: how many bear on the step at all; none are chosen by their place.
-        characters: the document's characters that are left.
+        bearing: how many are relevant to the step; where it is 0, the first ones were chosen.
+        characters: how many characters of the document are left.
     """
 
     text: str
@@ -231,14 +231,14 @@ def choose_passages(
     count: Callable[[str], int],
     length: int = _PASSAGE,
 ) -> Excerpt | None:
-    """The best passages that there is room for.
+    """The best passages that fit the room; the first ones where none is relevant.
 
     Args:
         text: the document.
-        query: terms, as `passage_terms` gives them, and what each is worth.
-        room: tokens that the passages and the marks between them may have.
-        count: counts tokens.
-        length: characters of a passage, about.
+        query: terms, as `passage_terms` gives them, each with its weight.
+        room: the most tokens of the passages and the marks between them.
+        count: counts the tokens of a text.
+        length: about how many characters a passage has.
 
     Returns:
         The passages, or None where there is not room for one.
@@ -255,7 +255,7 @@ def choose_passages(
         if sizes[at] + mark <= spare:
             chosen.append(at)
             spare -= sizes[at] + mark
-    # Joined, texts may take a token more than they do apart.
+    # The joined text may take a few more tokens than its pieces.
     while chosen and count(_joined(text, passages, chosen)) > room:
         chosen.pop()
     if not chosen:
@@ -266,20 +266,20 @@ def choose_passages(
 
 
 def smallest_excerpt(text: str, count: Callable[[str], int]) -> int:
-    """Tokens that one passage takes at the least, with a mark on either side."""
+    """The tokens of the shortest passage, with a mark on either side."""
     return min(_sizes(text, count)) + 2 * count(_mark(len(text)))
 
 
 def choose_paragraphs(
     document: Source, words: str, room: int, count: Callable[[str], int]
 ) -> Excerpt | None:
-    """The paragraphs that bear most on some words; the first ones where none does.
+    """The paragraphs that are most relevant to some words; the first ones where none is.
 
     Args:
-        document: Markdown's headings are shown above their paragraphs.
+        document: the document; Markdown's headings are shown above their paragraphs.
         words: what is looked for.
-        room: tokens that the paragraphs may have.
-        count: counts tokens.
+        room: the most tokens of the paragraphs.
+        count: counts the tokens of a text.
 
     Returns:
         The paragraphs, or None where there is not room for one.
@@ -302,7 +302,7 @@ def choose_paragraphs(
 
 
 def passage_terms(text: str) -> list[str]:
-    """Stems of words; for scripts without spaces, every two characters that stand together."""
+    """Stems of words; for scripts without spaces, every two neighbouring characters."""
     runs = [run for run in UNSPACED.findall(text) if len(run) > 1]
     return [*words(text), *(pair for run in runs for pair in pairs_of(run))]
 

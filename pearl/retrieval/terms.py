@@ -1,4 +1,4 @@
-"""What a text is made of: its terms, what each is worth (BM25, with bm25s), and its sentences."""
+"""The terms of a text, their weights (BM25, with bm25s), and its sentences."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+)")
 """Scripts that put no space between words."""
 
 _LONGEST = 64
-"""Characters of a term; what is longer is no word."""
+"""The most characters of a term; a longer one is cut."""
 
 _LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
 )
-"""Letters that are not a letter and a mark, and that people leave out all the same."""
+"""Letters that Unicode does not split into a letter and a mark, and that people write without."""
 
 TITLE = 3
-"""How often a title's terms count where a text's count once (Robertson, Zaragoza and Taylor,
-"Simple BM25 Extension to Multiple Weighted Fields", CIKM 2004, section 3)."""
+"""How many times each of a title's terms counts (Robertson, Zaragoza and Taylor, "Simple BM25
+Extension to Multiple Weighted Fields", CIKM 2004, section 3)."""
 
 _ELISION = re.compile(r"[^\W\d_]{1,5}'(?!(?:ll|re|ve)$)(?=[^\W\d_]{2})")
-"""What is shortened before a word, as in *l'acconto* and *dell'anno*; *they're* has none."""
+"""An elided word before another, as in *l'acconto* and *dell'anno*, but not in *they're*."""
 
 STOP = FUNCTION_WORDS | frozenset(
     """
@@ -53,19 +53,18 @@ STOP = FUNCTION_WORDS | frozenset(
 """Words that say nothing of what a text is about."""
 
 _OPERATORS = frozenset({"AND", "OR", "NOT"})
-"""What those write in capitals who take a query for a formula."""
+"""Words that some people write in capitals, as the operators of a query language."""
 
 
 def terms(text: str) -> list[str]:
     """A text's terms, in order.
 
-    English words are stems (Porter's second stemmer). Names stay whole:
-    accents and apostrophes fall away (*O'Brien*, *Sjöström*), and what is elided
-    before a word leaves that word a term too (*l'acconto*); initials are one
-    term however they are set (*J. K.*, *J.K.*, *JK*), a single letter counts
-    (*Malcolm X*), and so does a stop word in capitals (*WHO*, *US*), unless
-    all of the text is in capitals. Scripts without spaces give every two
-    characters that stand together.
+    English words are stems (Porter's second stemmer). Accents and apostrophes
+    are dropped (*O'Brien*, *Sjöström*); after an elided word, the word alone is
+    a term too (*l'acconto*). Initials are one term however they are written
+    (*J. K.*, *J.K.*, *JK*), a single letter counts (*Malcolm X*), and so does a
+    stop word in capitals (*WHO*, *US*), unless the whole text is in capitals.
+    Scripts without spaces give every two neighbouring characters.
     """
     text = composed(text)
     if "." in text:
@@ -79,16 +78,16 @@ def terms(text: str) -> list[str]:
 
 
 def field_terms(title: str, text: str) -> list[str]:
-    """The terms of a text under a title, which may be empty, and whose own terms count more."""
+    """The terms of a text and of its title, which may be empty; those of the title count more."""
     return terms(title) * TITLE + terms(text)
 
 
 def query_terms(query: str) -> list[str]:
-    """The different terms of a query, in order: the first 128, as nobody asks for more at once."""
+    """The distinct terms of a query, in order, at most 128."""
     return list(dict.fromkeys(terms(query)))[:128]
 
 
-# A corpus has few words, each of them often.
+# A corpus has few distinct words.
 @lru_cache(maxsize=1 << 18)
 def _terms_of(word: str) -> tuple[str, ...]:
     if UNSPACED.search(word):
@@ -116,20 +115,20 @@ _CONTRACTED = ("s", "d", "m", "ll", "re", "ve")
 
 
 def _is_contraction(word: str) -> bool:
-    """Whether a folded word is one of stop words, as *wouldn't* and *she'll*."""
+    """Whether a folded word is a contraction of stop words, as *wouldn't* and *she'll* are."""
     first, _, end = word.partition("'")
     return word.endswith("n't") or (end in _CONTRACTED and first in STOP)
 
 
 def _unelided(word: str) -> str:
-    """A word, in lower case, without what is elided before it; empty where nothing is."""
+    """A word in lower case, without the elided word before it; empty where there is none."""
     elision = _ELISION.match(word)
     rest = word[elision.end() :] if elision else ""
     return "" if rest in STOP else rest
 
 
 def pairs_of(run: str) -> list[str]:
-    """Every two characters that stand together in a script without spaces; one that is alone."""
+    """Every two neighbouring characters of a text without spaces; a single character itself."""
     return [run[at : at + 2] for at in range(max(1, len(run) - 1))]
 
 
@@ -168,10 +167,10 @@ _FIGURE, _LABEL = re.compile(r"\d+"), re.compile(r"[^\W\d_][\w .'/-]{0,30}(?::\s
 _OPENING, _CLOSING, _WITHIN = "\"'“‘«„([*_", "\"'”’»)]*_", ",.;:!?)”»"
 _STOPS, _GOES_ON = (".", "!", "?", "…"), (",", "-", "–", "—")
 _NEAR, _ROOM = 3, 0.9
-"""How many lines on either side say what a line is, and the share of their width that is sure to
-have been free: in a proportional font lines of one width differ in characters."""
+"""How many lines on either side are compared with a line; and the share of their width up to which
+a word surely had room, as lines of one width in a proportional font differ in characters."""
 _RECORD = 2000
-"""Characters in which a record has its first three fields."""
+"""The number of characters in which the first three fields of a record are looked for."""
 _HEADING = re.compile(
     r"[^\S\n]*+(?:#{1,6}[^\S\n][^\n]*+|[^\n\t]{0,59}[^\n\s.!?,;:…\"”’)—-])[^\S\n]*\n"
     r"(?=\s*[\"“‘(]?[^\W_])"
@@ -198,17 +197,17 @@ _MONTH = re.compile(
     r"|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
     r"|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre)\b"
 )
-"""The months' names in English and German, and in French, Spanish and Italian, which do not write
-them large."""
+"""The months in English and German, and in French, Spanish and Italian, which do not capitalize
+them."""
 
 _QUOTED = re.compile(
     r"\"[^\"]*(?:\"|$)|“[^”]*(?:”|$)|«[^»]*(?:»|$)|„[^“”]*(?:[“”]|$)|「[^」]*(?:」|$)"
 )
 _SPEECH = 400
-"""Characters that quotation marks hold together; a longer speech has sentences of its own."""
+"""The most characters of a quotation that counts as one sentence; a longer one is split."""
 
 _LONGEST_SENTENCES = 1000
-"""Characters of a sentence; what runs on without an end is cut at white space."""
+"""The most characters of a sentence; a longer one is cut at white space."""
 
 
 def blocks(text: str, between: re.Pattern[str]) -> Iterator[Span]:
@@ -221,7 +220,7 @@ def blocks(text: str, between: re.Pattern[str]) -> Iterator[Span]:
 
 
 def stripped(text: str, start: int, end: int) -> list[Span]:
-    """A piece of a text without the white space around it, where there is more to it."""
+    """A piece of a text without the white space around it; empty where there is nothing else."""
     body = text[start:end]
     start += len(body) - len(body.lstrip())
     end = start + len(body.strip())
@@ -231,10 +230,9 @@ def stripped(text: str, start: int, end: int) -> list[Span]:
 def sentences(text: str) -> list[Span]:
     """Where each sentence stands, without the white space around it.
 
-    What somebody says in quotes stays whole, with its quotes, as long as its
-    paragraph lasts and it is no long speech. A heading is a sentence, and so is a row of values;
-    a line of a record or a list ends its sentence, and one that is only wrapped does not
-    (`_pieces`).
+    A quotation stays whole, with its quotes, unless it is long or its paragraph ends. A heading is
+    a sentence, and so is a row of values. The end of a line ends a sentence in records and lists,
+    but not in wrapped text (`_pieces`).
     """
     spans: list[Span] = []
     for block in blocks(text, _PARAGRAPH):
@@ -243,7 +241,7 @@ def sentences(text: str) -> list[Span]:
             if row:
                 _keep(spans, text, start, end)
                 continue
-            # The first field of a record is no heading of the others; three fields make one.
+            # The first field of a record is no heading; three fields in a row make a record.
             fields = text[start : min(block[1], start + _RECORD)].lstrip().splitlines()[:3]
             record = (record or len(fields) == 3) and all(map(_LABEL.match, fields))
             heading = None if record else _HEADING.match(text, start, end)
@@ -257,29 +255,29 @@ def sentences(text: str) -> list[Span]:
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[Span, bool]]:
     """A paragraph, cut where its lines are records, and whether each piece is a row of values.
 
-    A line is done where it and the next are of one form (`_form`), or both are labelled fields;
-    or where it does not run on (`_runs_on`) and the next one's first word had room, as the
-    longest line near by shows: wrapped text fills its lines. Lines are records where most near by
-    are done, which a name that begins a line does not make of prose. Among records, what does
-    not run on is another, but for the fields of one (`_heads`). The end of a sentence says
-    nothing of lines: in prose and in dialogue a paragraph's last line has it, too.
+    A line is complete if it and the next have one form (`_form`), or both are labelled fields. It
+    is complete, too, if it does not run on (`_runs_on`) and the next line's first word had room in
+    it, compared with the longest line near by: wrapped text fills its lines. Lines are records if
+    most lines near by are complete, so that a name at the start of a line does not make prose a
+    record. Among records, each line that does not run on is a record of its own, except for the
+    fields of one record (`_heads`). The end of a sentence tells nothing: prose has it as well.
     """
     lines = [Span(start + a, start + b) for a, b in blocks(text[start:end].rstrip(), _LINE)]
-    # Two lines say little, but for what stands between their values.
+    # Two lines are too few to compare, unless tabs separate their values.
     fewest = 1 if "\t" in text[start:end] else 2
     if len(lines) <= fewest:
         yield Span(start, end), False
         return
     texts = [text[a:b].strip() for a, b in lines]
     plain = [_FIELD.sub("", line) if '"' in line else line for line in texts]
-    # Prose has commas before a space too: they are between values where all lines have as many.
+    # A comma before a space separates values only if all lines have as many: prose has some too.
     even = len(lines) > 3 and len({line.count(",") for line in plain[1:]}) == 1
     forms = [_form(line, even) for line in plain]
     labels = [match[0] if (match := _LABEL.match(line)) else "" for line in plain]
     heads = _heads([label for label in labels if label], end - start)
-    alike = [one & other for one, other in pairwise(forms)]
+    alike = [form & following for form, following in pairwise(forms)]
     values = [any(number for _, number in shared) for shared in alike]
-    fields = [bool(one and other) for one, other in pairwise(labels)]
+    fields = [bool(label and following) for label, following in pairwise(labels)]
     done = [2] * len(alike)
     for at, line in enumerate(texts[:-1]):
         if values[at]:
@@ -309,17 +307,17 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[Span, bool]]:
 
 
 def _runs_on(line: str, following: str) -> bool:
-    """Whether a line goes on in the next one, by its end and by how that begins; what is all in
-    capitals may."""
+    """Whether a line goes on in the next one, by its end and by the start of the next. Two lines
+    all in capitals do."""
     first = following.lstrip(_OPENING)[:1]
     small = first.islower() or first in _WITHIN or (line.isupper() and following.isupper())
     return small or line.endswith(_GOES_ON)
 
 
 def _form(line: str, even: bool) -> frozenset[tuple[str, int]]:
-    """What a line has in common with others of its kind: how many tabs, gaps, semicolons and
-    commas (`even`: before a space, too) are between its values, that it begins with a figure, and
-    how many it has, where it begins with no small letter."""
+    """What a line has in common with similar ones: the number of tabs, gaps, semicolons and commas
+    between its values; whether it begins with a digit; and its number of figures, unless it begins
+    in lower case. With ``even``, a comma before a space separates values too."""
     form = {(mark, line.count(mark)) for mark in "\t;" if mark in line[:-1]}
     if gaps := len(_GAP.findall(line)):
         form.add((" ", gaps))
@@ -335,8 +333,8 @@ def _form(line: str, even: bool) -> frozenset[tuple[str, int]]:
 
 
 def _heads(labels: list[str], length: int) -> frozenset[str]:
-    """The labels in a paragraph that begin another record: the first, where none comes twice
-    before it comes again and records are short; else, as in settings and plays, every one."""
+    """The labels in a paragraph that begin a record. It is the first label alone, if no other one
+    is repeated before it comes again and records are short; else every one, as in a play."""
     seen: set[str] = set()
     for label in labels:
         if label == labels[0]:
@@ -393,11 +391,11 @@ def _keep(spans: list[Span], text: str, start: int, end: int) -> None:
 
 @dataclass(frozen=True)
 class Weights:
-    """What each term of each text is worth.
+    """The weight of each term in each text.
 
     Args:
         count: how many texts there are.
-        table: bm25s' own.
+        table: the index that bm25s made of them.
     """
 
     count: int
@@ -407,7 +405,7 @@ class Weights:
         """How well each text bears on a query.
 
         Args:
-            query: terms, each with what it is worth beside the others.
+            query: terms, each with its weight.
 
         Returns:
             A score for each text, in order; 0 where it has none of the terms.
@@ -423,8 +421,8 @@ class Weights:
 
 
 def with_neighbours(scores: Scores) -> Scores:
-    """Scores of texts in order, each with a share of its neighbours': a story goes on, and an
-    answer often stands beside the words asked for."""
+    """Scores of texts in order, each with a quarter of its neighbours' scores added: an answer
+    often stands beside the words asked for."""
     near = scores * 0.0
     near[1:] += scores[:-1]
     near[:-1] += scores[1:]
@@ -442,7 +440,7 @@ def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
     import bm25s
 
     table = bm25s.BM25(k1=k1, b=b)
-    # It takes neither no text at all nor a text of no terms; nobody asks for this one.
+    # bm25s takes no empty list and no text without terms; no query has the empty term.
     table.index([list(terms) or [""] for terms in texts] or [[""]], show_progress=False)
     return Weights(len(texts), table)
 
@@ -459,7 +457,7 @@ QUESTION_STOP = FUNCTION_WORDS | frozenset(
 _OWN = re.compile(
     r"(?:\b(?:my|our|your|his|her|its|their|whose)|['’]s?)\s+(?:very\s+)?\bown\b", re.IGNORECASE
 )
-"""*Own* where it says nothing: behind whose it is. Elsewhere it says who has a thing."""
+"""*Own* after a possessive, where it adds nothing. Elsewhere it says who has something."""
 
 
 _CONTENT = re.compile(rf"\d+(?:[.,]\d+)+|{_WORD.pattern}")
@@ -467,7 +465,7 @@ _CONTENT = re.compile(rf"\d+(?:[.,]\d+)+|{_WORD.pattern}")
 
 
 def words(text: str) -> list[str]:
-    """A text's content words as stems, in order, without what is elided before them."""
+    """A text's content words as stems, in order, without elided words before them."""
     text = _OWN.sub("", composed(text))
     tokens = [word.lower().replace("’", "'") for word in _CONTENT.findall(text)]
     plain = [word.removesuffix("'s") for word in tokens]
@@ -490,23 +488,23 @@ _ASKING = re.compile(
     r"|\b(?:article|chapter|clause|page|paragraph|section)s?(?= \d)",
     re.IGNORECASE,
 )
-"""What asks, in English, German, French, Italian and Spanish, and stands in no answer;
-QUESTION_STOP has more."""
+"""Question words in English, German, French, Italian, Spanish and other languages, which stand in
+no answer; QUESTION_STOP has more."""
 
 
 LANGUAGES = (
     *("DUTCH", "FRENCH", "GERMAN", "ITALIAN", "NORWEGIAN", "PORTUGUESE", "RUSSIAN", "SPANISH"),
     "SWEDISH",
 )
-"""Languages other than English whose stop words every bm25s has that Pearl runs with, and that put
-spaces between words."""
+"""Languages with spaces between words, other than English, whose stop words are in every version
+of bm25s that Pearl runs with."""
 
 
 @lru_cache(maxsize=16)
 def foreign_stop(text: str) -> frozenset[str]:
     """The stop words of a text's language, in lower case; none where that is English.
 
-    It is the language of which the text has the most: in an English one *die* says something.
+    The language is that whose stop words occur most: *die* counts as one only in a German text.
     """
     from bm25s import stopwords
 
@@ -517,18 +515,18 @@ def foreign_stop(text: str) -> frozenset[str]:
 
 
 _SAMPLE = 20_000
-"""Characters of a text by which its language is known."""
+"""The number of characters of a text by which its language is detected."""
 
 
 def lacking(question: str, passages: Iterable[str]) -> tuple[str, ...]:
-    """The content words of a question, as they stand there, that no passage has."""
+    """The content words of a question, as written there, that occur in no passage."""
     text = "\n".join(passages)
-    held, stop = frozenset(words(text)), STOP - {"own"} | foreign_stop(text)
+    present, stop = frozenset(words(text)), STOP - {"own"} | foreign_stop(text)
     left = _CONTENT.findall(_ASKING.sub("", _OWN.sub("", composed(question))))
     asked = (
         word for word in left if word.casefold() not in stop and not _is_contraction(_folded(word))
     )
-    return tuple(dict.fromkeys(word for word in asked if not held.issuperset(words(word))))
+    return tuple(dict.fromkeys(word for word in asked if not present.issuperset(words(word))))
 
 
 def stems(plain: Sequence[str]) -> list[str]:
@@ -538,7 +536,7 @@ def stems(plain: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class SentenceIndex:
-    """A document's sentences, ready to be asked."""
+    """A document's sentences, with the stems of each, indexed to be ranked for a query."""
 
     text: str
     spans: tuple[Span, ...]
@@ -546,12 +544,12 @@ class SentenceIndex:
     weights: Weights
 
     def scores(self, query: Mapping[str, float]) -> Scores:
-        """How well each sentence bears on weighted stems (BM25), by itself and its neighbours."""
+        """Each sentence's score for weighted stems: BM25, its neighbours', times the coverage."""
         return with_neighbours(self.weights.scores(query)) * self._coverage(query)
 
     def _coverage(self, query: Mapping[str, float]) -> Scores:
-        """The share of the query that each sentence holds, a rare word counting for more,
-        so that neither one word in a short sentence nor a name on every page outweighs
+        """The share of the query that each sentence holds, in which rare words count for more.
+        So neither a single word in a short sentence nor a name on every page outweighs
         several of the words asked for."""
         import numpy as np
 
@@ -568,9 +566,9 @@ class SentenceIndex:
 
 @lru_cache(maxsize=16)
 def index_sentences(text: str) -> SentenceIndex:
-    """Index a document; asked for again, it is the same one."""
+    """The index of a document's sentences, which is cached."""
     spans = tuple(sentences(text))
     tokens = [words(text[span.start : span.end]) for span in spans]
-    # Less regard for length than is usual: a sentence is short in any case.
+    # b is lower than usual, because all sentences are short.
     weights = weigh(tokens, k1=1.2, b=0.3)
     return SentenceIndex(text, spans, tuple(map(frozenset, tokens)), weights)

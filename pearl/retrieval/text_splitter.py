@@ -1,4 +1,4 @@
-"""Where a text is cut: into contiguous parts of like size, of which the labels name one each."""
+"""Cuts a text into contiguous parts of similar size, and finds the part that a label names."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _BREAKS = (
 """Where a text may be cut, the best places first."""
 
 _AT_HEADING = re.compile(r"^#{1,6} [^\n]*\n\s*\Z", re.MULTILINE)
-"""One of Markdown's at the end of a text."""
+"""A heading of Markdown at the end of a text."""
 
 
 def break_points(text: str, cuts: Iterable[re.Pattern[str]], start: int, end: int) -> list[int]:
-    """Where a stretch of a text may be cut: behind the matches of the first cut that has any."""
-    found = ([match.end() for match in cut.finditer(text, start, end)] for cut in cuts)
-    return next(filter(None, found), [])
+    """Where a stretch of a text may be cut: after the matches of the first pattern with any."""
+    places = ([match.end() for match in cut.finditer(text, start, end)] for cut in cuts)
+    return next(filter(None, places), [])
 
 
 class LabelError(Exception):
@@ -43,14 +43,13 @@ class LabelError(Exception):
 
 
 def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
-    """Cut a text into so many parts; together they are the text.
+    """Cut a text into ``number`` parts, which together are the text.
 
     Args:
         text: any text; one with fewer characters than parts gives empty parts.
         number: how many parts, at least 1.
-        slack: how far from its even place a cut may be moved to fall between
-            paragraphs, or else sentences, or else words; a share of a part,
-            below 0.5.
+        slack: how far a cut may be moved to fall between paragraphs, or else
+            sentences, or else words, as a share of a part's length, below 0.5.
     """
     size = len(text) / number
     ends = [0]
@@ -64,21 +63,21 @@ def _break(text: str, target: int, reach: int) -> int:
         # A heading belongs to what follows it.
         apart = [at for at in places if not _AT_HEADING.search(text, max(0, at - 300), at)]
         return min(apart or places, key=lambda place: abs(place - target))
-    # Text that people write has no more marks on a character (UAX #15, stream-safe text).
+    # No text has more than 30 marks on a character (UAX #15, stream-safe text).
     marks = takewhile(unicodedata.combining, text[target : target + 30])
     return target + len(list(marks))
 
 
 def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | None:
-    """How many parts of like size it takes for none to be longer than the room.
+    """How many parts of similar size it takes for each to fit the room.
 
     Args:
         text: the document.
-        room: tokens a part may have.
-        count: counts them.
+        room: the most tokens of a part.
+        count: counts the tokens of a text.
 
     Returns:
-        The least number, or one little more, or None where `MOST` are not enough.
+        The least number, or little more, or None where `MOST` are not enough.
     """
     number = ceil(count(text) / room) if room > 0 else MOST + 1
     number = max(number, 1)
@@ -91,16 +90,16 @@ def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | Non
 
 def part(document: Source, name: str) -> Source:
     """The part of a document that a label names, as ``CTX 2/3``, or one of several documents, as
-    ``CTX.lease.pdf``, its ending at will; or a `LabelError`."""
+    ``CTX.lease.pdf``, whose ending may be left out; a `LabelError` where it names none."""
     if read := read_name(name):
         span = document.named(read)
         if span is None:
             names = [*document.documents]
             # It may lack a folder as well as its ending.
-            forms = ((one, f"/{one}", f"/{os.path.splitext(one)[0]}") for one in names)
-            near = [one for one, *paths in forms if any(at.endswith(f"/{read}") for at in paths)]
+            forms = ((full, f"/{full}", f"/{os.path.splitext(full)[0]}") for full in names)
+            near = [full for full, *paths in forms if any(at.endswith(f"/{read}") for at in paths)]
             like = near or get_close_matches(read, names, 1)
-            may = " or ".join(f"{DOCUMENT}.{one}" for one in like)
+            may = " or ".join(f"{DOCUMENT}.{full}" for full in like)
             if len(near) > 1:
                 raise LabelError(f"{name} may be {may}: write which.")
             there = ", ".join(names) or f"there is one only, {DOCUMENT}"
@@ -117,7 +116,7 @@ def part(document: Source, name: str) -> Source:
     return _parts(document, of)[at - 1]
 
 
-# A document's parts open the prompts of many steps: the same text need not be cut for each.
+# Many steps read the same parts.
 @lru_cache(maxsize=16)
 def _parts(document: Source, number: int) -> tuple[Source, ...]:
     return tuple(

@@ -1,8 +1,8 @@
-"""What a step's arguments are, for the whole step and for each item of a list that it runs over.
+"""The values of a step's arguments, for the whole step or for each item that it runs over.
 
-A reference stands for an earlier output; ``each``, ``where`` and ``values`` say how a list is gone
-through (CommaQA, section 3: select, project and filter). Actions whose body is a function of a
-person's own (`pearl.lang.functions`) are given them as Python's values, and carried out.
+A reference stands for an earlier output; ``each``, ``where`` and ``values`` say how a list is run
+over (CommaQA, section 3: select, project and filter). An action whose body is a function in Python
+(`pearl.lang.functions`) is called with them here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BindError(Exception):
 
 
 class StepError(Exception):
-    """A step that comes to nothing.
+    """A step that has no output.
 
     Args:
         reason: as in `StepFailure`.
@@ -61,16 +61,15 @@ class StepError(Exception):
 
 
 class SolverError(StepError):
-    """A solver that has no answer.
+    """A solver gave no answer.
 
-    Its reason is ``no-answer`` where the question is not one it can answer, ``solver`` where it
-    failed.
+    The reason is ``no-answer`` where it cannot answer the question, ``solver`` where it failed.
     """
 
 
 class Output(NamedTuple):
-    """What a step found, and the lines of the document that it quotes for it; None where that is
-    not known, and may stand in its words."""
+    """A step's output, and the lines of the document that it quotes as evidence; None where these
+    are not known, and may stand in the output's own words."""
 
     value: Value
     evidence: Sequence[str] | None = None
@@ -81,8 +80,8 @@ class Item(NamedTuple):
 
     Args:
         key: its key in the result.
-        value: what stands for it in the step's arguments.
-        direct: whether all items of the list are short enough to be put into their texts.
+        value: its value in the step's arguments.
+        direct: whether all items of the list are short enough to stand in the arguments' texts.
     """
 
     key: Value
@@ -91,19 +90,19 @@ class Item(NamedTuple):
 
 
 WIDTH = 500
-"""Items that one step runs over, at most, where nobody sets another number."""
+"""The default of the most items that one step runs over."""
 
 
 def most_items() -> int:
-    """Items that one step runs over, at most: ``PEARL_WIDTH``."""
+    """The most items that one step runs over: ``PEARL_WIDTH``, or `WIDTH`."""
     return env_number("PEARL_WIDTH") or WIDTH
 
 
 def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:
-    """The items that a mode goes over.
+    """The items that a step runs over, for a reference with a mode.
 
     Raises:
-        BindError: the value has no items of the kind the mode needs.
+        BindError: the value has no items of the kind that the mode needs.
     """
     value = value_of(ref, values, None)
     if ref.mode in (Mode.EACH_VALUES, Mode.WHERE_VALUES):
@@ -146,8 +145,8 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
                 return item.value if arg.mode.endswith("values") else item.key
             if arg.name not in values:
                 inside = "stands inside an argument: make it one of its own."
-                given = f"is given nothing, or the document, which only {DOCUMENT} can be."
-                raise BindError(f"{arg.name} {inside if arg.name == DOCUMENT else given}")
+                missing = f"is given nothing, or the document, which only {DOCUMENT} can be."
+                raise BindError(f"{arg.name} {inside if arg.name == DOCUMENT else missing}")
             return values[arg.name]
         case Literal():
             return arg.value
@@ -161,14 +160,14 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
 
 
 SHORT = 12
-"""Words that a value of one line has at most to be put into an argument's text directly."""
+"""The most words of a value that stands in an argument's text; a longer one is named there."""
 
 SHORT_ITEM = 30
-"""The same of the longest item of a list that a step runs over, so that all are put alike."""
+"""The same for the longest item of a list that a step runs over, so that all items stand alike."""
 
 
 def brief(value: Value, most: int) -> bool:
-    """Whether a value is one line of so many words at most."""
+    """Whether a value is one line of at most ``most`` words."""
     text = as_text(value)
     return "\n" not in text and len(text.split()) <= most and not isinstance(value, Pairs)
 
@@ -186,8 +185,8 @@ def as_written(
         arg: the argument.
         values: outputs of steps that ran before.
         item: the item that the step runs over.
-        long: is given each value that the text names, in brackets, and does not hold.
-        named: outputs that the text names where they are whole arguments, however short.
+        long: each value that the text only names, in brackets, is added here under its name.
+        named: outputs that the text also names where they are whole arguments, however short.
     """
     match arg:
         case Ref():
@@ -210,7 +209,7 @@ def as_written(
             )
 
 
-# --- functions of a person's own ---
+# --- functions in Python ---
 
 
 async def carry_out(
@@ -219,10 +218,10 @@ async def carry_out(
     """Call an action's function.
 
     Args:
-        action: with a `Function` for its body.
+        action: an action whose body is a `Function`.
         args: the arguments in order, without the document.
-        document: what stands for it; None where the call names none.
-        cache: has what an action with the trait ``cacheable`` or ``pure`` gave before; others are
+        document: the document that the call reads; None where it reads none.
+        cache: has earlier results of actions with the trait ``cacheable`` or ``pure``; others are
             called each time.
 
     Raises:
@@ -259,7 +258,7 @@ async def carry_out(
 
 
 async def call(function: Callable[..., object], *arguments: object) -> Any:  # noqa: ANN401
-    """What a person's own function gives; one that blocks has a thread of its own."""
+    """The result of a user's function; one that is not a coroutine function runs in a thread."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
 
@@ -267,15 +266,15 @@ async def call(function: Callable[..., object], *arguments: object) -> Any:  # n
         try:
             return function(*arguments)
         except StopIteration:
-            # No future takes it: whoever waits for the thread would wait for ever.
+            # A future cannot hold it, and the caller would wait for ever.
             raise RuntimeError("it raised StopIteration") from None
 
     return await asyncio.to_thread(called)
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether an exception that a person's own function ended with is no failure of it: Ctrl-C, or
-    the task was cancelled that called it."""
+    """Whether an exception from a user's function is no failure of the function: Ctrl-C, or the
+    cancellation of the task that called it."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0

@@ -1,7 +1,7 @@
-"""The one way from a call to a model's reply, and the journal of what a run did.
+"""Makes calls to the model, and keeps the journal of a run.
 
-A call is rendered, keyed, asked, and written down before its reply is used; so is each decision.
-Structured output is checked, and sent back until it fits.
+A call is rendered, given a key, sent, and recorded before its reply is used. Decisions are recorded
+too. Structured output is checked, and sent back until it fits its schema.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Entry:
     Args:
         kind: a call to the model, or a decision of the loop.
         path: where in the run, as ``plan/1``, ``step/ross``, ``step/born[0]``.
-        value: a call's reply, to the letter, or what was decided, as JSON.
+        value: a call's reply, unchanged, or what was decided, as JSON.
         call_key: the hash of what decides the answer; empty for decisions.
-        attempt: counted from 1.
+        attempt: the number of the try, counted from 1.
         status: ``done``, ``failed`` or ``skipped``.
         cause: why it failed or was skipped.
-        usage: tokens a call took.
+        usage: the tokens that a call took.
         seconds: how long a call took.
-        kept: whether nothing was sent, as the reply was there already, another question asked, or
-            no further call was made.
-        started: when a call, or a try at it, began, and when a decision was made: seconds
-            since 1970; None where that was not written down.
-        model: who was asked, where the run has several models.
+        kept: whether nothing was sent, because the reply was cached, another question made the
+            call, or the run had stopped.
+        started: when a call, or a try at it, began, or a decision was made: seconds since 1970;
+            None where that was not recorded.
+        model: the name of the model that was asked, where the run has several.
     """
 
     kind: Literal["call", "decision"]
@@ -82,12 +82,12 @@ class Entry:
 
 
 class Journal:
-    """An append-only journal, in memory and, where it is told, in a store.
+    """An append-only journal, in memory and, if ``write`` is given, in a store.
 
     Args:
-        name: the run's name; empty where it is kept in memory only.
-        write: hands an entry to the store.
-        flush: waits until the store has what it was handed.
+        name: the run's name; empty where the journal is in memory only.
+        write: gives an entry to the store.
+        flush: waits until the store has committed all entries so far.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Journal:
         self.record(Entry("decision", path, value, started=time.time()))
 
     def under(self, frame: str) -> Journal:
-        """A journal whose entries stand in this one too, their paths below a frame's: ``try/2``."""
+        """A journal whose entries are recorded here too, their paths below a frame's: ``try/2``."""
 
         def write(entry: Entry) -> None:
             self.record(replace(entry, path=f"{frame}/{entry.path}"))
@@ -120,25 +120,25 @@ class Journal:
         return Journal(self.name, write, self.flush)
 
     async def flush(self) -> None:
-        """Wait until every entry so far is safe."""
+        """Wait until the store has committed every entry so far."""
         if self._flush:
             await self._flush()
 
 
 Watch: TypeAlias = Callable[[str, bool], None]
-"""Told the path of each call when it starts (False) and when it ends (True)."""
+"""Called with the path of each call when it starts (False) and when it ends (True)."""
 
 CALLS = 500
-"""Calls of one question, at most, where its steps are written one at a time."""
+"""The most calls of one question, where its steps are written one at a time."""
 
 REFUSING = ("request", "length", "server")
-"""Reasons of errors behind which may stand that an endpoint does not take a constraint."""
+"""Reasons of errors that may be caused by a constraint that an endpoint does not take."""
 
 PROVE = "prove"
-"""What begins the path of a call that finds out what a model takes."""
+"""The first part of the path of a call that finds out which constraints a model takes."""
 
 CONSTRAINED, UNCONSTRAINED = "constrained", "unconstrained"
-"""What ends the path of a decision that says in which form a call is constrained, or why not."""
+"""The last part of the path of a decision on a call's constraint: its form, or why it has none."""
 
 
 @dataclass(frozen=True)
@@ -146,19 +146,18 @@ class Caller:
     """Asks a model and keeps the journal.
 
     Args:
-        ask: who answers: a model's ``answer``, bare or in the engine's layers.
+        ask: a model's ``answer``, alone or in the engine's layers.
         identity: everything about the model that decides its answers.
-        journal: where it is written.
-        watch: told the path of each call when it starts and when it ends.
-        forms: in which forms the model takes constraints; None leaves every reply free.
-        always: whether a call fails that is to be constrained and cannot be.
-        examples: worked examples that a prompt for structured output shows, at most; 0 is
-            zero-shot.
-        models: who answers which call, where several models do; each call's key has then the
-            identity of the one that answers it.
-        model: the one that answers, once that is known.
-        context: how much fits a prompt.
-        planning: how much fits the prompt of who plans.
+        journal: where calls and decisions are recorded.
+        watch: called with the path of each call when it starts and when it ends.
+        forms: the forms in which the model takes constraints; None for no constraints.
+        always: whether a call fails if it should be constrained and cannot be.
+        examples: the most worked examples in a prompt for structured output; 0 is zero-shot.
+        models: the models of the run, where there are several; the key of each call then has the
+            identity of the model that answers it.
+        model: the one of them that answers, once that is known.
+        context: the window of the models that read.
+        planning: the window of the planner.
     """
 
     ask: Ask
@@ -174,20 +173,20 @@ class Caller:
     planning: Context = UNLIMITED
 
     def window(self, call: Call) -> Context:
-        """What fits the model that answers a call."""
+        """The window of the model that answers a call."""
         planner = self.models and model_for(self.models, call) is self.models.planner
         return self.planning.whole or self.planning if planner else self.context
 
     def shown(self, call: FillSchema) -> FillSchema:
-        """The call with no more examples than are wanted."""
+        """The call with at most ``examples`` worked examples."""
         examples = call.schema.examples[: self.examples]
         return replace(call, schema=replace(call.schema, examples=examples))
 
     async def __call__(self, call: Call, path: str, sample: int = 0) -> Reply:
-        """Ask. The reply is in the journal before it is returned.
+        """Make a call. The reply is in the journal before it is returned.
 
-        A call that expects a plan, a step or a JSON object is constrained where the model takes
-        that. Where it then refuses, it is asked again without.
+        A call that expects a plan, a step or a JSON object is constrained if the model takes
+        constraints. If the model then refuses the call, it is made again without one.
 
         Args:
             call: what is asked.
@@ -195,7 +194,7 @@ class Caller:
             sample: which of several answers to the same prompt is wanted.
 
         Raises:
-            ModelError: no usable answer; that is in the journal too.
+            ModelError: there is no usable answer; the journal says so too.
         """
         if self.models and not self.model:
             model = model_for(self.models, call)
@@ -213,16 +212,16 @@ class Caller:
             if self.always or error.reason not in REFUSING:
                 raise
             reply = await self._ask_model(call, path, sample)
-            # Not the call was at fault, but what it was held to.
+            # The call succeeds without its constraint, so the constraint was the fault.
             self.journal.decide(f"{path}/{UNCONSTRAINED}", str(error))
             forms.refuse(constraint.kind)
             return reply
 
     async def _constraint(self, call: Call, forms: Forms) -> Constraint | None:
-        """What a call is held to, in the form that the model takes; None for nothing.
+        """The constraint of a call, in the form that the model takes; None for none.
 
         Raises:
-            ModelError: the model takes none, and it has to.
+            ModelError: the model takes no constraint, and ``always`` is set.
         """
         if not (forms.any or self.always):
             return None
@@ -236,7 +235,7 @@ class Caller:
             except ModelError as error:
                 if error.reason not in (*SILENT, "rate"):
                     raise
-                # No further form is tried before the endpoint has answered the call itself.
+                # The call itself will show whether the endpoint answers at all.
                 return None
             if form:
                 return replace(constraint, form=form)
@@ -259,7 +258,7 @@ class Caller:
             if error.reason in UNUSABLE | {"refusal", "context"} or error.status in (400, 422):
                 return ""
             if error.reason in ("request", "length"):
-                # Of the form it says nothing: there may be no such model.
+                # The form need not be the cause: there may be no such model.
                 return None
             raise
 
@@ -268,7 +267,7 @@ class Caller:
     ) -> Reply:
         messages = render(call)
         document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
-        # What goes before a turn of a conversation is shared with no other call.
+        # Within a conversation, the earlier turns stand before the document: nothing is shared.
         alone = not (isinstance(call, FillSchema) and call.turns)
         shared = document_block(document) if document and alone else ""
         key = plain = call_key(self.identity, messages, sample, shared)
@@ -312,12 +311,12 @@ class Caller:
 
 
 def calls_made(entries: Iterable[Entry]) -> list[Entry]:
-    """The calls that a run's answer took; what a model takes was not asked for its sake."""
+    """The successful calls of a run, without those that found out what a model takes."""
     return [entry for entry in _asked(entries) if entry.status == "done"]
 
 
 def failed_calls(entries: Iterable[Entry]) -> list[Entry]:
-    """The tries at such calls that got no usable answer, each where it was made first."""
+    """The failed tries of such calls, without those that another question made."""
     return [entry for entry in _asked(entries) if entry.status == "failed" and not entry.kept]
 
 
@@ -327,19 +326,19 @@ def _asked(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 LIMITED = "plan/limited"
-"""The path of a decision which says that a limit somebody has set cut the last plan off."""
+"""The path of a decision which says that a limit that a setting gives cut the last plan."""
 
 
 def plan_come_to(entries: Iterable[Entry]) -> tuple[str, bool]:
-    """The last plan that a run wrote, in canonical form, whether it came to an answer or not; and
-    whether none was accepted, so that it is Pearl's own, which only asks the question."""
+    """The last plan of a run, in canonical form, whether the run has an answer or not; and whether
+    it is Pearl's own fallback, which only asks the question, because no plan was accepted."""
     decided = {entry.path: entry.value for entry in entries if entry.kind == "decision"}
     return decided.get("plan/shown") or decided.get("plan", ""), "plan/fallback" in decided
 
 
 def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
-    """Tokens of answered calls, as `calls_made` has them, kept ones among them, by the model that
-    answered; its name is the run's where that has one model."""
+    """The tokens of calls, as `calls_made` gives them, by the model that answered; ``name`` is that
+    of the run's only model. Cached replies count too."""
     spent: dict[str, Usage] = {}
     for entry in entries:
         model = entry.model or name
@@ -348,9 +347,9 @@ def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
 
 
 def counting(ask: Ask, count: Callable[[], None]) -> Ask:
-    """The same model, whose calls for a question are counted before they are made: that may raise.
+    """An ask that runs ``count`` before each call, which may raise an error to prevent it.
 
-    Calls that find out what a model takes are made for no question.
+    Calls that find out which constraints a model takes are not counted.
     """
 
     async def counted(request: Request) -> Reply:
@@ -362,10 +361,10 @@ def counting(ask: Ask, count: Callable[[], None]) -> Ask:
 
 
 def at_most(caller: Caller, calls: int = CALLS) -> Caller:
-    """A caller that refuses to ask more often.
+    """A caller that fails after ``calls`` calls.
 
-    A kept reply counts as any other: what a run comes to does not hang on what
-    was asked before it.
+    A cached reply counts too, so that the result of a run does not depend on
+    earlier ones.
     """
     spent = 0
 
@@ -380,22 +379,22 @@ def at_most(caller: Caller, calls: int = CALLS) -> Caller:
 
 
 REVISIONS = 2
-"""How often a reply that does not fit may be mended."""
+"""How often a reply that does not fit its schema is sent back."""
 
 REJECTED = "rejected"
-"""What ends the path of a decision that a reply does not fit its schema."""
+"""The last part of the path of a decision that a reply does not fit its schema."""
 
 FITTED = "fitted"
-"""What ends the path of a decision on which reply fitted, from 1; 0 where none did."""
+"""The last part of the path of a decision that says which reply fitted, from 1; 0 for none."""
 
 NO_OBJECT = "It holds no JSON object."
-"""What is wrong with a reply that is none of the form at all."""
+"""What is wrong with a reply that has no JSON object at all."""
 
 Fitted = TypeVar("Fitted", bound=Call)
 Cut = TypeVar("Cut")
 
 Check: TypeAlias = Callable[[dict[str, Any]], Sequence[str]]
-"""What is wrong with an object beside its schema, a sentence each."""
+"""Checks an object beyond its schema, and gives what is wrong with it, a sentence each."""
 
 
 class SchemaError(Exception):
@@ -404,7 +403,7 @@ class SchemaError(Exception):
     Args:
         message: one sentence for a person.
         problems: what is wrong with the last reply, a sentence each.
-        formless: how many replies there were, where none held an object at all; else 0.
+        formless: the number of replies, if none held an object at all; else 0.
     """
 
     def __init__(self, message: str, problems: tuple[str, ...], formless: int = 0) -> None:
@@ -420,18 +419,17 @@ async def ask_fitted(
     tell: Callable[[Fitted, Cut], None],
     sample: Callable[[Fitted], int] = lambda _: 0,
 ) -> tuple[Fitted, Reply]:
-    """Ask what was made to fit the model's window, and again where the endpoint says that less
-    does.
+    """Make a call that was cut to fit the window, and a shorter one if the endpoint refuses it.
 
     Args:
-        caller: asks the model.
+        caller: makes the call.
         path: where in the run.
-        fit: gives the call as it fits by what is known of the window now, and what is left out.
-        tell: is told both where something is left out.
+        fit: gives the call, cut to fit the window as it is known now, and what is left out.
+        tell: is called with both, where something is left out.
         sample: which of several answers to a call is wanted.
 
     Returns:
-        The call as it was asked, and its reply.
+        The call as it was made, and its reply.
 
     Raises:
         ContextError: the prompt does not fit; nothing was sent.
@@ -444,7 +442,7 @@ async def ask_fitted(
         try:
             return fitted, await caller(fitted, path, sample(fitted))
         except ModelError as error:
-            # The refusal has said how long a prompt may be, or that ours has more tokens there.
+            # The refusal has said how long a prompt may be, or that it counts more tokens than us.
             before, (fitted, cut) = fitted, fit()
             if error.window is None or fitted == before:
                 raise
@@ -457,23 +455,23 @@ async def fill(
     check: Check = lambda _: (),
     revisions: int = REVISIONS,
 ) -> dict[str, Any]:
-    """Ask for a JSON object; one that does not fit is sent back with what is wrong, or, where the
-    window does not hold that, asked for anew.
+    """Ask for a JSON object that fits a schema.
 
-    The journal is told which reply fitted, where there was one to read, and what was left out of a
+    A reply that does not fit is sent back with what is wrong; if the window does not hold that, the
+    first call is made again. The journal says which reply fitted, and what was left out of a
     document that does not fit the window.
 
     Args:
-        caller: asks the model and keeps the journal.
+        caller: makes the call, and keeps the journal.
         call: what is asked.
         path: where in the run; tries stand below it.
-        check: what else an object must hold to.
-        revisions: how often a reply may be mended.
+        check: checks an object beyond its schema.
+        revisions: how often a reply may be sent back.
 
     Raises:
         ContextError: the prompt does not fit the window; nothing was sent.
         ModelError: the model gave no usable answer.
-        SchemaError: the last reply does not fit either.
+        SchemaError: no reply fits, not even the last.
     """
     calls: list[Call] = []
     context, call = caller.window(call), caller.shown(call)
@@ -481,7 +479,7 @@ async def fill(
     if left_out:
         caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
     current: Call = first
-    # What is found meanwhile is cut no further for a correction.
+    # A correction shows the inputs as they were cut for the first prompt.
     call = replace(call, given=first.given)
     problems: tuple[str, ...] = ()
     formless = 0
@@ -509,7 +507,7 @@ async def fill(
         except ContextError:
             current = first
     caller.journal.decide(f"{path}/{FITTED}", 0)
-    # Who runs the model can do other things about it than the model was told.
+    # The advice is for the person who runs the model, not for the model.
     cause = problems[0]
     if not reply.complete:
         cause = "it was cut at its token limit: raise PEARL_MAX_TOKENS."
@@ -528,10 +526,10 @@ async def fill(
 def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """The JSON object of a reply that fits a schema, or what is wrong with it.
 
-    A fence around the object, and words before and after it, are passed over.
+    A code fence around the object, and words before and after it, are ignored.
     """
     value: dict[str, Any] | None = None
-    # A number that JSON does not have, as NaN, is a text: so its field is told what it wants.
+    # NaN and the like become texts, for which the schema reports the field.
     decoder = json.JSONDecoder(parse_constant=str)
     start = text.find("{")
     while value is None and start >= 0:
@@ -553,5 +551,5 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
 
 
 def as_json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON schema of an object."""
+    """The JSON schema of a schema's objects."""
     return object_schema({field.name: json.loads(field.schema) for field in schema.fields})

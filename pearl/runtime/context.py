@@ -1,6 +1,6 @@
-"""How much a prompt may hold: a model's window, as far as it is known, and what is learned of it.
+"""A model's context window, as it is known beforehand or learned from an endpoint's refusals.
 
-What is done where something is longer stands in `pearl.runtime.fitting`.
+`pearl.runtime.fitting` makes longer prompts fit it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ REPLY = 1024
 """Tokens kept free for a reply where the window is not known."""
 
 LONGEST = 4096
-"""Tokens that a reply may have where nothing else is said: far more than any that is of use."""
+"""The most tokens of a reply by default: far more than any useful one has."""
 
 CHOICE = 1024
-"""Tokens that a reply may have which is to name one of several things, or to be a word."""
+"""The most tokens of a reply that is to name an option or to be a word."""
 
 SHARE = 8
-"""One in so many of a window's tokens is kept free for a reply."""
+"""The part of a window that is kept free for a reply is one eighth."""
 
 SMALLEST = 512
-"""Tokens below which nothing that an endpoint says is a window."""
+"""The smallest window in tokens; a smaller number in an endpoint's words is none."""
 
 _MARGIN = 32
-"""Tokens that an endpoint puts around messages, and that texts may take more when joined."""
+"""Tokens that an endpoint adds around messages, and that joined texts may take beyond the sum."""
 
 
 @dataclass(slots=True)
@@ -43,21 +43,21 @@ class LearnedWindow:
     """What an endpoint says of a model's window when it refuses a prompt for its length.
 
     Args:
-        tokens: that a prompt and its reply may have together; None before it said anything.
+        tokens: the most tokens of a prompt and its reply together; None before a refusal.
     """
 
     tokens: int | None = None
 
     def learn(self, stated: int, messages: Sequence[Message], context: Context) -> bool:
-        """Take in what a refusal says; whether the limit is smaller now.
+        """Learn from a refusal; True if the limit is smaller now.
 
-        A number that the refused prompt cannot exceed is none of a window. Where the prompt should
-        have fitted, the endpoint's tokens are smaller than those that are counted here, and the
-        limit goes down by a fifth, to half of what was said at the least.
+        A number that the refused prompt cannot exceed is no window. Where the prompt should have
+        fitted, the endpoint counts more tokens than Pearl, and the limit is reduced by a fifth, but
+        not below half of the stated number.
 
         Args:
-            stated: tokens, as the endpoint has it.
-            messages: of the prompt that it refused.
+            stated: the tokens that the endpoint names.
+            messages: the prompt that it refused.
             context: the window as it was known so far.
         """
         texts = [message["content"] for message in messages]
@@ -73,7 +73,7 @@ class LearnedWindow:
 
     @property
     def notice(self) -> str:
-        """What a person should know of a window that was not known from the start."""
+        """A sentence about a window that was learned; empty where none was."""
         if not self.tokens:
             return ""
         return (
@@ -84,27 +84,26 @@ class LearnedWindow:
 
 @cache
 def learned_window(identity: str) -> LearnedWindow:
-    """What is learned in this process of the model of an identity: the same object each time."""
+    """What this process learns of the window of a model with an identity: always one object."""
     del identity
     return LearnedWindow()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How much a prompt may hold, and what to do with a document that is longer.
+    """A context window, and what to do with a document that is longer.
 
     Args:
         policy: ``full`` fails; ``chunk`` runs steps on each part of the document and merges what
-            they find; ``retrieve`` gives a step the passages that bear on it; ``auto`` gives the
-            whole document to the steps it fits and does as ``chunk`` does with the others.
-        window: tokens that a prompt and its reply may have together; None is unknown, and then
+            they find; ``retrieve`` gives a step the passages that are relevant to it; ``auto``
+            gives the whole document to the steps it fits, and does as ``chunk`` with the others.
+        window: the most tokens of a prompt and its reply together; None where it is unknown, and
             nothing is checked or rewritten.
-        reply: tokens of the window kept free for the reply; 0 for an eighth of it, within reason.
-        count: tokens of a text, at most one for each byte of its UTF-8 form. What it says of
-            documents is remembered, for this very function.
-        learned: what the endpoint has said of its window meanwhile; None where nobody listens.
-        whole: the model's own window, where prompts are kept shorter than it needs; None where this
-            is that.
+        reply: tokens of the window kept free for the reply; 0 for an eighth, between 256 and 4,096.
+        count: counts the tokens of a text: at most one for each byte of its UTF-8 form. Counts of
+            documents are cached by this function.
+        learned: what the endpoint says of its window during the run; None to ignore it.
+        whole: the model's own window, where this one is smaller only to keep prompts short.
 
     Raises:
         InputError: an unknown policy, or a window that a reply would fill.
@@ -130,7 +129,7 @@ class Context:
 
     @property
     def limit(self) -> int | None:
-        """Tokens that fit a prompt and its reply, as far as is known by now."""
+        """The most tokens of a prompt and its reply, as far as is known by now."""
         learned = self.learned.tokens if self.learned else None
         return min(filter(None, (self.window, learned)), default=None)
 
@@ -143,33 +142,33 @@ class Context:
 
     @property
     def room(self) -> int:
-        """Tokens that a prompt may have, of a known window."""
+        """The most tokens of a prompt, where the window is known."""
         return (self.limit or 0) - self.free
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a journal says of it, so that a page can make the prompts again."""
+        """The record in a journal, from which a page can render the prompts again."""
         return {"policy": self.policy, "window": self.limit, "reply": self.free}
 
     def size(self, messages: Sequence[Message]) -> int:
-        """Tokens of a prompt, as an endpoint puts it together."""
+        """The tokens of a prompt, with those that an endpoint adds."""
         return _MARGIN + sum(self.count(message["content"]) for message in messages)
 
     def holds(self, messages: Sequence[Message]) -> bool:
         """Whether a prompt and its reply fit, as far as is known by now."""
         if self.limit is None:
             return True
-        # A token has a byte or more, so that most prompts need not be counted.
+        # A token has at least a byte, so most prompts need not be counted.
         most = sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
         return most + _MARGIN <= self.room or self.size(messages) <= self.room
 
 
 UNLIMITED = Context()
-"""Nothing is known of a window, so nothing is checked."""
+"""An unknown window: nothing is checked."""
 
 
 class ContextError(ModelError):
-    """A prompt that does not fit the window, and was not sent.
+    """A prompt does not fit the window, and was not sent.
 
     Args:
         message: one line that names the sizes and says what to do.
@@ -188,18 +187,19 @@ def learning(
     planner: Model | None = None,
     planning: Context = UNLIMITED,
 ) -> Ask:
-    """An ask that bounds replies, learns windows from an endpoint's refusals, and writes them down,
-    as decisions of a journal.
+    """A layer that limits replies, learns windows from an endpoint's refusals, and records them in
+    a journal.
 
-    In a known window a reply may have what is kept free there, so that a plan is made to fit by
-    sizes that no reply exceeds; where somebody has set a limit, that is all. Where an endpoint
-    refuses a prompt only for the room its reply would need, it is asked again without a bound.
+    In a known window, the limit of a reply is what is kept free for it, so that no reply exceeds
+    the sizes for which a plan was made to fit. Where a setting limits replies, no limit is added.
+    If an endpoint refuses a prompt only for the tokens of its reply, it is asked again without a
+    limit.
 
     Args:
         ask: asks the model.
         reading: the window; of several models, that of those that are shown documents.
-        decide: writes a decision down.
-        planner: who plans, where there are several models.
+        decide: records a decision.
+        planner: the planner, where there are several models.
         planning: the planner's window.
     """
 
@@ -213,26 +213,26 @@ def learning(
         proof = isinstance(request.call, ProveForm)
         if proof or isinstance(request.call, MapAnswer | LabelQuestion):
             longest = min(longest, CHOICE)
-        # A grammar has an end of its own, once it is known that the endpoint keeps to it.
-        held = request.constraint is not None and request.constraint.grammar and not proof
-        if held or limited:
+        # A grammar bounds the reply itself, once it is known that the endpoint obeys it.
+        bounded = request.constraint is not None and request.constraint.grammar and not proof
+        if bounded or limited:
             longest = 0
         try:
             try:
                 return await ask(replace(request, limit=longest))
             except ModelError as error:
-                # To count a prompt takes longer than to ask a cache.
+                # Only now, as counting a prompt takes longer than a look in a cache.
                 size = context.size(request.messages) if error.window else 1
                 if not size <= (error.window or 0) < size + longest:
                     raise
                 return await ask(request)
         except ModelError as error:
             stated, learned = error.window, context.learned
-            # Of several models, those that are shown documents say how long these may be.
-            told = reads or plans
-            if stated and told and learned and learned.learn(stated, request.messages, context):
+            # Other calls, as to a model that an action names, say nothing about these windows.
+            known = reads or plans
+            if stated and known and learned and learned.learn(stated, request.messages, context):
                 decide("window", {"said": stated, "tokens": learned.tokens})
-            if told and context.limit:
+            if known and context.limit:
                 option = "--window, or PEARL_CONTEXT," if reads else "PEARL_CONTEXT"
                 smaller = f"Give a smaller {option} than {context.limit:,}."
                 error.args = (str(error).replace(SAY_WINDOW, smaller),)

@@ -1,7 +1,7 @@
-"""What an answer rests on: quotes, and where in the document they stand.
+"""The evidence of an answer: quotes, and their places in the document.
 
-Where no step quotes any, the sentences with the answer's words of the passages that its steps
-were given.
+Where no step quotes anything, it is the sentences with the answer's words, in the passages that the
+steps retrieved.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pearl.retrieval.terms import sentences
 from pearl.runtime.calls import Entry
 
 _LINE = re.compile(r"^[ \t]*>[ \t]?(.+)$", re.MULTILINE)
-"""A quotation in a value: in runs of before values and evidence were kept apart, and of solvers."""
+"""A quotation in a value, as solvers give it, and old runs did before evidence was kept apart."""
 SHORTEST = 12
-"""Characters of each part of a quotation from which something is left out."""
+"""The fewest characters of each part of a quotation with an ellipsis."""
 
 _LEFT_OUT = re.compile(r"\[?(?:…|\.\.\.)\]?")
 _QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^“”\n]{24,})”")
@@ -33,15 +33,15 @@ _QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^“”\n]{24,})”")
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A passage that an answer rests on.
+    """A passage that is evidence for an answer.
 
     Args:
-        text: the passage, to the letter of the document where it was found.
+        text: the passage, as the document has it, if it was found there.
         span: where it stands, or None where the document does not have it.
         step: the step whose output quotes it.
-        speaker: of a transcript, who speaks and when, as its line begins; empty where the passage
-            itself begins so.
-        place: its document, where there are several, and its page or line; None as for ``span``.
+        speaker: in a transcript, the beginning of its line: who speaks, and when. Empty where the
+            passage itself begins there.
+        place: its document, where there are several, and its page or line; None where ``span`` is.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Quote:
 
     @property
     def document(self) -> str | None:
-        """Which of several documents has it; None where there is one, or none has it."""
+        """The name of its document; None where there is only one, or none has it."""
         return (self.place.document or None) if self.place else None
 
     @property
@@ -72,10 +72,10 @@ _SPEAKER = re.compile(
 """The head of a transcript's line: when something was said, and by whom; bold in Markdown."""
 
 
-def _found(document: Source, span: Span, step: str) -> Quote:
+def _quote_at(document: Source, span: Span, step: str) -> Quote:
     """The quote that stands at a place.
 
-    Who speaks once, and at no time, may be no speaker: *Inspector: Ruth Adler* has none.
+    A name that begins only one line, without a time, is no speaker's: *Inspector: Ruth Adler*.
     """
     text = document.text
     head = _SPEAKER.match(text, text.rfind("\n", 0, span.start) + 1, span.start)
@@ -85,23 +85,23 @@ def _found(document: Source, span: Span, step: str) -> Quote:
 
 
 def evidence_key(step: str) -> str:
-    """Under which name a run's values have what a step quotes; no step can have it."""
+    """The key of a step's quotations in a run's values; no step can have such a name."""
     return f"evidence {step}"
 
 
 def quoted(
     plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source | None = None
 ) -> list[tuple[str, str]]:
-    """The quotations behind some outputs: a step and its quotation, each.
+    """The quotations behind some outputs, each with the name of its step.
 
-    The outputs' own count; where they have none, those of the steps they were made from.
+    They are the outputs' own; where there are none, those of the steps they were made from.
 
     Args:
         plan: the plan that ran.
-        values: its outputs, and what they quote under `evidence_key`.
+        values: its outputs, and their quotations under `evidence_key`.
         ends: the names of the steps that gave the outputs.
-        document: where words in quotation marks are looked up, which may be anybody's; a line
-            after ">" claims to be the document's.
+        document: if given, words in quotation marks count where it has them; lines after ">" count
+            in any case.
     """
     needs = dependencies(plan.steps)
     quotes: list[tuple[str, str]] = []
@@ -110,11 +110,11 @@ def quoted(
     spoken: list[tuple[str, str]] = []
     while names:
         for name in names:
-            said = values.get(evidence_key(name))
-            # What says that it quotes nothing quotes nothing by its form.
-            value = "" if said == [] else values.get(name, "")
+            own_quotes = values.get(evidence_key(name))
+            # An output that is known to quote nothing is not searched for quotations.
+            value = "" if own_quotes == [] else values.get(name, "")
             text = as_text(value)
-            lines = as_text(said or []).splitlines()
+            lines = as_text(own_quotes or []).splitlines()
             lines += [match[1].strip() for match in _LINE.finditer(text)]
             quotes += ((name, line) for line in lines)
             # The items of a list may be passages, in which others speak.
@@ -141,14 +141,14 @@ def evidence(
     document: Source,
     ran: Plan | None = None,
 ) -> list[Quote]:
-    """The quotes behind an answer (`quoted`); those not found stand last.
+    """The quotes behind an answer (`quoted`); those that the document does not have stand last.
 
-    They stand in document order, or where the answer is nothing but quotes in its own: the offline
-    reader's best come first.
+    They are in document order. If the answer only quotes, they are in its order, which for the
+    offline reader is from the best on.
 
     Args:
         plan, values, ends, document: as `quoted` takes them.
-        ran: whose steps say which of several documents they read; by default the plan.
+        ran: the plan whose steps say which of several documents they read; by default ``plan``.
     """
     read = {
         step.name: document.named(read_name(arg.value))
@@ -168,59 +168,59 @@ def evidence(
 
 NEAREST = "come nearest; they may not answer the question"
 SHARING = "share the question's words, or stand beside one that does"
-"""What the passages do that the offline reader quotes: where they lack words of the question, and
-where they lack none."""
+"""How messages describe passages that the offline reader quotes: where they lack words of the
+question, and where they lack none."""
 
 
 def only_quotes(text: str, quotes: Iterable[Quote]) -> bool:
-    """Whether an answer says nothing beside what it quotes."""
+    """Whether an answer has no words but its quotations."""
     passages = {one_line(quote.text) for quote in quotes}
     return passages.issuperset(one_line(line) for line in without_quotes(text).splitlines())
 
 
 def without_quotes(text: str) -> str:
-    """An answer's own words: its lines that quote nothing."""
+    """An answer without the lines that are quotations."""
     return "\n".join(line for line in text.splitlines() if not _LINE.match(line)).strip()
 
 
 def _quotes(words: str, step: str, document: Source, read: Span | None) -> list[Quote]:
-    """The quote that some words are, or those before and after each "…" in them, where the document
-    has them all in this order."""
+    """The quote of some words; or, where they have an ellipsis, the quotes of their parts, if the
+    document has all of these in this order."""
     whole = _located(words, step, document, read)
     parts = [part.strip() for part in _LEFT_OUT.split(words) if part.strip()]
-    # A word or two stand anywhere.
+    # Short parts occur by chance.
     if whole.span or len(parts) < 2 or min(map(len, parts)) < SHORTEST:
         return [whole]
     quotes = [_located(part, step, document, read) for part in parts]
     spans = [quote.span for quote in quotes if quote.span]
-    in_order = all(one.end <= other.start for one, other in pairwise(spans))
+    in_order = all(span.end <= following.start for span, following in pairwise(spans))
     return quotes if in_order and len(spans) == len(parts) else [whole]
 
 
 def _located(text: str, step: str, document: Source, read: Span | None = None) -> Quote:
-    """Where a quotation stands: in what its step read of the document, or else anywhere."""
+    """The quote of a text: in the document that its step read, or else anywhere."""
     for start, end in (read, (0, None)) if read else ((0, None),):
         within = Source("", document.text[start:end]) if read else document
         for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
             if match := within.find(candidate):
                 span = Span(start + match.start, start + match.end)
-                return _found(document, span, step)
+                return _quote_at(document, span, step)
     return Quote(text, None, step)
 
 
 _VALUE = re.compile(r"(?:step/(?P<within>[^/\[]+).*/)?value/(?P<step>[^/]+)")
 _SAYS_NOTHING = frozenset({"yes", "no", "true", "false"})
-"""Answers whose words a sentence may have for any reason."""
+"""Answers for which a sentence with the same word is no evidence."""
 
 
 def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> list[Quote]:
-    """The sentences that hold an answer's words, of the passages that were looked up for it.
+    """The sentences with an answer's words, from the passages that were retrieved for it.
 
-    A passage is a paragraph of the document that an output has to the letter,
-    as what searches it gives them. The last output with such a sentence
-    counts: the answer was made from what was seen last. That the sentence is
-    why the model gave the answer is not known. Of an answer's several lines each
-    stands by itself; of a yes or a no there are no sentences.
+    A passage is a paragraph of the document that an output has unchanged. The
+    last output with such a sentence counts, because the answer was made from
+    what was retrieved last. It is not known that the sentence is why the model
+    gave the answer. Each line of an answer is looked for by itself; for a yes or
+    a no there are no sentences.
     """
     lines = [_spaced(line) for line in answer.splitlines()]
     lines = [line for line in lines if line.strip() and line.strip() not in _SAYS_NOTHING]
@@ -237,14 +237,14 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
         if longest < shortest:
             continue
         quotes = [
-            _found(document, Span(span.start + start, span.start + end), step)
+            _quote_at(document, Span(span.start + start, span.start + end), step)
             for span in spans
             if span.end - span.start <= longest
             for paragraph in [document.at(span)]
             if any(paragraph in text for text in texts)
             for start, end in sentences(paragraph)
             for sentence in [_spaced(paragraph[start:end])]
-            # A heading that is the answer says nothing of it.
+            # A sentence that is only the answer, such as a heading, is no evidence.
             if any(line in sentence and sentence.replace(line[:-1], "").strip() for line in lines)
         ]
         if quotes:

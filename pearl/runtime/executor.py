@@ -1,8 +1,8 @@
 """Runs steps as soon as their inputs exist, each with the values of its arguments.
 
-Actions are carried out by the model, by builtins, by steps of their own, or by a *solver*:
-an agent, a retriever, a symbolic program. A *decomposer* writes the steps of an action while
-they run. Both are handed in; the executor knows neither.
+Actions are carried out by the model, by builtins, by functions, by plans of their own, or by a
+*solver*: an agent, a retriever, a symbolic program. A *decomposer* writes the steps of an action
+while they run. The caller passes solvers and the decomposer (`Handlers`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Bound(NamedTuple):
     """A call's arguments.
 
     Args:
-        arguments: what is given for each parameter but the document, in order.
+        arguments: the name and the argument for each parameter but the document, in order.
         document: ``CTX`` where the call reads the whole document, a label
             where it reads a part, None where it reads none.
     """
@@ -103,13 +103,13 @@ class Bound(NamedTuple):
 def bind_call(
     step: Step, action: Action, values: Mapping[str, Value], item: Item | None, room: Room
 ) -> Bound:
-    """What a call is given: for the whole step, or for one item of its list.
+    """The arguments of a call: for the whole step, or for one item of its list.
 
-    A label counts as one only where the action takes the document, and only
-    where ``PARTS`` or ``DOCUMENTS`` made it or the plan itself says it; no document and no
-    output can name a part.
+    A text counts as a label only where the action takes the document, and only if ``PARTS`` or
+    ``DOCUMENTS`` made it or the plan itself has it, so that no document and no output can name a
+    part.
     """
-    # Before they are put together: what a builtin makes of them is about as long.
+    # Checked before the call, as a builtin's output is about as long as its inputs.
     room.check(value_of(ref, values, item) for ref in step_refs(step) if ref.name != DOCUMENT)
     arguments: list[tuple[str, Given]] = []
     document: str | None = None
@@ -128,13 +128,13 @@ def bind_call(
 
 
 STEPS = 24
-"""Steps of one decomposition, at most."""
+"""The most steps of one decomposition."""
 
 DEPTH = 8
-"""Frames within each other, at most."""
+"""The most frames within each other."""
 
 CHARACTERS = 10_000_000
-"""Characters that the outputs of a question's steps have together, at most."""
+"""The most characters of the outputs of a question's steps together."""
 
 
 Solve: TypeAlias = Callable[[str, Sequence[Given]], Awaitable[Value]]
@@ -146,13 +146,13 @@ Decompose: TypeAlias = "Callable[[Action, Sequence[tuple[str, Given]], Frame], A
 
 @dataclass(frozen=True)
 class Handlers:
-    """What is handed in.
+    """Functions that carry out actions, passed by whoever starts a run.
 
     Args:
-        solvers: by the name that an action's ``body: solver`` gives.
-        decompose: what writes an action's steps; None where nothing does.
-        depth: frames within each other, at most.
-        width: items that one step runs over, at most, where that is less than `Room` has.
+        solvers: functions by the name in an action's ``body: solver``.
+        decompose: writes an action's steps; None where nothing does.
+        depth: the most frames within each other.
+        width: the most items that one step runs over, where that is less than `Room` has.
     """
 
     solvers: Mapping[str, Solve] = field(default_factory=lambda: MappingProxyType({}))
@@ -162,16 +162,16 @@ class Handlers:
 
 
 NONE = Handlers()
-"""Nothing is handed in."""
+"""No solvers and no decomposer."""
 
 
 @dataclass
 class Room:
-    """What the steps of one question may take in all its frames.
+    """The limits of the steps of one question, in all its frames.
 
     Args:
-        width: items that one step runs over, at most: ``PEARL_WIDTH``.
-        characters: what their outputs may still have together: ``PEARL_CHARACTERS``.
+        width: the most items that one step runs over: ``PEARL_WIDTH``.
+        characters: how many characters are left for all outputs: ``PEARL_CHARACTERS``.
     """
 
     width: int = field(default_factory=most_items)
@@ -186,10 +186,10 @@ class Room:
         self.characters -= self.check([value])
 
     def check(self, values: Iterable[Value]) -> int:
-        """What values take together.
+        """The size of values together, as `size_of` counts it.
 
         Raises:
-            StepError: there is no room for them, or they are lists too deep to be kept.
+            StepError: there is no room for them, or their lists are nested too deep.
         """
         size = size_of(values, self.characters)
         if size is None:
@@ -204,19 +204,19 @@ class Room:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where in a run the steps of an action run.
+    """The frame in which the steps of a run, or of an action within it, run.
 
     Args:
         document: what ``CTX`` is.
         library: the actions.
         caller: asks the model; its journal's paths are below the frame's.
         context: the model's window.
-        handlers: what is handed in.
-        within: what the frames around it were called with, the outermost first.
-        plan: the steps so far, for what is said of an output's origin.
-        room: what the steps of the question may still take, in all frames.
-        cache: what stands in a store in place of calling a function again; None for nothing.
-        told: parameters of the action whose frame it is that hold nothing a step found.
+        handlers: the solvers and the decomposer.
+        within: the calls of the frames around it, the outermost first.
+        plan: the steps so far, by which prompts say where an output is from.
+        room: the limits of the steps of the question, in all frames.
+        cache: stores the results of functions; None where they are called each time.
+        given: the parameters of the frame's action whose arguments hold nothing that a step found.
     """
 
     document: Source
@@ -228,14 +228,14 @@ class Frame:
     plan: Plan = field(default_factory=lambda: Plan(()))
     room: Room = field(default_factory=Room)
     cache: Keep | None = None
-    told: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
 
     def enter(self, action: Action, args: Sequence[tuple[str, Given]], path: str) -> Frame:
         """The frame of a call.
 
         Raises:
-            StepError: there are too many frames, or the call is that of a
-                frame around it, which would never end.
+            StepError: there are too many frames, or a frame around it has the
+                same call, so that the run would never end.
         """
         called = canonical_json([action.name, [to_json(argument.value) for _, argument in args]])
         if called in self.within:
@@ -247,13 +247,13 @@ class Frame:
                 "depth", f"{action.name} is more than {self.handlers.depth} calls deep."
             )
         caller = replace(self.caller, journal=self.caller.journal.under(path))
-        told = frozenset(name for name, own in args if not _found([own.arg], self))
+        given = frozenset(name for name, own in args if not _found([own.arg], self))
         within = (*self.within, called)
-        return replace(self, caller=caller, within=within, plan=Plan(()), told=told)
+        return replace(self, caller=caller, within=within, plan=Plan(()), given=given)
 
 
 SAMPLES = 3
-"""Replies that are read in all where they hold no value of the kind that is wanted."""
+"""The most replies to a step, where none has a value of the type that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +262,12 @@ class StepFailure:
 
     Args:
         step: the step's name.
-        reason: the call's (`ModelError`) where it got no answer, ``reply`` where it got one
-            of the wrong type, ``length`` where that was cut at its limit, ``value`` where an
-            input does not fit, ``context`` where the prompt does not fit the model's window,
-            ``no-answer`` or ``solver`` where a solver has none, ``depth`` where frames would
+        reason: the `ModelError`'s reason where a call got no answer, ``reply`` where the reply has
+            the wrong type, ``length`` where it was cut at its limit, ``value`` where an argument
+            does not fit, ``context`` where the prompt does not fit the model's window,
+            ``no-answer`` or ``solver`` where a solver gave none, ``depth`` where frames would
             never end, ``width`` where a list is too long to run over, ``size`` where outputs
-            grow too long.
+            are too long together.
         cause: one sentence for a person.
     """
 
@@ -283,19 +283,19 @@ _REASONS: Mapping[type[Exception], str] = {
     BuiltinError: "value",
     LabelError: "value",
 }
-"""Why a step fails that raises what has no ``reason`` of its own."""
+"""The reason of a step's failure, for errors that have no ``reason`` of their own."""
 
 
 async def execute(
     frame: Frame, steps: Sequence[Step], values: Mapping[str, Value]
 ) -> tuple[dict[str, Value], list[StepFailure]]:
-    """Run checked steps, whose inputs come first, on the outputs of steps that ran before.
+    """Run checked steps, each after those it needs, on the outputs of steps that ran before.
 
-    Independent ones run side by side. A failed step leaves the others alone; what needs it is
-    skipped.
+    Independent steps run concurrently. If a step fails, those that need it are skipped, and the
+    others run.
 
     Returns:
-        All values, old and new, and what failed.
+        All values, old and new, and the failures.
     """
     results = dict(values)
     failures: dict[str, StepFailure] = {}
@@ -331,14 +331,14 @@ async def execute(
 
 
 async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Output:
-    """What a step gives: one call's output, or those of a call for each item of a list."""
+    """The output of a step: that of one call, or those of a call for each item of a list."""
     action = frame.library.get(step.action)
     if action is None:
         raise BindError(f"{step.action} is not in the library.")
     path = f"step/{step.name}"
     quoted_steps = {ref.name for ref in step_refs(step) if ref.mode is Mode.EVIDENCE}
     for name in quoted_steps:
-        # What quotes nothing itself, as a merge, rests on what its inputs quote.
+        # The evidence of a step that quotes nothing, as a merge, is that of its inputs.
         lines: list[Value] = [quote for _, quote in quoted(frame.plan, values, [name])]
         values = {**values, evidence_key(name): lines}
 
@@ -361,17 +361,18 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     direct = all(brief(item.value, SHORT_ITEM) for item in items)
     items = [item._replace(direct=direct) for item in items]
     calls = (call(item, f"{path}[{at}]") for at, item in enumerate(items))
-    # One that fails must not cut the others off, which are paid for.
+    # A failed call must not cancel the others, which are paid for.
     answers = await asyncio.gather(*calls, return_exceptions=True)
     sound: list[Output] = []
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
         sound.append(answer)
-    # What is quoted for items that a filter leaves out is beside the point where it keeps any.
+    # If a filter keeps any items, what was quoted for the others is no evidence.
     kept = [answer for answer in sound if ref.mode.startswith("where") and answer.value is True]
-    quotes = tuple(dict.fromkeys(chain.from_iterable(one.evidence or () for one in kept or sound)))
-    nothing = () if sound and all(one.evidence == () for one in kept or sound) else None
+    quoted_lines = [answer.evidence for answer in kept or sound]
+    quotes = tuple(dict.fromkeys(chain.from_iterable(each or () for each in quoted_lines)))
+    nothing = () if sound and all(each == () for each in quoted_lines) else None
     value = join_answers(ref.mode, items, [answer.value for answer in sound])
     return Output(value, quotes or nothing)
 
@@ -387,13 +388,13 @@ async def _run_call(
     """The output of one call: for the whole step, or for one item of its list."""
     call, handlers = bind_call(step, action, values, item, frame.room), frame.handlers
     if isinstance(action.body, Solver | Function):
-        # A call to a model is claimed in the store, after what it rests on; these may be no calls.
+        # These may call no model, whose claim in the store would commit the journal first.
         await frame.caller.journal.flush()
     match action.body:
         case Prompt():
             ref = mapped(step_refs(step))
             if item is not None and ref is not None and ref.mode.startswith("where"):
-                # A filter asks yes or no, whatever its action tells elsewhere.
+                # A filter asks for yes or no, whatever its action returns elsewhere.
                 action = replace(action, returns="bool")
             elif item is None and action.returns == "any":
                 action = replace(action, returns=_wanted(step.name, frame))
@@ -405,8 +406,8 @@ async def _run_call(
             inputs = [argument for _, argument in call.arguments]
             if name == "documents":
                 inputs = [Given(Ref(DOCUMENT), [*frame.document.documents])]
-            told = [ref.name for ref in step_refs(step) if ref.name != DOCUMENT]
-            return Output(function(inputs), () if _quote_nothing(told, values) else None)
+            names = [ref.name for ref in step_refs(step) if ref.name != DOCUMENT]
+            return Output(function(inputs), () if _quote_nothing(names, values) else None)
         case Solver(name=name):
             solve = handlers.solvers.get(name)
             if solve is None:
@@ -423,11 +424,11 @@ async def _run_call(
             if failures:
                 first = failures[0]
                 raise StepError(first.reason, f"its step {first.step} has no output: {first.cause}")
-            names = outputs(plan)
-            ends = [values[name] for name in names]
-            value = ends[0] if len(ends) == 1 else "\n\n".join(map(as_text, ends))
-            quotes = [quote for _, quote in quoted(plan, values, names)]
-            nothing = () if _quote_nothing(names, values) else None
+            ends = outputs(plan)
+            results = [values[name] for name in ends]
+            value = results[0] if len(results) == 1 else "\n\n".join(map(as_text, results))
+            quotes = [quote for _, quote in quoted(plan, values, ends)]
+            nothing = () if _quote_nothing(ends, values) else None
             output = Output(value, quotes or nothing)
         case Decomposed():
             if handlers.decompose is None:
@@ -439,14 +440,14 @@ async def _run_call(
 
 
 def _quote_nothing(names: Sequence[str], values: Mapping[str, Value]) -> bool:
-    """Whether outputs are known to quote nothing, as those of functions that say so: what stands
-    in their words is no quotation."""
+    """Whether outputs are known to quote nothing, as those of functions: then quotation marks in
+    them mean nothing."""
     return bool(names) and all(values.get(evidence_key(name)) == [] for name in names)
 
 
 def _wanted(name: str, frame: Frame) -> Type:
-    """The type that later steps need of an output that may be of any, as a list that they go over;
-    ``any`` where they take all."""
+    """The type that later steps need of an output of type ``any``, such as a list that they run
+    over; ``any`` where they take all types."""
     for step in frame.plan.steps:
         for ref in step_refs(step):
             if ref.name == name and ref.maps:
@@ -465,34 +466,34 @@ def _wanted(name: str, frame: Frame) -> Type:
 
 
 def _found(args: Iterable[Arg], frame: Frame) -> tuple[Ref, ...]:
-    """The references of arguments to what steps found: not to the plan's own words, which builtins
-    may pass on, or ``CONCAT`` join to it."""
-    of: dict[str, tuple[Ref, ...]] = dict.fromkeys((DOCUMENT, *frame.told), ())
+    """The references of arguments to what steps found. The plan's own words are left out, also
+    where builtins pass them on or ``CONCAT`` joins them with findings."""
+    of: dict[str, tuple[Ref, ...]] = dict.fromkeys((DOCUMENT, *frame.given), ())
     for step in frame.plan.steps:
         action = frame.library.get(step.action)
         if action and isinstance(action.body, Builtin):
-            held = _held(step.args, of)
-            joined = tuple(replace(ref, mode=Mode.PLAIN) if ref.maps else ref for ref in held)
+            sources = _sources(step.args, of)
+            joined = tuple(replace(ref, mode=Mode.PLAIN) if ref.maps else ref for ref in sources)
             concat = action.body.function == "concat"
-            of[step.name] = joined if concat or not held else (Ref(step.name),)
-    return _held(args, of)
+            of[step.name] = joined if concat or not sources else (Ref(step.name),)
+    return _sources(args, of)
 
 
-def _held(args: Iterable[Arg], of: Mapping[str, tuple[Ref, ...]]) -> tuple[Ref, ...]:
-    """The references of arguments, each once, or those that stand for it."""
-    held: dict[Ref, None] = {}
+def _sources(args: Iterable[Arg], of: Mapping[str, tuple[Ref, ...]]) -> tuple[Ref, ...]:
+    """The references of arguments, each once; ``of`` has those that a name stands for."""
+    sources: dict[Ref, None] = {}
     for ref in chain.from_iterable(map(refs, args)):
         inside = of.get(ref.name, (ref,))
         whole = ref.mode is Mode.PLAIN or not inside
-        held |= dict.fromkeys(inside if whole else (ref,))
-    return tuple(held)
+        sources |= dict.fromkeys(inside if whole else (ref,))
+    return tuple(sources)
 
 
 def _read_by(call: Bound, frame: Frame) -> Source | None:
-    """What a call reads: the document, a part of it, or nothing."""
+    """The text that a call reads: the document, a part of it, or none."""
     if call.document in (None, DOCUMENT):
         return frame.document if call.document else None
-    # Only the plan's own labels come here: see `bind_call`.
+    # It is a label of the plan's own: see `bind_call`.
     return part(frame.document, call.document)
 
 
@@ -505,16 +506,16 @@ async def _run_prompt(
     path: str,
     frame: Frame,
 ) -> Output:
-    """The output of an action that the model carries out; a reply of the wrong kind is asked for
-    again."""
+    """The output of an action that the model carries out; after a reply of the wrong type, another
+    one is asked for."""
     document, omitted = _read_by(inputs, frame), 0.0
-    # One of several documents is a whole one; a part of a document is not.
+    # In one of several documents nothing is omitted, but in a part of a document.
     if document not in (None, frame.document) and not read_name(inputs.document or ""):
         share = len(document.text) / max(len(frame.document.text), 1)
         omitted = round(1 - share, 4)
     arguments = tuple((name, argument.value) for name, argument in inputs.arguments)
     long: dict[str, Value] = {}
-    # Where outputs are all there is to read, a short one says too little without what it is of.
+    # Without a document, even short outputs are named, so that the prompt says what they are of.
     alone = not document and not (isinstance(action.body, Prompt) and action.body.examples)
     made = frozenset(step.name for step in frame.plan.steps) if alone else frozenset()
     written = tuple(as_written(own.arg, values, item, long, made) for _, own in inputs.arguments)
@@ -523,7 +524,7 @@ async def _run_prompt(
         (name, value, _origin(steps[maker]) if (maker := name.split()[-1]) in steps else "")
         for name, value in long.items()
     )
-    # Who reads the document needs none of it.
+    # Only the offline reader uses it, for steps without a document.
     own = () if document else _found(step.args, frame)
     found = tuple(value_of(ref, values, item) for ref in own)
     call, left_out = fit_call(
@@ -542,7 +543,7 @@ async def _run_prompt(
                 at = f" after {counted(tokens, 'token')}" if tokens else ""
                 cause = f"the model stopped at its token limit{at}: raise PEARL_MAX_TOKENS."
                 raise StepError("length", cause)
-            # The other parts were paid for, and the merge allows no longer reply of any.
+            # The other parts were paid for, and the merge has no room for longer replies.
             frame.caller.journal.decide(f"{CUT}/{path.removeprefix('step/')}", len(text))
         try:
             return _read(text, action, document)
@@ -552,13 +553,12 @@ async def _run_prompt(
 
 
 CUT = "cut-reply"
-"""What begins, as no step's name can, the path of a decision that says how much was taken of a cut
-reply about a part."""
+"""The first part of the path of a decision that says how many characters of a cut reply about a
+part were used; no step can have this name."""
 
 
 def _whole_lines(text: str) -> str:
-    """A text that was cut, without its last line, or the last sentence of its only one; empty
-    where there is no other."""
+    """A cut text without its last line, or, if it has only one line, without the last sentence."""
     lines, _, _ = text.rpartition("\n")
     if lines.strip():
         return lines
@@ -567,10 +567,8 @@ def _whole_lines(text: str) -> str:
 
 
 def _origin(step: Step) -> str:
-    """What a prompt says of where an output is from.
-
-    A call that names other outputs says little without them: there the step's note does, which
-    says what it was to find.
+    """What a prompt says of the origin of an output: the step's call; or, if the call refers to
+    other outputs, which the prompt does not show, the step's note.
     """
     if all(ref.name == DOCUMENT for ref in step_refs(step)):
         return print_call(step).partition(" = ")[2]
@@ -581,16 +579,16 @@ _TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 
 def _read(reply: str, action: Action, document: Source | None) -> Output:
-    """What a reply says, and what it quotes; what an action copies is both.
+    """The value of a reply, and its quotations; what a ``verbatim`` action copies is both.
 
     Raises:
-        DecodeError: it holds no value of the kind that the action gives, or repeats the prompt.
+        DecodeError: it holds no value of the action's type, or repeats the prompt.
     """
-    # Small models repeat their prompt, and call it the answer.
+    # Small models may repeat their prompt as the answer.
     if STEP_TASK in reply and not (document and STEP_TASK in document.text):
         raise DecodeError("the model repeats what it was asked")
     if isinstance(action.body, Prompt) and action.body.examples:
-        # The examples' answers stand in these tags, and models copy them.
+        # In the prompt, the answers of examples stand in these tags, which models copy.
         tagged = _TAGGED.match(reply)
         reply = tagged[1] + reply[tagged.end() :] if tagged else reply
     value, quotes = decode(reply, action.returns), split_evidence(reply)[1]

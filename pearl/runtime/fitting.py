@@ -1,9 +1,9 @@
-"""What makes a prompt fit the model's window, once it is known: `fit_call`, `fit_fill` and
+"""Makes a prompt fit the model's window, once its arguments are known: `fit_call`, `fit_fill` and
 `fit_choice`.
 
-A step is given passages in place of what does not fit, as a policy says, or there is a reason why
-it cannot be (docs/context.md). What is planned before is in `pearl.runtime.parts`, and what a
-planner is asked in `pearl.runtime.planner_prompt`.
+Passages take the place of what does not fit, as far as the policy allows; else an error says why
+the prompt does not fit (docs/context.md). `pearl.runtime.parts` plans ahead for long documents, and
+`pearl.runtime.planner_prompt` does this for planners.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from pearl.retrieval.retriever import Excerpt, choose_paragraphs, choose_passage
 from pearl.runtime.context import Context, ContextError, Policy
 
 Decision: TypeAlias = dict[str, Any]
-"""What was decided on which sizes, as JSON data for a journal."""
+"""What was left out, and the sizes in tokens, as JSON data for a journal."""
 
 WRAPPED = 16
-"""Tokens around a value that an earlier step gave."""
+"""The tokens that a prompt puts around an earlier step's output."""
 
 _TEMPLATE = 3000
-"""More bytes than a step's prompt has beside its texts."""
+"""An upper bound of the bytes of a step's prompt beside its texts."""
 
 _LONG = 12
-"""Words from which an argument is what an earlier step told, and no name of a thing."""
+"""The most words of an argument that is the name of a thing; a longer one is a step's finding."""
 
 NOTHING = Source("", "")
 
@@ -50,28 +50,25 @@ _Cut = TypeVar("_Cut", bound=FillSchema | CorrectFilled | MapAnswer)
 
 @lru_cache(maxsize=64)
 def size_of(document: Source, count: Callable[[str], int]) -> int:
-    """Tokens of a document, which is counted once."""
+    """The tokens of a document, which are cached."""
     return count(document.text)
 
 
 def size_without_document(call: ExecuteStep | FillSchema | CorrectFilled, context: Context) -> int:
-    """Tokens of a prompt beside the document."""
+    """The tokens of a prompt beside the document."""
     filled = call.fill if isinstance(call, CorrectFilled) else call
     return context.size(render(call if filled.document is None else _with(call, document=NOTHING)))
 
 
 def _with(call: _Call, **changes: Any) -> _Call:  # noqa: ANN401 - as `replace` takes them
-    """A call, or the one whose reply it has mended, with other fields."""
+    """A call with some fields replaced; of a correction, those of the call that it corrects."""
     if isinstance(call, CorrectFilled):
         return replace(call, fill=replace(call.fill, **changes))
     return replace(call, **changes)
 
 
 def most_without_document(call: ExecuteStep) -> int:
-    """An upper bound of `size_without_document` that costs next to nothing.
-
-    A token has at least one byte.
-    """
+    """A cheap upper bound of `size_without_document`: the prompt's bytes."""
     texts = [call.action.signature, call.action.doc, call.step.note]
     for name, value in call.arguments:
         texts += [name, name, as_text(value)]
@@ -81,20 +78,20 @@ def most_without_document(call: ExecuteStep) -> int:
 
 
 def fits_window(call: ExecuteStep, total: int, context: Context) -> bool:
-    """Whether a prompt fits, with so many tokens of what is not in the call."""
+    """Whether a prompt fits, with ``total`` tokens of what is not in the call."""
     room = context.room - total
     return most_without_document(call) <= room or size_without_document(call, context) <= room
 
 
 def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision | None]:
-    """Make sure that a step's prompt fits, once its arguments are known.
+    """Make a step's prompt fit, once its arguments are known.
 
     Returns:
-        The call, and, where it was given passages in place of the document, of the part of it that
-        it reads, or of two findings that it merges, what was left out.
+        The call; and what was left out, if passages took the place of the document, of the part
+        that it reads, or of findings that it merges.
 
     Raises:
-        ContextError: it does not fit.
+        ContextError: it cannot be made to fit.
     """
     if context.limit is None:
         return call, None
@@ -116,14 +113,14 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
 
 
 def passages_for(call: ExecuteStep, context: Context) -> Excerpt | None:
-    """What a step is shown of a document that is too long for it; None where no passage fits."""
+    """The passages that a step is shown of a document that is too long; None where none fits."""
     assert call.document is not None
     room = context.room - size_without_document(replace(call, omitted=0.5), context)
     return choose_passages(call.document.text, _query(call), room, context.count)
 
 
 def _query(call: ExecuteStep) -> dict[str, float]:
-    """Terms that a step looks for: its arguments' most, its action's least."""
+    """The terms that a step looks for, with weights: the arguments' weigh most."""
     query: dict[str, float] = {}
     weighted = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
     weighted += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
@@ -134,11 +131,11 @@ def _query(call: ExecuteStep) -> dict[str, float]:
 
 
 def _cut_findings(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision] | None:
-    """A merge of two findings at most that are longer than was asked for, which no smaller groups
-    would make fit: given the passages of each that bear on its task. None where it is none, or
-    where there is not room for half of what was asked for."""
+    """A merge of one or two findings, each cut to the passages that are relevant to the task, since
+    no smaller groups would help. None for any other step, or where the room for each is less than
+    half of a reply."""
     given = dict(call.arguments).get(FINDINGS)
-    # What was found for an item comes as a list, or, by one part alone, as a text.
+    # Findings are pairs, a list, or, where there is only one, a text.
     keys = [key for key, _ in given] if isinstance(given, Pairs) else []
     items = [text for _, text in given] if isinstance(given, Pairs) else given
     items = items if isinstance(items, list) else [items or ""]
@@ -164,14 +161,14 @@ def _cut_findings(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Dec
     sizes = [*map(context.count, texts)]
     bare = put([""] * len(texts))
     room = context.room - size_without_document(bare, context) - WRAPPED
-    # What the shorter of two leaves is the longer one's.
+    # If one finding is short, the other may have the rest.
     share = max(room // len(texts), room - min(sizes))
     if share < context.free // 2:
         return None
     query, kept = _query(bare), [*texts]
     for at, (text, size) in enumerate(zip(texts, sizes, strict=True)):
         if size > share:
-            # So short that some of them fit.
+            # Passages of an eighth of the share, so that several fit.
             length = max(1, len(text) * share // size // 8)
             chosen = choose_passages(text, query, share, context.count, length)
             if chosen is None:
@@ -182,17 +179,17 @@ def _cut_findings(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Dec
 
 
 def fit_fill(call: _Filled, context: Context) -> tuple[_Filled, Decision | None]:
-    """Make sure that a prompt that demands a form, or has a reply mended, fits the window.
+    """Make a prompt for structured output, or for its correction, fit the window.
 
-    Under every policy but ``full`` a document that is too long is cut to the paragraphs that bear
-    on what is given, in its order, each with its headings: parts could not be merged, as the reply
-    has to have its form.
+    Under every policy but ``full``, a document that is too long is cut to the paragraphs that are
+    relevant to the inputs, in its order, each with its headings. It is not read in parts, as the
+    objects could not be merged.
 
     Returns:
-        The call, and, where it was given paragraphs in place of the document, what was left out.
+        The call, and what was left out, if anything.
 
     Raises:
-        ContextError: it does not fit.
+        ContextError: it cannot be made to fit.
     """
     if context.limit is None:
         return call, None
@@ -214,38 +211,38 @@ def fit_fill(call: _Filled, context: Context) -> tuple[_Filled, Decision | None]
     mends = isinstance(call, CorrectFilled)
     if context.policy != "full" and not mends and (shorter := _cut_found(call, context)):
         return shorter
-    # What else would help is only said where it does: parts and passages are one here.
+    # Another policy is only advised where it would help; here all but ``full`` do the same.
     policy: Policy = "full" if document and context.policy == "full" else "retrieve"
     raise ContextError(too_long(total, size, replace(context, policy=policy), filled))
 
 
 def _cut_found(call: _Filled, context: Context) -> tuple[_Filled, Decision] | None:
-    """A prompt whose longest texts of what was found meanwhile are cut to passages that bear on the
-    rest of it; None where there are none, or that is not enough."""
+    """A call whose longest findings are cut to passages that are relevant to its other inputs; None
+    where it has no findings, or that is not enough."""
     filled = call.fill if isinstance(call, CorrectFilled) else call
-    given = dict(filled.given)
-    found = given.pop(filled.schema.found, None)
+    others = dict(filled.given)
+    found = others.pop(filled.schema.found, None)
     texts = [as_text(text) for text in (found if isinstance(found, list) else [found or ""])]
 
     def put(texts: Sequence[str]) -> _Filled:
         cut: Value = [*texts] if isinstance(found, list) else texts[0]
         return _with(call, given=tuple({**dict(filled.given), filled.schema.found: cut}.items()))
 
-    words = "\n".join(map(as_text, given.values()))
+    words = "\n".join(map(as_text, others.values()))
     return _cut_texts(texts, put, words, lambda cut: size_without_document(cut, context), context)
 
 
 def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision | None]:
-    """Make sure that the prompt that chooses an option fits the window.
+    """Make the prompt that chooses an option fit the window.
 
-    Under every policy but ``full``, what was found is cut to passages that bear on the question
-    and the options; where many outputs together leave none of them room, their text as a whole is.
+    Under every policy but ``full``, outputs are cut to passages that are relevant to the question
+    and the options; where they are too many for each to have room, their text as a whole is cut.
 
     Returns:
-        The call, and, where what was found was cut, how many tokens it had and has.
+        The call; and, if outputs were cut, how many tokens they had before and have now.
 
     Raises:
-        ContextError: it does not fit.
+        ContextError: it cannot be made to fit.
     """
     if context.holds(render(call)):
         return call, None
@@ -270,11 +267,11 @@ def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision |
 
 
 def check_choice(question: str, options: Sequence[str], context: Context) -> None:
-    """See, before anything is paid for, that the prompt that chooses one of some options has room
-    for what will be found: half a reply at the least.
+    """Check, before anything is paid for, that the prompt that chooses an option has room for the
+    answer: at least half a reply.
 
     Raises:
-        ContextError: it has not.
+        ContextError: it has no such room.
     """
     call = MapAnswer(question, "", tuple(options))
     if options and context.limit is not None:
@@ -290,9 +287,9 @@ def _cut_texts(
     size: Callable[[_Cut], int],
     context: Context,
 ) -> tuple[_Cut, Decision] | None:
-    """The call that texts are put into, the longest of them cut to passages that bear on some
-    words, until its prompt, whose tokens ``size`` counts, fits; and how many tokens they had and
-    have, of which window. None where there are none, or that is not enough."""
+    """Cut the longest of some texts to passages that are relevant to ``words``, until the prompt of
+    the call that ``put`` makes of them fits, whose tokens ``size`` counts. None where that is not
+    enough."""
     query = dict.fromkeys(passage_terms(words), 1.0)
     cut, before = [*texts], [*map(context.count, texts)]
     sizes = before
@@ -301,7 +298,7 @@ def _cut_texts(
         share = max(sizes[at] - over, sizes[at] // 2) if sizes else 0
         if share < WRAPPED:
             return None
-        # Of the whole again, so that the marks say how much of it is left out.
+        # From the whole text each time, so that the marks say how much of it is left out.
         length = max(1, len(texts[at]) * share // before[at] // 8)
         chosen = choose_passages(texts[at], query, share, context.count, length)
         if chosen is None:
@@ -312,7 +309,7 @@ def _cut_texts(
 
 
 def _left_out(document: Source, chosen: Excerpt, omitted: float = 0.0) -> tuple[Source, Decision]:
-    """What is read in place of a document of which a share was omitted already."""
+    """The text in place of a document, of which a share was omitted before, and the decision."""
     share = (1 - omitted) * chosen.characters / len(document.text)
     decision = {
         "passages": chosen.passages,
@@ -329,10 +326,10 @@ def too_long(
     context: Context,
     call: ExecuteStep | FillSchema | MapAnswer | WritePlan | NextStep | RefinePlan,
 ) -> str:
-    """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
-    the document's, or None where it reads none."""
+    """Why a prompt does not fit, and what to do; ``total`` is the tokens of the document, or None
+    where it reads none, and ``size`` is those of the prompt beside it."""
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
-    # Other passages help nothing where the step itself fills the window.
+    # No policy helps where the step itself fills the window.
     helps = total is not None and size < context.room
     policy = policies.get(context.policy, "--context retrieve") if helps else ""
     use = f"Use {policy} or a" if policy else "Use a"
@@ -343,7 +340,7 @@ def too_long(
         case ExecuteStep():
             given = call.arguments
         case FillSchema():
-            # Nobody knows a schema by its name; its fields stand in replies.
+            # People know a schema not by its name but by its fields, which stand in replies.
             wanted = ", ".join(field.name.replace("_", " ") for field in call.schema.fields)
             given, prompt = call.given, f"The prompt that asks for {wanted}"
             reading = f"{prompt} is to hold"
@@ -362,7 +359,7 @@ def too_long(
     longest, name = max(
         ((context.count(as_text(value)), name) for name, value in given), default=(0, "")
     )
-    # Of one that is short among others, or beside the action, nothing is to be said.
+    # The longest argument is only named if it has most of the tokens.
     most = f", {longest:,} of them for {name}," if 2 * longest > size else ""
     sizes = f"{prompt} has {size:,} tokens{most or ','} and {context.room:,} fit"
     itself = ""

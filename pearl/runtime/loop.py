@@ -33,7 +33,7 @@ STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 
 
 class RunError(Exception):
-    """A run without an answer.
+    """A run that ended without an answer.
 
     Args:
         message: one line that says why and what to do.
@@ -60,8 +60,7 @@ class Run:
         question: what is asked.
         plan: the steps that were appended, in order.
         values: the outputs of those that ran.
-        failed: why the last move, an `Attempt`, came to nothing; None where it came to
-            something.
+        failed: why the last move, an `Attempt`, failed; None where it did not.
     """
 
     question: str
@@ -77,11 +76,11 @@ class Steps:
     Args:
         steps: the steps, in an order in which inputs come first.
         declares: actions that only this run has.
-        returns: the answer, where the plan is to say what it is.
-        aside: names of earlier steps that led nowhere: they stay in the journal, and go out of
-            the plan.
-        last: whether what the plan gives then is the answer.
-        checked: whether no error was found in them already, as the whole of a plan and with the
+        returns: the outputs that are the answer, if the plan is to have a return line.
+        aside: names of earlier steps that led nowhere: they are removed from the plan, and stay in
+            the journal.
+        last: whether the plan's output is then the answer.
+        checked: whether the checker has found no error in them, as a whole plan and with the
             run's library.
     """
 
@@ -95,9 +94,9 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A strategy's move: as `Steps`, but the run goes on without them where one fails.
+    """A strategy's move: as `Steps`, but if one of them fails, the run goes on without them.
 
-    They are not part of the plan then, and `Run.failed` says why.
+    Then they are not part of the plan, and `Run.failed` says why.
     """
 
     steps: tuple[Step, ...]
@@ -122,7 +121,7 @@ class Strategy(Protocol):
         Raises:
             ModelError: the model gave no usable answer.
             RunError: there will be no answer.
-            SchemaError: no reply fits its form, and so there will be none.
+            SchemaError: no reply fits its schema, so there will be no answer.
         """
         ...
 
@@ -152,11 +151,11 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
     Args:
         strategy: writes the steps.
         question: what is asked.
-        frame: on which document, with which actions, and where in a run.
+        frame: the document, the actions, and the place in a run.
 
     Raises:
         RunError: a step was rejected, or has no output, or a prompt does not fit the window.
-        ModelError: the strategy's own calls got no usable answer.
+        ModelError: a call of the strategy itself got no usable answer.
     """
     run = Run(question, Plan(question=question), MappingProxyType({}))
     journal, written = frame.caller.journal, ""
@@ -174,7 +173,7 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
             except RunError as error:
                 names = [step.name for step in move.steps]
                 journal.decide("attempt/failed", {"steps": names, "cause": str(error)})
-                # A trace has the last plan that was written down.
+                # A trace has the last plan in the journal.
                 written = print_plan(run.plan)
                 journal.decide("plan", written)
                 run = replace(run, failed=error)
@@ -185,7 +184,7 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
                 continue
         plan, ends = run.plan, outputs(run.plan)
         if isinstance(move, Return) and ends != move.outputs:
-            # Its unused steps alone would not say what is returned.
+            # By default the plan would return its unused steps, which are others.
             ends = move.outputs
             plan = replace(plan, returns=tuple(map(Ref, ends)))
             written = print_plan(plan)
@@ -196,7 +195,7 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
 
 
 async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
-    """The run with the move's steps, which ran, and its plan's text."""
+    """Run a move's steps, and give the run with them and the text of its plan."""
     library, journal = frame.library, frame.caller.journal
     past = tuple(step for step in run.plan.steps if step.name not in move.aside)
     plan = replace(
@@ -210,7 +209,7 @@ async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
     try:
         _check_labels(move.steps, library.with_declared(plan.declares), frame.document)
     except RunError:
-        # A trace shows the plan that could not run.
+        # So that a trace shows the plan that could not run.
         journal.decide("plan", printed)
         raise
     ran, values, start = run.plan, dict(run.values), len(past)
@@ -236,7 +235,7 @@ async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
             journal.decide("context", decision)
         written = printed if fitted is plan else _checked(fitted, library)
         journal.decide("plan", written)
-        # Of what ran before the window was known, what would run again as it did stays.
+        # Outputs from before the window was known are kept if their steps would run unchanged.
         results = dict(run.values)
         for step in fitted.steps[len(past) :]:
             same = step in ran.steps and step.name in values
@@ -264,32 +263,32 @@ async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
             raise RunError(
                 f"Step {first.step} has no output: {first.cause}{whose}", tuple(failures)
             )
-        # Else the endpoint has said meanwhile how much fits it, or outputs are longer than was
-        # allowed for, which are counted as they are now.
+        # Else the steps are fitted again: to the window that the endpoint has named meanwhile, or
+        # to outputs that are longer than was expected.
         ran, sizes = fitted, values
 
 
 def _kept(plan: Plan, start: int, fitted: Plan, values: Mapping[str, Value]) -> tuple[Plan, int]:
-    """A plan whose first steps stand as they ran, where they have outputs: in parts, as it were,
-    which are not to be read again in others. And how many of its steps stay."""
+    """The plan with its first steps as they ran, if they have outputs, so that a document that was
+    read in parts is not read again in other parts; and the number of steps that stay."""
     done = [*takewhile(lambda step: step.name in values, plan.steps[start:])]
     if not done:
         return plan, start
     names = [step.name for step in fitted.steps]
     steps = fitted.steps[: names.index(done[-1].name) + 1]
     called = {step.action for step in steps}
-    added = (one for one in fitted.declares if one.name in called and one not in plan.declares)
+    added = (own for own in fitted.declares if own.name in called and own not in plan.declares)
     rest, declares = plan.steps[start + len(done) :], (*plan.declares, *added)
     return replace(plan, steps=steps + rest, declares=declares), len(steps)
 
 
 def _inputs(step: Step | None, values: Mapping[str, Value]) -> set[str]:
-    """The outputs that a step is given."""
+    """The names of the outputs that a step takes."""
     return {ref.name for ref in step_refs(step) if ref.name in values} if step else set()
 
 
 def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> None:
-    """See that there is each part, or each of several documents, that steps are told to read."""
+    """Check that each part, or each of several documents, that steps name exists."""
     for step in steps:
         action = library.get(step.action)
         for arg, param in zip(step.args, action.params if action else (), strict=False):
@@ -302,11 +301,11 @@ def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> 
 
 
 def _checked(plan: Plan, library: Library) -> str:
-    """The plan's text, in which the checker finds no error."""
+    """The plan's text; a `RunError` where the checker finds an error in it."""
     printed = print_plan(plan)
-    if found := check_errors(Parsed(plan), library, STOPPING):
-        # Read again, so that the findings have places in the text that is shown. What its lines
-        # silence is an error all the same.
-        errors = tuple(check_errors(parse(printed, "plan"), library) or found)
+    if findings := check_errors(Parsed(plan), library, STOPPING):
+        # Parsed again, so that the findings have places in the text that is shown. Errors that
+        # ``noqa`` silences there count too.
+        errors = tuple(check_errors(parse(printed, "plan"), library) or findings)
         raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
     return printed

@@ -1,6 +1,7 @@
-"""Plans whose steps do not fit the model's window: `fit_plan` has them read the document in parts,
-and merge what these gave, before they run; `condense_long` has outputs condensed that came out too
-long (docs/context.md).
+"""Rewrites plans whose steps do not fit the model's window (docs/context.md).
+
+Before steps run, `fit_plan` has them read the document in parts and merge the findings. During a
+run, `condense_long` has outputs condensed that are too long.
 """
 
 from __future__ import annotations
@@ -58,23 +59,23 @@ from pearl.runtime.fitting import (
 )
 
 _NAMED = 64
-"""Tokens that say of a long value which step gave it."""
+"""The tokens by which a prompt says which step gave a long value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A step's call as far as it shows before earlier steps have run.
+    """A step's call, as far as it is known before earlier steps have run.
 
     Args:
-        call: the call, without its document and without their outputs.
-        extra: tokens allowed for those outputs.
+        call: the call, without its document and without the outputs of earlier steps.
+        extra: the tokens allowed for those outputs.
     """
 
     call: ExecuteStep
     extra: int
 
     def size(self, context: Context) -> int:
-        """Tokens of the prompt beside the document."""
+        """The tokens of the prompt beside the document."""
         return size_without_document(self.call, context) + self.extra
 
 
@@ -91,10 +92,10 @@ def _draft(
     Args:
         step: the step, as a plan has it.
         action: what it calls.
-        place: which argument is the document, or the findings that it merges, if one is.
-        context: the window; a known one.
+        place: the index of the argument that is the document, or the findings to merge, or None.
+        context: the window, which is known.
         values: outputs that are known by now.
-        omitted: above 0 for a step that reads a part.
+        omitted: the share of the document that is left out, where the step reads a part.
     """
     arguments: list[tuple[str, Value]] = []
     extra = 0
@@ -112,8 +113,8 @@ def _draft(
 
 
 def _known_size(ref: Ref, values: Mapping[str, Value], context: Context) -> int:
-    """Tokens of an output, or of the longest of its items where the step goes over them; 0 where
-    it is not known, or is none that the step can take."""
+    """The tokens of an output, or of its longest item where the step runs over them; 0 where the
+    output is not known, or the step cannot take it."""
     if ref.name not in values:
         return 0
     try:
@@ -124,9 +125,9 @@ def _known_size(ref: Ref, values: Mapping[str, Value], context: Context) -> int:
 
 
 def _allowed(context: Context) -> int:
-    """Tokens that a prompt has room for of each earlier output.
+    """The tokens that a prompt keeps free for each earlier output.
 
-    A whole reply, and of a large window more, as a list may come of several.
+    They are those of a whole reply, and in a large window more, as a list may have several replies.
     """
     return max(context.free + WRAPPED, (context.limit or 0) // (2 * SHARE))
 
@@ -162,17 +163,17 @@ def fit_plan(
         document: what ``CTX`` is.
         library: the actions, without the plan's own.
         context: the window, and the policy.
-        values: outputs that are known by now, where one turned out longer than was allowed for.
-        inside: the actions whose plan it is, one within the other; such a plan is not split.
+        values: outputs that are known by now, where one was longer than expected.
+        inside: the names of the actions whose plan it is, outermost first; it is not split then.
 
     Returns:
-        The plan with steps that read parts, and merge them; None with a plan that may run as
-        it is.
+        The plan with steps that read parts and merge the findings, and the decision for the
+        journal; or the plan as it is, and None.
 
     Raises:
-        ContextError: the policy is ``full``, or the plan an action's, and a step does not fit, or
+        ContextError: a step does not fit, and the policy is ``full``, the plan is an action's,
             neither parts nor passages would help, or there are more parts than a step runs over;
-            or what the plan itself says in a step is too long.
+            or the plan's own words in a step are too long.
     """
     if context.limit is None:
         return plan, None
@@ -197,7 +198,7 @@ def fit_plan(
     if context.policy == "full" or inside:
         draft = drafts[long[0]]
         raise ContextError(too_long(total, draft.size(context), context, draft.call), long[0])
-    # With parts for one step there are parts for all: they open the same prompts.
+    # Under ``chunk`` all steps read the same parts, so that they share the prompts' prefixes.
     split = list(drafts) if context.policy == "chunk" else long
     number, groups = _parts(plan, start, split, document, library, context, values)
     decision = {"document": total, **context.facts, "parts": number, "steps": split}
@@ -207,27 +208,27 @@ def fit_plan(
 def _check_inside(
     step: Step, document: Source, actions: Library, context: Context, inside: frozenset[str]
 ) -> None:
-    """Make sure that what the plan of a step's own action reads fits, however deep it stands.
+    """Make sure that the steps of an action's own plan fit, and those of the actions within it.
 
     Raises:
-        ContextError: it does not.
+        ContextError: one of them does not fit.
     """
     action = actions.get(step.action)
     if action is None or not isinstance(action.body, SubPlan) or action.name in inside:
         return
     args = zip(action.params, step.args, strict=False)
-    said = {param.name: arg for param, arg in args if isinstance(arg, Literal)}
-    # In the plan of an action CTX is the whole document, whatever the action is given.
-    said.pop(DOCUMENT, None)
+    literals = {param.name: arg for param, arg in args if isinstance(arg, Literal)}
+    # In the plan of an action CTX is the whole document, whatever its argument is.
+    literals.pop(DOCUMENT, None)
 
-    def given(ref: Ref) -> Arg:
-        return ref if ref.mode else said.get(ref.name, ref)
+    def value(ref: Ref) -> Arg:
+        return ref if ref.mode else literals.get(ref.name, ref)
 
     own = action.body.plan
     steps = (
-        replace(each, args=tuple(map_refs(arg, given) for arg in each.args)) for each in own.steps
+        replace(each, args=tuple(map_refs(arg, value) for arg in each.args)) for each in own.steps
     )
-    # Parts would not help, and so are not to be named as what would.
+    # An action's plan is not split, so that the error must not advise another policy.
     context = replace(context, policy="auto") if context.policy == "full" else context
     inside |= {action.name}
     try:
@@ -243,11 +244,11 @@ def _reading(
     values: Mapping[str, Value],
     total: int,
 ) -> dict[str, _Draft]:
-    """What is known of the calls that read the whole document, by their steps' names.
+    """The drafts of the calls that read the whole document, by their steps' names.
 
     Raises:
-        ContextError: what a step itself says is too long, whether it reads the document or not; a
-            document of so many tokens in all is a part of that where it is given for a text.
+        ContextError: the plan's own words in a step are too long, whether it reads the document or
+            not; the document's ``total`` tokens are among them where it is given as a text.
     """
     drafts: dict[str, _Draft] = {}
     for step in steps:
@@ -269,16 +270,16 @@ def _check_passages(name: str, draft: _Draft, document: Source, context: Context
     """Make sure that a step whose prompt the document does not fit has room for a passage.
 
     Raises:
-        ContextError: it has not, whatever earlier steps give.
+        ContextError: it has no room, whatever the outputs of earlier steps are.
     """
     call = replace(draft.call, document=document)
     if draft.extra:
-        # Which passages bear on it, only a run knows.
+        # Which passages are relevant depends on outputs that are not known yet.
         room = context.room - size_without_document(replace(call, omitted=0.5), context)
-        found = room >= smallest_excerpt(document.text, context.count)
+        has_room = room >= smallest_excerpt(document.text, context.count)
     else:
-        found = passages_for(call, context) is not None
-    if not found:
+        has_room = passages_for(call, context) is not None
+    if not has_room:
         total, size = size_of(document, context.count), size_without_document(call, context)
         raise ContextError(too_long(total, size, context, call), name)
 
@@ -294,7 +295,7 @@ def _check_documents(
     """Make sure that each of several documents fits the steps that read it as a whole.
 
     Raises:
-        ContextError: one does not, and is not read in parts.
+        ContextError: one does not fit; it cannot be read in parts.
     """
     listing = {step.name for step in plan.steps if step.action == "DOCUMENTS"}
     for step in plan.steps[start:] if document.documents else ():
@@ -327,7 +328,8 @@ def _parts(
     context: Context,
     values: Mapping[str, Value],
 ) -> tuple[int, list[int]]:
-    """How many parts the document needs, and in how many groups findings are merged."""
+    """How many parts the document needs, and the numbers of groups in which findings are merged; a
+    `ContextError` where the window is too small, or there are too many parts."""
     trial = split_context(split, 2, (2,)).apply(plan, library).plan
     actions = library.with_declared(trial.declares)
     readers: dict[str, int] = {}
@@ -350,16 +352,17 @@ def _parts(
         return enough_parts(document.text, context.room - size, context.count)
 
     number = enough(reading)
-    # Of two that are longer than was asked for each is cut (`fit_call`), but not below that.
+    # Two findings that are longer than a whole reply are cut (`fit_call`), but not below that.
     asked, left = context.free + WRAPPED, context.room - merging
     merged_at_once = max(left // finding, min(2, left // asked))
     if number is None or (merging and merged_at_once < 2):
         what = "read the document in parts"
         if number is None:
-            name, size = next(one for one in readers.items() if enough(one[1]) is None)
+            name, size = next(each for each in readers.items() if enough(each[1]) is None)
             sizes = f"a step itself takes {size:,}"
         else:
-            name, size = next(one for one in mergers.items() if one[1] > context.room - 2 * asked)
+            most = context.room - 2 * asked
+            name, size = next(each for each in mergers.items() if each[1] > most)
             what = "merge what the parts of the document gave"
             sizes = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
         raise ContextError(
@@ -370,7 +373,7 @@ def _parts(
             owner(name, plan),
         )
     number = max(2, number)
-    # Parts that steps which ran have cut already serve where there are enough of them.
+    # Parts that earlier steps have read are used again if there are enough of them.
     earlier = [
         step.args[1].value
         for step in plan.steps[:start]
@@ -394,16 +397,16 @@ def _parts(
 
 
 def owner(name: str, plan: Plan) -> str:
-    """The step of a plan that stands in parts under a name."""
+    """The name of the plan's step to which a step belongs that was added for its parts."""
     names = (step.name for step in plan.steps)
     return max((own for own in names if f"{name}_".startswith(f"{own}_")), key=len, default=name)
 
 
 def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
-    """Tokens that a merge is to have room for of each finding.
+    """The tokens that a merge keeps free for each finding.
 
-    A whole reply; more where an endpoint gave longer ones than it was asked for, to steps that
-    were added to the plan to read its parts.
+    They are those of a whole reply, or a quarter more than the longest finding so far, where an
+    endpoint has given longer replies than were asked for.
     """
     own = {step.name for step in plan.steps}
     added = [value for name, value in values.items() if name not in own]
@@ -422,28 +425,28 @@ def condense_long(
     *,
     beside: bool = False,
 ) -> tuple[Plan, Decision] | None:
-    """Have outputs of many items or lines condensed that made a step's prompt too long; where none
-    is long by itself, they are put together first, and condensed once that has run.
+    """Add steps that condense the long outputs for which a step's prompt did not fit; if no output
+    is long by itself, add a step that joins them, whose output is condensed once it has run.
 
     Args:
         plan: the plan as it was before parts were planned.
         start: the number of its steps that stay as they are.
-        step: the one whose prompt did not fit, as it stood once parts were planned.
-        values: what the plan's steps gave.
+        step: the step whose prompt did not fit, as it was after parts were planned.
+        values: the outputs of the plan's steps.
         library: the actions, without the plan's own.
         context: the window.
-        beside: whether texts beside the document are too, as no part of it is small enough.
+        beside: whether to condense texts for a step that reads the document, which has no room.
 
     Returns:
-        The plan with steps that condense them first, group by group until no more is left than
-        a prompt has room for, and in how many groups; or with a step that puts them together, and
-        which. None where that helps nothing: none is too long and they do not stand together, or
-        no two reports fit the prompt that condenses them.
+        The plan with steps that condense outputs, group by group until a prompt has room for the
+        rest, and the numbers of groups; or with a step that joins outputs, and their names. None
+        where that does not help: no output is too long and they cannot be joined, or the prompt
+        that condenses them has no room for two reports.
     """
     if context.limit is None or context.policy == "full":
         return None
     report, actions = context.free + WRAPPED, library.with_declared(plan.declares)
-    # A function counts the items that there are; what a step was given that ran stays as it was.
+    # Builtins and functions need the items themselves, and steps that ran keep their inputs.
     asked = {
         own.name
         for own in plan.steps[start:]
@@ -451,7 +454,7 @@ def condense_long(
         and (action := actions.get(own.action))
         and isinstance(action.body, Prompt)
     }
-    # What was condensed once and is still too long is not condensed again.
+    # An output that was condensed is not condensed again.
     groupings = {own.name: own.args[0] for own in plan.steps if own.action == "GROUPS"}
     made = {arg.name for arg in groupings.values() if isinstance(arg, Ref)}
     made |= {own.name for own in plan.steps if any(ref.name in groupings for ref in step_refs(own))}
@@ -459,7 +462,7 @@ def condense_long(
     for name in dict.fromkeys(ref.name for ref in step_refs(step) if not ref.maps):
         value = values.get(name)
         known = name in {own.name for own in plan.steps} and name not in made
-        # A step that reads the document has it cut into smaller parts beside a long text.
+        # Beside a long text, the document can be cut into smaller parts.
         reads = any(ref.name == DOCUMENT for ref in step_refs(step)) and not beside
         if not known or not isinstance(value, list | Pairs if reads else str | list | Pairs):
             continue
@@ -486,8 +489,8 @@ def condense_long(
 
 
 def _condensing(name: str) -> ExecuteStep:
-    """A call that condenses a group of what a step gave, which stands in it by its name."""
-    # Names may come with numbers, where others have theirs already.
+    """A call that condenses a group of a step's output, to measure its prompt."""
+    # The names may get numbers, if others have them already.
     step = Step("", CONDENSE.name, (), CONDENSE_NOTE.format(name))
     group, origin = f"one of {name}_groups_99", GROUP_NOTE.format(f"{name}_condensed_99")
     outputs = ((group, "", f'the step "{origin}"'),)
@@ -497,7 +500,7 @@ def _condensing(name: str) -> ExecuteStep:
 
 
 def _groups_fit(value: Value, number: int, room: int, context: Context) -> bool:
-    """Whether each of so many groups of an output is small enough for a prompt."""
+    """Whether each of ``number`` groups of an output fits ``room`` tokens."""
     grouped = group_items([Given(Literal(""), value), Given(Literal(number), number)])
     assert isinstance(grouped, Pairs)
     return all(context.count(as_text(group)) <= room for _, group in grouped.items)

@@ -1,8 +1,9 @@
-"""What a planner is asked, made to fit its window: `ask_planner` asks for a plan or a step.
+"""Makes prompts for plans and steps fit the planner's window; `ask_planner` asks for one.
 
-Where the prompt does not fit it shows fewer examples, less of earlier outputs and the likeliest
-actions only (docs/context.md); `narrowed` shows so few from the start. A planner may be kept to
-less than its model's window (`Context.whole`): what is shown for that is no more than saves time.
+A prompt that does not fit shows fewer demonstrations, less of earlier outputs, and only the
+likeliest actions (docs/context.md); `narrowed` shows few actions from the start. To save time, a
+planner's prompts may be kept shorter than its model's window (`Context.whole`), as far as nothing
+has to be left out that it needs.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from pearl.runtime.context import Context, ContextError
 from pearl.runtime.fitting import too_long
 
 FUSION = 60
-"""What a first place is worth beside later ones where two rankings become one (Cormack, Clarke and
+"""The constant of reciprocal rank fusion, by which two rankings are combined (Cormack, Clarke and
 Büttcher, "Reciprocal Rank Fusion", SIGIR 2009)."""
 
 Planning: TypeAlias = WritePlan | NextStep | CorrectPlan | ContinuePlan | RefinePlan
-"""What a planner is asked: for a plan or a step, or to go on from its reply."""
+"""The calls to a planner: for a plan or a step, or to correct or continue a reply."""
 
 _BRIEF = 40
-"""Characters of an output down to which no more of it is cut."""
+"""The fewest characters to which an output is cut."""
 
 _Write = TypeVar("_Write", bound=WritePlan | NextStep)
 
@@ -38,27 +39,27 @@ _Write = TypeVar("_Write", bound=WritePlan | NextStep)
 async def ask_planner(
     caller: Caller, call: Planning, path: str, asked: list[Call]
 ) -> tuple[Planning, Reply]:
-    """Ask for a plan or a step within the planner's window, and again where the endpoint says that
-    less fits it; the journal says what is shown where something is left out.
+    """Ask for a plan or a step within the planner's window, and with a shorter prompt if the
+    endpoint refuses it. Where something is left out, the journal says what is shown.
 
     Args:
-        caller: asks the model, and knows the window.
+        caller: makes the call, and knows the window.
         call: what is asked.
         path: where in the run.
-        asked: the calls before it, which it is added to. A model that repeats its mistake is asked
-            the same again: that is to be a new answer.
+        asked: the calls before it, to which it is added. If one of them was the same, as after a
+            repeated mistake, another sample is asked for.
 
     Returns:
-        The call as it was asked, and its reply.
+        The call as it was made, and its reply.
 
     Raises:
         ContextError: the prompt does not fit; nothing was sent.
         ModelError: the model gave no usable answer.
     """
 
-    def tell(fitted: Planning, told: str) -> None:
+    def tell(fitted: Planning, summary: str) -> None:
         kind = "next" if isinstance(_write(fitted), NextStep) else "plan"
-        caller.journal.decide(f"{kind}/fitted", told)
+        caller.journal.decide(f"{kind}/fitted", summary)
 
     def fit() -> tuple[Planning, str]:
         return fit_planning(call, caller.planning)
@@ -69,23 +70,23 @@ async def ask_planner(
 
 
 def fit_planning(call: Planning, context: Context) -> tuple[Planning, str]:
-    """Make sure that what a planner is asked fits its window.
+    """Make a call to a planner fit its window.
 
-    A correction that does not fit even so is asked for anew, without what is wrong.
+    In place of a correction that cannot be made to fit, the first call is made again.
 
     Args:
         call: what is asked.
         context: the planner's window.
 
     Returns:
-        The call, and, where something is left out, what is shown, in a sentence.
+        The call, and, where something is left out, a sentence that says what is shown.
 
     Raises:
-        ContextError: it does not fit even so.
+        ContextError: the shortest prompt does not fit.
     """
     window, fitted = context.whole or context, call
     while not context.holds(render(fitted)):
-        # What a planner would miss goes only where the window itself does not hold the prompt.
+        # What a planner needs is left out only if the model's own window does not hold the prompt.
         must = context is window or not window.holds(render(fitted))
         write = _write(fitted)
         shown, actions = write.demonstrations, _actions(write)
@@ -103,7 +104,7 @@ def fit_planning(call: Planning, context: Context) -> tuple[Planning, str]:
             return fit_planning(_write(call), context)
         else:
             raise ContextError(too_long(None, window.size(render(fitted)), window, fitted))
-    return fitted, "" if fitted == call else _told(call, fitted)
+    return fitted, "" if fitted == call else _summary(call, fitted)
 
 
 def _write(call: Planning) -> WritePlan | NextStep:
@@ -112,26 +113,26 @@ def _write(call: Planning) -> WritePlan | NextStep:
 
 
 def _with(call: Planning, **changes: Any) -> Planning:  # noqa: ANN401 - as `replace` takes them
-    """A call that is about a plan or a step with other fields."""
+    """The call, with fields of the plan or step that it is about replaced."""
     write: Any = replace(_write(call), **changes)
     return write if isinstance(call, WritePlan | NextStep) else replace(call, write=write)
 
 
 def _actions(write: WritePlan | NextStep) -> int:
-    """How many actions are shown beside the builtins."""
+    """How many actions are shown, without the builtins."""
     return len({*(write.listed or write.library.actions)} - {*builtins()})
 
 
 def _outputs(call: Planning) -> tuple[tuple[str, str], ...]:
-    """What the earlier steps gave that a prompt shows, each with its name."""
+    """The outputs of earlier steps in a prompt, each with its step."""
     if isinstance(call, NextStep):
         return call.steps
     return call.outputs if isinstance(call, RefinePlan) else ()
 
 
 def _with_brief_outputs(call: Planning) -> Planning | None:
-    """The call with at most half as much of each output as it shows of the longest; None where
-    that is brief already."""
+    """The call with each output cut to half the length of the longest; None where that is `_BRIEF`
+    already."""
     outputs = _outputs(call)
     longest = max((len(text) for _, text in outputs), default=0)
     if longest <= _BRIEF:
@@ -142,24 +143,24 @@ def _with_brief_outputs(call: Planning) -> Planning | None:
     return replace(call, **field)
 
 
-def _told(call: Planning, fitted: Planning) -> str:
-    """What a call that was made to fit still shows of another."""
+def _summary(call: Planning, fitted: Planning) -> str:
+    """A sentence that says what a call still shows after it was made to fit."""
     write, of = _write(fitted), len(_write(call).demonstrations)
-    told = f"{_actions(write)} actions and {len(write.demonstrations)} of {of} demonstrations"
+    shown = f"{_actions(write)} actions and {len(write.demonstrations)} of {of} demonstrations"
     if cut := sum(was != now for was, now in zip(_outputs(call), _outputs(fitted), strict=True)):
-        told += f", and the beginning of {counted(cut, 'output')}"
-    return f"The planner's window shows it {told}."
+        shown += f", and the beginning of {counted(cut, 'output')}"
+    return f"The planner's window shows it {shown}."
 
 
 def narrowed(write: _Write, most: int) -> _Write:
-    """A call for a plan or a step that shows the actions which are likeliest to serve its question.
+    """A call for a plan or a step that shows only the actions that are likeliest to be used.
 
-    How often a plan that was accepted used an action is known from the action's provenance (the
-    questions that proposed it) and from the demonstrations.
+    How often accepted plans used an action is known from its provenance (the questions that
+    proposed it) and from the demonstrations.
 
     Args:
         write: what is asked.
-        most: actions that are shown beside the builtins, at most; 0 for all.
+        most: the most actions to show, without the builtins; 0 for all.
     """
     if not most:
         return write
@@ -175,11 +176,11 @@ def narrowed(write: _Write, most: int) -> _Write:
 def likely_actions(
     question: str, library: Library, most: int, used: Mapping[str, float]
 ) -> tuple[str, ...]:
-    """The actions that are likeliest to serve a question, best first.
+    """The names of the actions that are likeliest to be used for a question, best first.
 
-    Two rankings are made one: by the words that a name and a definition share with the question
+    Two rankings are combined: by the words that a name and a definition share with the question
     (BM25), and by how often accepted plans used an action, as far as that is known. Builtins are
-    passed over.
+    left out.
     """
     from pearl.retrieval.terms import weigh, words
 
@@ -192,6 +193,6 @@ def likely_actions(
     for scores in (dict(zip(names, scored, strict=True)) for scored in (similarity, counts)):
         ordered = sorted(scores.values(), reverse=True)
         for name, score in scores.items():
-            # Equal scores are one place, and none at all is no place.
+            # Equal scores share a rank, and a score of 0 has none.
             worth[name] += 1 / (FUSION + ordered.index(score)) if score > 0 else 0
     return tuple(sorted(names, key=lambda name: -worth[name])[:most])

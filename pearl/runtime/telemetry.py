@@ -1,8 +1,8 @@
-"""What a journal tells, as OpenTelemetry spans by its conventions for generative AI.
+"""Turns a journal into OpenTelemetry spans, by the conventions for generative AI.
 
-One trace a question: the run, within it planning and each step, and within these each call. Spans
-are made of a journal when its question has ended, with the times that stand in it. None holds a
-text of a question, a document, a prompt or a reply.
+Each question is a trace: the run, within it planning and each step, and within these each call.
+The spans are made from the journal when the question has ended, with the times recorded there. No
+span holds text of a question, a document, a prompt or a reply.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""Variables that say where spans go; where none is set, and the program that imports Pearl has
-configured nothing, there are none."""
+"""Variables that say where spans are sent. If none is set, and the program that imports Pearl has
+configured nothing, no spans are made."""
 
 TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
-"""Variables that say for how many seconds spans are tried to be sent."""
+"""Variables that give the timeout for sending spans, in seconds."""
 
 WAIT = 2.0
-"""That, where they do not: a program that is done waits for no collector that is not there."""
+"""The default of that timeout, so that a program does not wait long for a missing collector."""
 
 _PROVIDERS = {"openai_client": "openai", "batch_api": "openai", "local": "llama.cpp"}
-"""Who a backend's model is asked of, by the backend's module, where that is not its name."""
+"""The provider of a backend's model, by the backend's module, where it has another name."""
 
 
 @dataclass
 class _Stage:
-    """Planning, or one step, as far as a journal tells of it."""
+    """The journal's entries of planning, or of one step."""
 
     calls: list[Entry] = field(default_factory=list)
     decided: float | None = None
@@ -51,12 +51,12 @@ class _Stage:
 
 
 def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
-    """Make the spans of a question that has ended, where somebody wants them.
+    """Make the spans of a question that has ended, if spans are configured.
 
     Args:
         kind: what was done: ``ask``, ``plan``, ``run``, or a job's kind.
-        journal: the question's.
-        model: who answered, or the several who did.
+        journal: the journal of the question.
+        model: the run's model, or `Models`.
         item: the question's name in its run; empty where the run is one question.
     """
     entries = journal.entries
@@ -112,7 +112,7 @@ def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
 
 
 def _about_call(entry: Entry, model: str, provider: str) -> dict[str, Any]:
-    """The attributes of a call's span. Nothing was paid for a reply that was kept."""
+    """The attributes of a call's span. A cached reply has no tokens, as none were paid."""
     usage, sent = entry.usage, not entry.kept
     return {
         "gen_ai.operation.name": "chat",
@@ -132,7 +132,7 @@ def _end(entry: Entry) -> float:
 
 
 def _stages(entries: Sequence[Entry]) -> dict[str, _Stage]:
-    """What belongs together, by its name: ``plan``, ``step ross``, ``try/0 step ross``."""
+    """The stages of a run, by name: ``plan``, ``step ross``, ``try/0 step ross``."""
     stages: dict[str, _Stage] = {}
     for entry in entries:
         before, path = "", entry.path
@@ -156,10 +156,10 @@ def _stages(entries: Sequence[Entry]) -> dict[str, _Stage]:
 
 
 def _exporter() -> SpanExporter:
-    """Sends spans where the standard variables say, and tells at the end of those that were lost.
+    """An exporter to where the standard variables say, which reports lost spans at its end.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: the exporter's package is not installed.
         ValueError: one of the variables cannot be used.
     """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -173,7 +173,7 @@ def _exporter() -> SpanExporter:
 
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             result = SpanExportResult.FAILURE
-            # At the end those behind a batch that was not taken are not waited for.
+            # After a failed batch, others are dropped for a while, so as not to wait for each.
             if time.monotonic() - self.failed_at > WAIT:
                 result = super().export(spans)
                 if result is SpanExportResult.FAILURE:
@@ -191,14 +191,14 @@ def _exporter() -> SpanExporter:
                 )
                 sys.stderr.write(f"{message}\n")
 
-    # Its own lines, one a try, say the same.
+    # The library's own log has a line for each failed try.
     logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL)
     return Exporter(timeout=None if has_timeout else WAIT)
 
 
 def _tracer() -> Tracer | None:
-    """Who makes spans: the program's, where it has configured one, or one that sends them where
-    the standard variables say; None where nobody wants them."""
+    """The tracer: the program's own if it has configured one, or one that sends spans where the
+    standard variables say; None where neither is configured."""
     from importlib.metadata import version
 
     configured = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
@@ -222,7 +222,7 @@ def _tracer() -> Tracer | None:
         try:
             provider.add_span_processor(BatchSpanProcessor(_exporter()))
         except ValueError as error:
-            # What was answered stands, whatever the variables are.
+            # A wrong variable must not make a question fail that has been answered.
             warnings.warn(f"No spans are sent, by an OTEL_ variable: {error}", stacklevel=2)
             return None
         trace.set_tracer_provider(provider)

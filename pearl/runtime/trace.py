@@ -1,8 +1,8 @@
-"""A finished run as a plan with its values, and back; recorded plans run again on such values.
+"""Exports a finished run as a plan with its values, reads it back, and replays recorded plans.
 
-The steps of frames within frames are prefixes of paths in the journal: they are drawn, and told
-under the step that opened them, by renaming (docs/design.md). A replay proves the reader, the
-answer rule and CONCAT against what another implementation did with the same model outputs.
+The path of an entry in the journal says in which frame it stands, so that the steps of frames can
+be drawn, and listed under the step that opened them (docs/design.md). A replay compares the parser,
+the answer rule and CONCAT with what another implementation did with the same model outputs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from pearl.runtime.executor import Frame, Handlers, Room, execute
 
 _FRAME = re.compile(r"((?:step/[^/]+/)*)plan$")
 _SHOWN = 48
-"""Characters of what a step is called with that a picture has room for."""
+"""The most characters of a step's argument that a picture has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Branch:
     """The steps of a run, or of an action within it.
 
     Args:
-        plan: they ran.
-        within: the branches of the steps that have steps of their own, by the call's name:
-            ``sub_1``, or ``born[0]`` for one call of a step that is run over a list.
+        plan: the plan that ran.
+        within: the branches of steps that have steps of their own, by the call's name:
+            ``sub_1``, or ``born[0]`` for one call of a step that runs over a list.
     """
 
     plan: Plan
@@ -77,7 +77,7 @@ class Branch:
 
 
 def read_tree(entries: Iterable[Entry]) -> Branch | None:
-    """The tree of a run's frames; failed calls are not part of it. None without a plan."""
+    """The tree of a run's frames, without failed calls; None where the run has no plan."""
     plans: dict[tuple[str, ...], str] = {}
     for entry in entries:
         frame = _FRAME.match(entry.path) if entry.kind == "decision" else None
@@ -94,8 +94,8 @@ def _branch(place: tuple[str, ...], plans: Mapping[tuple[str, ...], str]) -> Bra
 
 
 def branch_lines(tree: Branch, step: str, above: str = "") -> Iterator[str]:
-    """What a step's own steps were, a line each, those of its frames' frames below them; ``above``
-    is the path of the step's frame."""
+    """A line for each step in the frames of a step, and in the frames within them; ``above`` is the
+    path of the step's own frame."""
     for call, branch in tree.within.items():
         if _step(call) == step:
             path = f"{above}{call}"
@@ -108,8 +108,8 @@ def branch_lines(tree: Branch, step: str, above: str = "") -> Iterator[str]:
 def as_plan(tree: Branch) -> Plan:
     """A tree as one plan, to be drawn: inner steps have their frames' names before their own.
 
-    A step that has frames uses what they gave. An action's name is followed by
-    the text it was called with, as far as there is room.
+    A step that has frames uses their outputs. An action's name is followed by
+    the text it was called with, cut where that is long.
     """
     steps = tuple(_flat(tree, ""))
     returns = tuple(Ref(name) for name in outputs(tree.plan))
@@ -149,24 +149,24 @@ def _step(call: str) -> str:
 
 
 _ITEM = re.compile(r"step/([^/]+)\[(\d+)\]")
-"""The path of one call of a mapped step, which is not within a frame."""
+"""The path of one call of a step that runs over a list, if it is not within a frame."""
 _TRY = re.compile(r"try/\d+/")
 _FAILED = "# failed: "
-_TOLD = re.compile(r"#\s*(?:(value|evidence)\s+(\S+)|answer)\s*=\s*(.*)$", re.DOTALL)
-"""A comment that says what a step gave or quoted, or what the answer is."""
+_RECORDED_VALUE = re.compile(r"#\s*(?:(value|evidence)\s+(\S+)|answer)\s*=\s*(.*)$", re.DOTALL)
+"""A comment with the value or the evidence of a step, or with the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A plan with what its steps gave.
+    """A plan with the outputs of its steps.
 
     Args:
-        source: the plan's text, a trace's with its comments.
-        replies: what each call gave, by its path in the run; empty where nothing was recorded.
-        answer: the run's answer, or None where the run has none.
-        values: what each step gave, and each of its calls, by path, as JSON, where that is known.
-        evidence: what each step quoted, by its name.
-        failed: why the run has no answer, where that is said.
+        source: the plan's text; that of a trace has the outputs as comments.
+        replies: the output of each call as text, by its path; empty where none were recorded.
+        answer: the run's answer; None where it has none.
+        values: the output of each step and of each of its calls as JSON, by path, where known.
+        evidence: the quotations of each step, by its name.
+        failed: why the run has no answer; empty where that is not recorded.
     """
 
     source: Source
@@ -185,7 +185,7 @@ class Trace:
 
 
 def last_try(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of the last try, where a run is several tries at one plan; else all of them."""
+    """The entries of the last try, if a run tried its plan several times; else all of them."""
     frames = [match[0] for entry in entries if (match := _TRY.match(entry.path))]
     if not frames:
         return list(entries)
@@ -196,11 +196,11 @@ def last_try(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def export_trace(entries: Iterable[Entry], name: str) -> str:
-    """A run, named in the head, as a plan that parses, checks and replays to the same answer.
+    """A run, whose name stands in the head, as a plan that parses, checks and replays to the same
+    answer.
 
-    Values stand as comments under their steps, and before them the steps of
-    the frames that a step opened. Rejected and repeated attempts stay in the
-    journal (docs/design.md).
+    Values stand as comments under their steps, and before them the steps of the frames that a step
+    opened. Rejected and repeated attempts stay in the journal (docs/design.md).
 
     Raises:
         InputError: the run has no plan.
@@ -218,7 +218,7 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
             plain = isinstance(value, str) and len(value.splitlines()) == 1
             lines.append(f"# {key}: {value if plain else one_line_json(value)}")
     opening = replace(plan, steps=(), returns=(), comments=(), head=())
-    # Without a question there may be nothing to open the plan with.
+    # A plan without a question and declarations has no opening.
     lines += [text, ""] if (text := print_plan(opening).rstrip("\n")) else []
     items: dict[str, list[tuple[int, Any]]] = {}
     for path, value in done.items():
@@ -248,13 +248,13 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
 
 
 def json_as_text(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """A recorded value as a reply's text: a text to the letter, other JSON in canonical form."""
+    """A recorded value as the text of a reply: a text as it is, other JSON in canonical form."""
     return value if isinstance(value, str) else canonical_json(value)
 
 
 def is_trace(source: Source) -> bool:
-    """Whether a plan's text carries values."""
-    matches = map(_TOLD.match, source.text.split("\n"))
+    """Whether a plan's text has values in comments."""
+    matches = map(_RECORDED_VALUE.match, source.text.split("\n"))
     return any(match and match[1] == "value" for match in matches)
 
 
@@ -272,7 +272,7 @@ def read_trace(source: Source) -> Trace:
     for number, line in enumerate(source.text.split("\n"), 1):
         if line.startswith(_FAILED):
             failed = line.removeprefix(_FAILED)
-        match = _TOLD.match(line)
+        match = _RECORDED_VALUE.match(line)
         if not match:
             continue
         kind, name, text = match.groups()
@@ -293,12 +293,13 @@ def read_trace(source: Source) -> Trace:
 # --- recorded plans, run again ---
 
 _RECORDED = Solver("recorded")
-"""Stands in for whoever carried an action out beside the model."""
+"""The body of actions that something other than the model carried out."""
 
 
 @dataclass(slots=True)
 class Replayed:
-    """What came of a replay; all but the findings are numbers of plans."""
+    """The results of a replay: numbers of plans, the names of plans that gave another answer, why
+    plans failed by their names, and in how many plans the checker finds each code."""
 
     plans: int = 0
     executed: int = 0
@@ -311,14 +312,14 @@ class Replayed:
 
 
 def read_records(source: Source) -> Iterator[Trace]:
-    """Plans with what their steps gave, of a JSON-lines file or of a trace.
+    """Plans with the outputs of their steps, from a file of JSON lines or a trace.
 
     A row has ``plan``, and may have ``step_outputs`` (name → text) and
     ``open_answer``.
 
     Raises:
-        InputError: it is a plan alone.
-        LinesError: past the last row, some are no such object.
+        InputError: the source is a plan without values.
+        LinesError: raised after the last row, if some rows are no such object.
     """
     if is_trace(source):
         yield read_trace(source)
@@ -335,7 +336,7 @@ def read_records(source: Source) -> Iterator[Trace]:
         except InputError as error:
             problems.append(error)
     if problems:
-        # All of them: the other rows are used.
+        # All problems, as the other rows have been used.
         raise LinesError([*map(str, problems)])
 
 
@@ -353,11 +354,11 @@ def _record(name: str, line: str) -> Trace:
 def replay(records: Sequence[Trace], library: Library) -> Replayed:
     """Check every record, and run those that have step outputs and an answer.
 
-    Actions that the library lacks are reported, and stand in with the
-    arguments the plan gives them, as their outputs are recorded.
+    Actions that the library lacks are reported. They are added for the run with
+    the arguments that the plan gives them, because their outputs are recorded.
 
     Args:
-        records: plans with what their steps gave.
+        records: plans with the outputs of their steps.
         library: the actions they may call.
     """
     return asyncio.run(_replay(records, library))
@@ -380,7 +381,7 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
         try:
             answer = await _execute(parsed.plan, record, library)
         except (ModelError, InputError) as error:
-            # What the checker finds is the cause; that an action is unknown is none, see below.
+            # What the checker finds is the cause, but not an unknown action: see `_complete`.
             wrong = (each for each in findings if each.severity is Severity.ERROR)
             cause = next((each.message for each in wrong if each.code != "PRL201"), str(error))
             result.failed[record.source.name] = cause
@@ -406,7 +407,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
 
     handlers = Handlers({_RECORDED.name: solve})
     document = _document(plan, record)
-    # What was done once is done again, whatever the limits are now.
+    # The recorded run may have had larger limits than those that are set now.
     room = Room(sys.maxsize, sys.maxsize)
     actions = _complete(plan, library)
     frame = Frame(document, actions, caller, handlers=handlers, plan=plan, room=room)
@@ -420,7 +421,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
 
 
 def _document(plan: Plan, record: Trace) -> Source:
-    """What stands for the document: of several the names alone, as far as the run told them."""
+    """A stand-in for the document; for several documents it has the names that the run recorded."""
     listing = (step.name for step in plan.steps if step.action == "DOCUMENTS")
     lists = [record.values.get(f"step/{name}") for name in listing]
     labels = (label for labels in lists if isinstance(labels, list) for label in labels)
@@ -434,7 +435,7 @@ def _document(plan: Plan, record: Trace) -> Source:
 
 
 def _complete(plan: Plan, library: Library) -> Library:
-    """The library with a stand-in for every action it lacks, or that a record stands in for."""
+    """The library with stand-ins for missing actions and for those of solvers and functions."""
     library = library.with_declared(plan.declares)
     lacking: dict[str, Action] = {}
     for step in plan.steps:

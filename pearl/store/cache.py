@@ -1,4 +1,4 @@
-"""The cache as a person keeps it: how large it is, what to let go, what to hand on."""
+"""Statistics of a store, deleting old runs and replies, and exporting replies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pearl.store.totals import usage_of
 
 @dataclass(frozen=True, slots=True)
 class ModelStats:
-    """A model's replies in the cache: how many, their characters, and tokens they took."""
+    """A model's replies in the cache: their number, characters, and the tokens of their calls."""
 
     model: str
     replies: int
@@ -30,11 +30,11 @@ class Stats:
     """What the store holds.
 
     Args:
-        models: the cache, by model.
-        runs: how many runs.
-        entries: how many lines their journals have.
-        saved: calls that the cache has answered so far.
-        size: bytes of the database on the disk.
+        models: the cached replies of each model.
+        runs: the number of runs.
+        entries: the number of entries in their journals.
+        saved: the number of calls that the cache has answered so far.
+        size: the size of the database in bytes.
     """
 
     models: tuple[ModelStats, ...]
@@ -76,8 +76,8 @@ def stats(engine: Engine) -> Stats:
 
 
 def prune(engine: Engine, before: float) -> PruneCounts:
-    """Let go of runs that were last alive before a moment, in seconds since 1970, and of replies
-    that no run is left for. A run that is at work stays, and so do replies that came since."""
+    """Delete runs that were last active before a time, in seconds since 1970, and older replies
+    that no remaining run uses. Runs of living processes stay."""
     now = time.time()
     times = (runs.c.started, runs.c.seen)
     going = select(runs.c.id, runs.c.owner, *times).where(runs.c.ended.is_(None))
@@ -88,26 +88,26 @@ def prune(engine: Engine, before: float) -> PruneCounts:
         for table in (entries, rows, ledger, tags):
             connection.execute(delete(table).where(table.c.run.in_(old)))
         gone = connection.execute(delete(runs).where(past)).rowcount
-        # A journal that is left needs the texts of its calls, and one that is being written those
-        # that came since and that it is about to name.
+        # The journals that are left need their replies, and running ones also those of calls that
+        # they have not recorded yet.
         made = min([before, *(row.started for row in alive)])
         unused = replies.c.key.not_in(select(entries.c.call_key))
         old_replies = delete(replies).where(replies.c.created < made, unused)
-        let_go = connection.execute(old_replies).rowcount
-        # Left behind by processes that died, for calls that nobody has wanted since.
+        dropped = connection.execute(old_replies).rowcount
+        # Leases of processes that died, on calls that no process has made since.
         connection.execute(delete(leases).where(leases.c.expires < before))
     if engine.dialect.name == "sqlite":
         whole = engine.execution_options(isolation_level="AUTOCOMMIT")
         with usable(engine), whole.connect() as connection:
             connection.connection.cursor().execute("VACUUM")
-    return PruneCounts(gone, let_go)
+    return PruneCounts(gone, dropped)
 
 
 _EXPORTED = ("key", "text", "complete", "model", "identity")
 
 
 def export(engine: Engine, run: str = "") -> Iterator[dict[str, Any]]:
-    """The replies, as ``recorded:FILE`` reads them: those of a run, or with no name all of them."""
+    """The replies of a run, or of all runs, as objects that ``recorded:FILE`` reads."""
     query = select(replies).order_by(replies.c.created, replies.c.key)
     if run:
         scope = select(runs.c.scope).where(runs.c.id == run).scalar_subquery()

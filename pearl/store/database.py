@@ -1,4 +1,4 @@
-"""From an address to a database whose tables are today's, and whose process still lives."""
+"""Opens a store's database, brings its tables up to date, and tells which processes are alive."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 
 HOME = str(Path(".pearl") / "store.db")
-"""Where a store is where none is named: a file below the working folder."""
+"""The default place of a store: a file below the working folder."""
 
 BUSY = 60.0
-"""Seconds for which another process may hold a file."""
+"""The most seconds to wait while another process has locked the file."""
 
 LONG_LOG = 1 << 24
-"""Bytes of a file's log from which it is moved into the file."""
+"""The size of a file's write-ahead log, in bytes, from which it is moved into the file."""
 
 _READS, _OPENED = "pearl_reads", "pearl_opened"
 
 _LOCK = 7052961
-"""The number under which processes that share a PostgreSQL take turns at migrating."""
+"""The key of the PostgreSQL lock under which one process at a time migrates the tables."""
 
 
 def address(place: str = "") -> str:
-    """Where the store is: as named, else ``PEARL_STORE``, else `HOME`."""
+    """The place of the store: the given one, else ``PEARL_STORE``, else `HOME`."""
     return place or os.environ.get("PEARL_STORE", "").strip() or HOME
 
 
 def is_there(place: str) -> bool:
-    """Whether a store is there to be read; a database of a server is taken to be."""
+    """Whether a store exists; a database on a server is assumed to."""
     return "://" in place or Path(place).is_file()
 
 
@@ -68,11 +68,11 @@ def open_database(place: str) -> Engine:
 
 
 def open_to_read(place: str) -> Engine:
-    """A store that is there, for who only reads: as `open_database`, but a file that may not be
-    written is left as it is.
+    """Open an existing store to read it: as `open_database`, but a file that may not be written is
+    opened read-only.
 
     Raises:
-        InputError: it cannot be read, is no store, or is one of another version of Pearl.
+        InputError: it cannot be read, is no store, or is read-only and of another version of Pearl.
     """
     from sqlalchemy import NullPool, create_engine, event
     from sqlalchemy.exc import SQLAlchemyError
@@ -89,12 +89,12 @@ def open_to_read(place: str) -> Engine:
     def connect() -> Any:  # noqa: ANN401 - the driver's
         import sqlite3
 
-        # Where nobody is at work there is no log, and none can be made.
+        # Without a log nobody is writing, and SQLite could not create one here.
         still = "" if _identity(f"{path}-wal") else "&immutable=1"
         address = f"{path.as_uri()}?mode=ro{still}"
         return sqlite3.connect(address, uri=True, timeout=BUSY, check_same_thread=False)
 
-    # Somebody may be at work by the next time.
+    # No pool, as the log may exist by the next connection.
     engine = create_engine(f"sqlite:///{place}", creator=connect, poolclass=NullPool)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
@@ -122,28 +122,28 @@ class DisplacedError(InputError):
 
 
 def check_in_place(engine: Engine) -> None:
-    """See that a store's file still is where it was opened.
+    """Check that a store's file is still where it was opened.
 
-    The log that it left is deleted, unless another process has it open: whoever opened the file in
-    its place would read the log into that.
+    If it is not, its log is deleted, unless another process has it open: the log would be applied
+    to the file that is now in its place.
 
     Raises:
-        DisplacedError: it is not.
+        DisplacedError: the file was deleted or replaced.
     """
     if _OPENED not in engine.get_execution_options():
         return
     path, opened, log = engine.get_execution_options()[_OPENED]
     try:
-        found = _identity(path)
+        now = _identity(path)
     except OSError:
-        # Its folder can be read no more, which says nothing of the file.
+        # Its folder cannot be read any more, which says nothing of the file.
         return
-    if found == opened:
+    if now == opened:
         return
     if _identity(f"{path}-wal") == log and not _is_locked(f"{path}-shm"):
         for ending in ("-wal", "-shm"):
             Path(f"{path}{ending}").unlink(missing_ok=True)
-    what = "replaced" if found else "deleted"
+    what = "replaced" if now else "deleted"
     raise DisplacedError(f"The store {shown_place(engine)} was {what} meanwhile.")
 
 
@@ -159,12 +159,12 @@ def _is_locked(path: str) -> bool:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """By what a file is told from another in its place; None where there is none."""
+    """The device and inode of a file, which change if it is replaced; None where there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def shown_place(engine: Engine) -> str:
@@ -175,7 +175,7 @@ def shown_place(engine: Engine) -> str:
 
 
 def without_password(place: str) -> str:
-    """Where a store is, as a person may have typed it, without the password of an address."""
+    """The place of a store, as a person typed it, without the password of an address."""
     from sqlalchemy import make_url
 
     return _shown(make_url(place)) if "://" in place else place
@@ -198,7 +198,7 @@ def _engine(place: str) -> Engine:
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": BUSY, "check_same_thread": False}
         else:
-            # A server may have closed a connection that lay idle.
+            # A server may have closed an idle connection.
             options["pool_pre_ping"] = True
         engine = create_engine(url, **options)
     except (SQLAlchemyError, ValueError):
@@ -226,7 +226,7 @@ def _file(place: str) -> Path:
         ignore = path.parent / ".gitignore"
         if path.parent.name == Path(HOME).parent.name and not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
-        # It holds documents, questions and answers: they are its owner's alone to read.
+        # It holds documents, questions and answers, so only its owner may read it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise InputError(
@@ -237,7 +237,7 @@ def _file(place: str) -> Path:
 
 
 def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
-    # The driver would begin transactions late, and let two processes read before either writes.
+    # Else the driver begins transactions late, and two processes may read before either writes.
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={round(1000 * BUSY)}")
@@ -246,20 +246,20 @@ def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
     give_up = time.monotonic() + BUSY
     while True:
         try:
-            # Readers and a writer work side by side, for all who open the file from now on.
+            # This mode, which the file keeps, lets readers and a writer work concurrently.
             cursor.execute("PRAGMA journal_mode=WAL")
             break
         except sqlite3.OperationalError as error:
-            # SQLite does not wait here by itself where others open a fresh file, too.
+            # SQLite itself does not wait here while others open a new file too.
             busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > give_up:
                 raise
             time.sleep(0.01)
-    # Moving the log into the file takes long, and `checkpoint` does it beside the work.
+    # Moving the log into the file takes long, and `checkpoint` does it in another thread.
     cursor.execute("PRAGMA wal_autocheckpoint=20000")
     # A kill loses nothing with NORMAL; a power cut may lose the last moments, and harms nothing.
     cursor.execute("PRAGMA synchronous=NORMAL")
-    # SQLite's own, with which words are searched in capitals or not, knows no letter but ASCII's.
+    # SQLite's own ``lower``, on which case-insensitive search relies, knows only ASCII letters.
     connection.create_function("lower", 1, lambda text: text and str(text).lower())
     cursor.close()
 
@@ -274,14 +274,14 @@ def _begin(connection: Connection) -> None:
     try:
         cursor.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
     except sqlite3.Error as error:
-        # As SQLAlchemy would raise it: a lock that was held for long is tried for again.
+        # As SQLAlchemy would raise it, so that `Writer` tries again after a lock.
         raise OperationalError("BEGIN", {}, error) from None
     finally:
         cursor.close()
 
 
 def is_log_long(engine: Engine) -> bool:
-    """Whether a file's log is worth moving into the file."""
+    """Whether a file's log is longer than `LONG_LOG`."""
     try:
         return Path(f"{engine.url.database}-wal").stat().st_size > LONG_LOG
     except OSError:
@@ -289,7 +289,7 @@ def is_log_long(engine: Engine) -> bool:
 
 
 def checkpoint(engine: Engine) -> None:
-    """Move what a file's log holds into the file, as far as nobody reads it; no writer waits."""
+    """Move a file's log into the file, as far as nobody reads it, without blocking writers."""
     with engine.connect().execution_options(**{_READS: True}) as connection:
         connection.rollback()
         connection.connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -297,31 +297,31 @@ def checkpoint(engine: Engine) -> None:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection that only reads, and so stands in no writer's way.
+    """A connection that only reads, and does not block writers.
 
     Raises:
-        InputError: the store cannot be read: it is damaged, or its server has gone.
+        InputError: the store cannot be read: it is damaged, or its server is gone.
     """
     with usable(engine), engine.connect().execution_options(**{_READS: True}) as connection:
         yield connection
 
 
 def starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement[bool]:
-    """Whether a column begins with a text, found by the column's index."""
+    """A condition that a column begins with a text, for which the column's index is used."""
     from sqlalchemy import and_
 
     if engine.dialect.name == "sqlite":
-        # LIKE would look at every row; this is the last character that there is.
+        # LIKE would look at every row. U+10FFFF is the last of all characters.
         return and_(column >= text, column < f"{text}\U0010ffff")
     return column.startswith(text, autoescape=True)
 
 
 @contextmanager
 def usable(engine: Engine) -> Iterator[None]:
-    """What goes wrong with a database in the block is told in one line.
+    """Turn errors of the database in the block into one line.
 
     Raises:
-        InputError: it is damaged, or its server has gone.
+        InputError: the database is damaged, or its server is gone.
     """
     from sqlalchemy.exc import DBAPIError
 
@@ -335,7 +335,7 @@ def usable(engine: Engine) -> Iterator[None]:
 
 
 def _migrate(connection: Connection) -> None:
-    """Make the tables, or bring those of an earlier version up to date."""
+    """Create the tables, or bring those of an earlier version up to date."""
     from sqlalchemy import delete, insert, text
 
     from pearl.store.tables import CHANGES, HEAD, metadata, version
@@ -347,7 +347,7 @@ def _migrate(connection: Connection) -> None:
         return
     if revision is None:
         with closing(connection.connection.cursor()) as cursor:
-            # In a database that is no store yet, a table of such a name is somebody else's.
+            # In a database that is no store yet, a table of such a name is an error.
             for statement in _making(connection.dialect.name):
                 cursor.execute(statement)
     else:
@@ -361,10 +361,10 @@ def _migrate(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    """At which of `CHANGES` a database's tables are; None where there are none.
+    """The version of a database's tables, a key of `CHANGES`; None where there are none.
 
     Raises:
-        InputError: they cannot be used.
+        InputError: the tables are not Pearl's, of a later version, or incomplete.
     """
     from sqlalchemy import inspect
 
@@ -390,7 +390,7 @@ def _revision(connection: Connection) -> str | None:
 
 @cache
 def _making(dialect: str) -> tuple[str, ...]:
-    """What makes the tables, put together once: that takes longer than it takes a database."""
+    """The SQL that creates the tables, cached, as compiling it takes longer than running it."""
     from sqlalchemy.dialects import postgresql, sqlite
     from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -400,20 +400,20 @@ def _making(dialect: str) -> tuple[str, ...]:
     indices = (index for table in tables for index in table.indexes)
     made: list[CreateTable | CreateIndex] = [*map(CreateTable, tables), *map(CreateIndex, indices)]
     kind = (postgresql if dialect == "postgresql" else sqlite).dialect()
-    return tuple(str(one.compile(dialect=kind)) for one in made)
+    return tuple(str(statement.compile(dialect=kind)) for statement in made)
 
 
 LIFE = 60.0
-"""Seconds without a sign of life after which a process on another machine counts as dead."""
+"""Seconds without a heartbeat after which a process on another machine counts as dead."""
 
 
 def new_owner() -> str:
-    """A name for this process that no other has, not even a later one of the same number."""
+    """A unique name for this process, which no later process with the same id has."""
     return f"{_machine()}:{os.getpid()}:{_born(os.getpid())}:{secrets.token_hex(4)}"
 
 
 def _machine() -> str:
-    """Where processes have the same numbers: this host, and of its containers this one."""
+    """The host and the namespace (as of a container) in which process ids are unique."""
     try:
         space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
     except OSError:
@@ -425,9 +425,9 @@ def is_dead(owner: str, seen: float, now: float) -> bool:
     """Whether an owner's process is gone.
 
     Args:
-        owner: as `new_owner` made it; empty where a process has let go.
-        seen: when it last gave a sign of life, in seconds since 1970; by a clock that is far
-            ahead, that may be in the future, and says as little.
+        owner: as `new_owner` made it; empty where the process has ended its work.
+        seen: its last heartbeat, in seconds since 1970. By a wrong clock it may be in the future;
+            far in the future, it counts as too old.
         now: the time, likewise.
     """
     if not owner:
@@ -440,18 +440,18 @@ def is_dead(owner: str, seen: float, now: float) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        # It is another person's process, and there.
+        # The process exists and is another user's.
         return False
     return _born(int(pid)) != born
 
 
 def _born(pid: int) -> str:
-    """When a process started, in the machine's own ticks; empty where Linux is not asked."""
+    """When a process started, in ticks of the machine's clock; empty where that is not known."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         # The command's name, in parentheses, may hold anything; what follows it does not.
         state, *fields = stat.rpartition(")")[2].split()
     except (OSError, ValueError):
         return ""
-    # A zombie is dead: only its parent has not looked yet.
+    # A zombie has ended, and only waits for its parent.
     return "" if state == "Z" else fields[18]

@@ -1,4 +1,4 @@
-"""Reading a store back: which runs there are, what they are called, and what came of them."""
+"""Reads a store: its runs, their tags, journals, replies and rows."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class RunRow:
     Args:
         name: its name.
         kind: the command that made it, as ``ask`` or ``batch``.
-        fingerprint: by which the same work is known again.
-        scope: where its replies are kept.
-        started: seconds since 1970.
-        ended: likewise; None where it stopped on the way, or still runs.
-        alive: whether the process that ran it last still does.
-        head: what was run on what.
-        seconds: how long it ran, resumed or not; None as for ``ended``.
-        failed: whether its question came to no answer; a job counts its rows instead.
+        fingerprint: identifies the work, so that the run can be resumed.
+        scope: the scope of its replies in the cache.
+        started: when it began, in seconds since 1970.
+        ended: when it ended, likewise; None where it was interrupted or still runs.
+        alive: whether it still runs.
+        head: what was run on what: the question, the document, the model and so on.
+        seconds: how long it ran, without pauses before it was resumed; None where ``ended`` is.
+        failed: whether its question has no answer; for a job, see its rows.
     """
 
     name: str
@@ -74,20 +74,20 @@ class RunRow:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was run and how, as a page says it: the head, and what an evaluation's report says
-        beside it, as the metric."""
+        """What was run and how, for a page: the head, and for an evaluation what its report adds,
+        such as the metric."""
         about = dict(self.head.get("evaluation", {}).get("about", ()))
         own = {key: value for key, value in self.head.items() if not isinstance(value, dict)}
         return {**own, **{key: text for key, text in about.items() if key != "data"}}
 
     @property
     def tasks(self) -> int:
-        """How many rows it is to have: of an evaluation one a method and question."""
+        """How many rows it will have; an evaluation has one for each method and question."""
         methods = str(self.head.get("methods", "")) if self.kind == "eval" else ""
         return int(self.head["count"]) * len(methods.split(", "))
 
     def unfinished(self, done: int) -> str:
-        """What a job that is not over has done, in words, with so many rows; empty for others."""
+        """The progress of a job with ``done`` rows, in words; empty for one that has ended."""
         if not self.has_rows or self.ended is not None:
             return ""
         nouns = "answers" if self.kind == "eval" else "questions"
@@ -95,7 +95,7 @@ class RunRow:
         return f"{state}, with {done:,} of {self.tasks:,} {nouns} done"
 
     def no_question(self, item: str) -> InputError:
-        """What is said of a question that it has not."""
+        """The error for a question that the run does not have."""
         method = str(self.head.get("methods", "")).partition(",")[0] if self.kind == "eval" else ""
         named = f": one of an evaluation is METHOD/ID, as {method}/{item}" if method else ""
         so_far = " so far" if self.has_rows and self.ended is None else ""
@@ -110,12 +110,12 @@ class RunRow:
 
 
 STATUSES = ("running", "ended", "failed", "stopped")
-"""What may be the matter with a run."""
+"""The statuses of a run."""
 
 _LAST = select(entries.c.path).where(entries.c.run == runs.c.id, entries.c.item == "")
 _LAST = _LAST.where(entries.c.path.in_(("run", "failed"))).order_by(entries.c.id.desc()).limit(1)
 _FAILED = func.coalesce(_LAST.correlate(runs).scalar_subquery(), "") == "failed"
-"""Whether a run's question came to no answer when it was last begun."""
+"""Whether a run's question had no answer when the run was last started."""
 
 _RUNS = select(runs, _FAILED.label("failed"))
 """Runs, as `RunRow.of` takes them."""
@@ -123,17 +123,17 @@ _RUNS = select(runs, _FAILED.label("failed"))
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are looked for; what is empty or None leaves all.
+    """Which runs to list; a field that is empty or None does not restrict them.
 
     Args:
-        words: each is in the run's name, in its head, in a tag or in one of its rows, in capitals
-            or not.
+        words: words, each of which is in the run's name, head, tags or rows, in upper or lower
+            case.
         kind: the command that made it.
-        tag: what it is called.
+        tag: one of its tags.
         status: one of `STATUSES`.
-        least: the mean score of its judged rows, at least.
-        most: likewise, at most.
-        before: the run that they began before: its beginning, and its name.
+        least: the least mean score of its judged rows.
+        most: the greatest mean score of its judged rows.
+        before: start and name of a run: only runs that started before it are listed.
     """
 
     words: tuple[str, ...] = ()
@@ -148,10 +148,10 @@ class RunFilter:
 def list_runs(
     engine: Engine, now: float, limit: int | None = None, filters: RunFilter = RunFilter()
 ) -> list[RunRow]:
-    """The runs that pass the filters, the last one first."""
+    """The runs that pass the filters, the latest first."""
     query = _RUNS.order_by(runs.c.started.desc(), runs.c.id.desc())
     for word in filters.words:
-        # As JSON has it, which the head is.
+        # Escaped as in JSON, as heads and rows are JSON.
         written = json.dumps(word, ensure_ascii=False)[1:-1]
         called = exists().where(
             tags.c.run == runs.c.id, tags.c.tag.icontains(word, autoescape=True)
@@ -177,7 +177,7 @@ def list_runs(
         query = query.where(accuracy <= filters.most + _SHOWN)
     if filters.before:
         query = query.where(tuple_(runs.c.started, runs.c.id) < tuple_(*filters.before))
-    # Whether a process still lives is not in the store; few runs that have ended have failed.
+    # Some statuses are not known to the database, so that the limit applies after it is read.
     unsure = filters.status in ("running", "ended", "stopped")
     with reading(engine) as connection:
         query = query.limit(None if unsure else limit)
@@ -187,14 +187,14 @@ def list_runs(
 
 
 _SHOWN = 0.0005
-"""Half of the last decimal of a score that pages show: a filter is to find what they show."""
+"""Half of the last decimal of a score on pages, so that a filter finds what they show."""
 
 _SCORE = func.coalesce(rows.c.score, case((rows.c.correct, 1.0), (~rows.c.correct, 0.0)))
 """The score of a row in the database, as `score_of` has it."""
 
 
 def score_of(row: Mapping[str, Any]) -> float | None:
-    """The score of a job's row, from 0 to 1; None where nobody knows whether it is right."""
+    """The score of a job's row, from 0 to 1; None where the answer was not judged."""
     if row.get("correct") is None:
         return None
     return float((row.get("result") or {}).get("score", row["correct"]))
@@ -202,13 +202,13 @@ def score_of(row: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """What a job's rows come to so far.
+    """Counts of a job's rows so far.
 
     Args:
-        rows: how many there are.
-        answered: that have an answer.
-        judged: that have a score.
-        right: whose score is 1.
+        rows: the number of rows.
+        answered: how many have an answer.
+        judged: how many have a score.
+        right: how many have a score of 1.
         scores: the sum of the scores.
     """
 
@@ -220,15 +220,15 @@ class RowCounts:
 
     @classmethod
     def of(cls, every: Collection[Mapping[str, Any]]) -> RowCounts:
-        """What some rows come to."""
+        """The counts of some rows."""
         scores = [score for row in every if (score := score_of(row)) is not None]
         answered = sum(row.get("status") == "answered" for row in every)
         return cls(len(every), answered, len(scores), scores.count(1), fsum(scores))
 
     @property
     def mean(self) -> float | None:
-        """The mean score, which is the share of right rows where none is right in part; None
-        where no row has a score."""
+        """The mean score, which is the share of right rows if no score is partial; None where no
+        row has a score."""
         return self.scores / self.judged if self.judged else None
 
     @property
@@ -238,14 +238,14 @@ class RowCounts:
 
     @property
     def verdict(self) -> str:
-        """What stands behind the mean, in words."""
+        """The counts behind the mean score, in words."""
         right = f"{self.right:,} of {self.judged:,}"
         return f"mean score, {right} fully right" if self.in_parts else f"{right} right"
 
 
 def count_rows(engine: Engine, names: Sequence[str], method: str = "") -> dict[str, RowCounts]:
-    """What some jobs' rows come to, by the jobs' names; nothing of those that have none. Of
-    evaluations also the rows of one method alone."""
+    """The counts of some jobs' rows, by the jobs' names, without jobs that have no rows; or of an
+    evaluation's rows of one method."""
     sums = (rows.c.status == "answered", rows.c.correct.is_not(None), rows.c.correct)
     counts = (func.sum(case((condition, 1), else_=0)) for condition in sums)
     scores = func.coalesce(func.sum(_SCORE), 0.0)
@@ -260,11 +260,11 @@ def count_rows(engine: Engine, names: Sequence[str], method: str = "") -> dict[s
 
 
 LONGEST_TAG = 60
-"""Characters of a tag."""
+"""The most characters of a tag."""
 
 
 def as_tags(names: Iterable[str]) -> list[str]:
-    """Tags as they are kept.
+    """Tags as they are stored.
 
     Raises:
         InputError: one is empty or too long.
@@ -276,7 +276,7 @@ def as_tags(names: Iterable[str]) -> list[str]:
 
 
 def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
-    """Call a run by some tags, or by some no more; `as_tags` raises `InputError`."""
+    """Add tags to a run, or remove them with ``off``; `as_tags` raises `InputError`."""
     added = [{"run": run, "tag": name} for name in as_tags(names)]
     with usable(engine), engine.begin() as connection:
         for row in added:
@@ -305,7 +305,7 @@ def in_use(engine: Engine) -> tuple[list[str], list[str]]:
 
 
 def _each(connection: Connection, column: Column[str]) -> Iterator[str]:
-    """The different values of a column in order, each found by the column's index."""
+    """The distinct values of a column in order, each found by the column's index."""
     last = ""
     while (value := connection.scalar(select(func.min(column)).where(column > last))) is not None:
         yield value
@@ -313,7 +313,7 @@ def _each(connection: Connection, column: Column[str]) -> Iterator[str]:
 
 
 def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
-    """The last run of this work that no living process is at."""
+    """The latest run of a work, by its fingerprint, that does not run now."""
     query = _RUNS.where(runs.c.fingerprint == fingerprint).order_by(runs.c.started.desc())
     with reading(engine) as connection:
         candidates = (RunRow.of(row, now) for row in connection.execute(query))
@@ -321,7 +321,7 @@ def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
 
 
 def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
-    """A run by its name, the start of it, or ``last``, in a store at a place that a person wrote.
+    """A run by its name, the start of its name, or ``last``; ``place`` names the store in messages.
 
     Raises:
         InputError: no such run, or several.
@@ -346,7 +346,7 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
 
 
 def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator[Entry]:
-    """A run's journal in order: that of one question of a batch, or with None those of all."""
+    """A run's journal in order; of a batch that of one question, or with None those of all."""
     # A call without a reply must not fall out of the journal.
     reply = and_(replies.c.key == entries.c.call_key, replies.c.scope == run.scope)
     query = (
@@ -367,13 +367,13 @@ def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator
 
 
 def since_last_start(journal: list[Entry]) -> list[Entry]:
-    """The entries of the last time that a question was begun, where it was begun several times."""
+    """The entries of the last time that a question was started, if it was started several times."""
     starts = [at for at, entry in enumerate(journal) if entry.path == "run"]
     return journal[starts[-1] :] if starts else journal
 
 
 def read_reply(engine: Engine, key: str) -> Reply | None:
-    """The reply that is kept of a call for all runs, or None; one that was cut answers nobody."""
+    """The reply to a call in the common cache, unless it was cut; None where there is none."""
     where = and_(replies.c.scope == "", replies.c.key == key, replies.c.complete)
     with reading(engine) as connection:
         row = connection.execute(select(replies).where(where)).first()
@@ -395,13 +395,13 @@ def read_rows(
 def read_row_texts(
     engine: Engine, run: str, only: Sequence[str] | None = None, status: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """As `read_rows`, each row as the JSON text that is kept.
+    """As `read_rows`, each row as the JSON text that is stored.
 
     Args:
         engine: the store's database.
-        run: which batch.
-        only: the ids of those to read, a hundred or so; None for all.
-        status: how they ended; empty for any way.
+        run: the name of the batch.
+        only: the ids of the questions to read, about a hundred at most; None for all.
+        status: the status of the rows to read; empty for any.
     """
     query = select(rows.c.id, rows.c.result).where(rows.c.run == run).order_by(rows.c.position)
     if only is not None:
@@ -414,8 +414,7 @@ def read_row_texts(
 
 
 def read_identities(engine: Engine, run: RunRow, keys: Iterable[str]) -> list[str]:
-    """Everything that decided the replies to some calls of a run, beside the prompts: for each
-    model that gave one."""
+    """The identities of the models that replied to some calls of a run, each once."""
     identities: set[str] = set()
     unique = sorted(set(keys))
     query = select(replies.c.identity).where(replies.c.scope == run.scope).distinct()
@@ -436,7 +435,7 @@ def read_row(engine: Engine, run: str, id: str) -> dict[str, Any]:
 
 
 def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:
-    """The ids of the rows before and behind one, in the order of the questions; empty for none."""
+    """The ids of the rows before and after one, in the order of the questions; empty for none."""
     place = select(rows.c.position).where(rows.c.run == run, rows.c.id == id).scalar_subquery()
     at, own = rows.c.position, select(rows.c.id).where(rows.c.run == run).limit(1)
     with reading(engine) as connection:
@@ -446,7 +445,7 @@ def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:
 
 
 def files_of(engine: Engine, run: RunRow) -> set[str]:
-    """What may be a path of what a run read, or wrote: all that it names, and its documents."""
+    """Texts that may be paths of a run's files: all that its head names, and its documents."""
     texts = [
         value for key, value in run.head.items() if key not in ("question", "options", "model")
     ]
@@ -460,7 +459,7 @@ def files_of(engine: Engine, run: RunRow) -> set[str]:
 
 
 class RowKey(NamedTuple):
-    """What a batch has of a question: the hash of what was asked, its place, how it ended."""
+    """A question's row in a batch: the hash of what was asked, its position, and its status."""
 
     key: str
     position: int
@@ -468,7 +467,7 @@ class RowKey(NamedTuple):
 
 
 def read_row_keys(engine: Engine, run: str) -> dict[str, RowKey]:
-    """What a batch has, by the questions' ids."""
+    """The keys, positions and statuses of a batch's rows, by the questions' ids."""
     query = select(rows.c.id, rows.c.row_key, rows.c.position, rows.c.status)
     with reading(engine) as connection:
         keyed = connection.execute(query.where(rows.c.run == run))

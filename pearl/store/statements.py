@@ -1,12 +1,11 @@
 """The changes to a store, many at a time: entries, replies and rows of runs, and leases on calls.
 
-A lease on a call's key says which process makes it, for as long as it is made. So no call is made
-twice, whoever asks it: a process that finds a lease waits, and one that dies leaves a lease that
-another may take over.
+A lease on a call's key says which process is making the call, so that no call is made twice. A
+process that finds a lease waits; the lease of a process that has died may be taken over.
 
-What every call needs goes straight to the driver (`write_many`, `read_all`): SQLAlchemy writes the
-SQL, once for each kind of database; to put it together and to wrap results anew for each call takes
-longer than the database does.
+The statements of every call go straight to the driver (`write_many`, `read_all`). SQLAlchemy only
+writes their SQL, once for each kind of database, because compiling statements and wrapping results
+for each call would take longer than the database does.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 def insert_into(table: Table, dialect: str) -> Any:  # noqa: ANN401 - either dialect's
-    """An insertion that can say what becomes of a row that is there already."""
+    """An insertion of a dialect, which can say what to do if the row exists."""
     if dialect == "postgresql":
         from sqlalchemy.dialects import postgresql
 
@@ -73,15 +72,15 @@ def add_entries(connection: Connection, changes: list[Row]) -> None:
 
 
 def add_replies(connection: Connection, changes: list[Row]) -> None:
-    """Keep replies, and give up the leases on their keys."""
+    """Store replies, and end the leases on their keys."""
     changes.sort(key=lambda row: (row["scope"], row["key"]))
     write_many(connection, _upsert(replies, connection.dialect.name), changes)
-    # Whoever took such a call over meanwhile finds its reply.
+    # Whoever owns the lease: a process that has taken it over finds the reply.
     write_many(connection, _END_LEASE, [{"s": row["scope"], "k": row["key"]} for row in changes])
 
 
 def put_rows(connection: Connection, changes: list[Row]) -> None:
-    """Put a batch's results; a later one of the same question replaces it."""
+    """Store a batch's results; a later one of the same question replaces an earlier one."""
     last = {(row["run"], row["id"]): row for row in changes}
     write_many(connection, _upsert(rows, connection.dialect.name), list(last.values()))
 
@@ -90,18 +89,18 @@ _ROW = and_(rows.c.run == bindparam("r"), rows.c.id == bindparam("i"))
 
 
 def move_rows(connection: Connection, changes: list[Row]) -> None:
-    """Give questions another place in their file."""
+    """Change the positions of questions in their file."""
     connection.execute(update(rows).where(_ROW).values(position=bindparam("p")), changes)
 
 
 def drop_rows(connection: Connection, changes: list[Row]) -> None:
-    """Forget results."""
+    """Delete results."""
     connection.execute(delete(rows).where(_ROW), changes)
 
 
 def put_runs(connection: Connection, changes: list[Row]) -> None:
-    """Write down that runs start or go on."""
-    # Of a run that was broken off, the last sign of life is known.
+    """Record that runs start or are resumed."""
+    # The end of a run that was interrupted is its last heartbeat.
     ended = func.coalesce(runs.c.ended, case((runs.c.seen < time.time(), runs.c.seen), else_=0))
     last = ended - func.coalesce(runs.c.resumed, runs.c.started)
     seconds = runs.c.earlier_seconds + case((last > 0, last), else_=0)
@@ -114,16 +113,13 @@ def put_runs(connection: Connection, changes: list[Row]) -> None:
 
 
 def end_runs(connection: Connection, changes: list[str]) -> None:
-    """Write down that runs have ended."""
+    """Record that runs have ended."""
     connection.execute(update(runs).where(runs.c.id.in_(changes)).values(ended=time.time()))
 
 
 @cache
 def _upsert(table: Table, dialect: str) -> Insert:
-    """Add a row, or replace the one of its key: a question's result, or a reply that was cut off.
-
-    A whole reply stays.
-    """
+    """Add a row, or replace the one with its key; but a complete reply is not replaced."""
     where = ~table.c.complete if table is replies else None
     statement = insert_into(table, dialect).values(params(table))
     key = [column.name for column in table.primary_key]
@@ -135,14 +131,14 @@ def _upsert(table: Table, dialect: str) -> Insert:
 # --- which process makes a call ---
 
 LEASE = 60.0
-"""Seconds for which a call under way is its maker's, unless it renews the lease."""
+"""Seconds after which a lease expires, unless its owner renews it."""
 
 _AT_ONCE = 400
-"""Keys in one look-up: databases limit the parameters of a statement."""
+"""The most keys in one look-up, as databases limit the parameters of a statement."""
 
 
 class Claim(NamedTuple):
-    """A call that somebody wants made."""
+    """A call that an owner wants to make, or to have the reply of."""
 
     scope: str
     key: str
@@ -150,13 +146,13 @@ class Claim(NamedTuple):
 
 
 def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
-    """Look calls up, and take those that are neither answered nor under way.
+    """Look calls up, and take leases on those that are neither answered nor being made.
 
-    Each is answered with its reply, with True where the claimer is to make
-    the call, or with False where another process is making it.
+    Each claim gets the reply, or True where the claimer is to make the call, or
+    False where another process is making it.
 
-    The lease comes first and the look-up second: the other way round, a reply
-    that another process commits in between would be missed, and paid again.
+    The lease is taken before the look-up: in the other order, a reply that
+    another process commits in between would be missed, and paid for again.
     """
     now = time.time()
     claims = dict(sorted({(claim.scope, claim.key): claim for claim in changes}.items()))
@@ -168,7 +164,7 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
         for key, text, *tokens in read_all(connection, _looking_up(len(keys)), values):
             answered[scope, key] = Reply(text, Usage(*tokens), kept=True)
     missing = [place for place in claims if place not in answered]
-    # Who holds a call, and until when.
+    # The owner of the lease on a call, and when it expires.
     held: dict[tuple[str, str], tuple[str, float]] = {}
     for scope, keys in _by_scope([] if all_new else missing):
         where = and_(leases.c.scope == scope, leases.c.key.in_(keys))
@@ -176,8 +172,8 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
             held[scope, row.key] = (row.owner, row.expires)
     verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
     for place in missing:
-        # On a server another process may have kept the reply, or given up, since the look-up
-        # above: then no lease is there, and the claimer looks again.
+        # On a server, another process may have stored the reply or given up since the look-up:
+        # then there is no lease, and the claimer looks again.
         owner, expires = held.get(place, ("", 0.0))
         verdicts[place] = all_new or (
             place in held
@@ -192,7 +188,7 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
 
 
 def _take_over(connection: Connection, call: Claim, owner: str, expires: float, now: float) -> bool:
-    """Take a dead process's lease, unless another one was faster."""
+    """Take over the lease of a dead process, unless another process was faster."""
     if now < expires and not is_dead(owner, expires - LEASE, now):
         return False
     where = and_(leases.c.scope == call.scope, leases.c.key == call.key, leases.c.owner == owner)
@@ -204,13 +200,13 @@ def _take_over(connection: Connection, call: Claim, owner: str, expires: float, 
 
 @cache
 def _leasing(dialect: str) -> Insert:
-    """The statement that takes leases; one that is there stays as it is."""
+    """The statement that takes leases; an existing lease stays as it is."""
     statement: Insert = insert_into(leases, dialect).values(params(leases)).on_conflict_do_nothing()
     return statement
 
 
 def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
-    """Scopes with their keys, some at a time."""
+    """Scopes with their keys, at most `_AT_ONCE` at a time."""
     scopes: dict[str, list[str]] = {}
     for scope, key in places:
         scopes.setdefault(scope, []).append(key)
@@ -221,7 +217,7 @@ def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str
 
 @lru_cache(maxsize=128)
 def _looking_up(count: int) -> Select[Any]:
-    """Look up so many calls; a reply that was cut off helps nobody, and is asked for again."""
+    """The query for ``count`` calls' replies, without those that were cut."""
     keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]
     tokens = [replies.c[name] for name in TOKENS]
     where = and_(replies.c.scope == bindparam("scope"), replies.c.key.in_(keys), replies.c.complete)
@@ -229,7 +225,7 @@ def _looking_up(count: int) -> Select[Any]:
 
 
 def give_up(connection: Connection, claims: list[Claim]) -> None:
-    """Give up leases, as far as they are still the claimers' own."""
+    """End leases, if the claimers still own them."""
     where = and_(
         leases.c.scope == bindparam("s"),
         leases.c.key == bindparam("k"),
@@ -240,7 +236,7 @@ def give_up(connection: Connection, claims: list[Claim]) -> None:
 
 
 def renew(connection: Connection, changes: list[str]) -> None:
-    """A sign of life of some owners: their leases and runs hold on."""
+    """Record the heartbeat of owners, which renews their leases, runs and reservations."""
     now = time.time()
     owners = list(dict.fromkeys(changes))
     connection.execute(update(leases).where(leases.c.owner.in_(owners)).values(expires=now + LEASE))
@@ -249,7 +245,7 @@ def renew(connection: Connection, changes: list[str]) -> None:
 
 
 def forget_owner(connection: Connection, changes: list[str]) -> None:
-    """Delete the leases of owners that end, and leave their runs without an owner."""
+    """Delete the leases of owners whose processes end, and remove the owner from their runs."""
     connection.execute(delete(leases).where(leases.c.owner.in_(changes)))
     connection.execute(update(runs).where(runs.c.owner.in_(changes)).values(owner=""))
 
@@ -258,11 +254,11 @@ def forget_owner(connection: Connection, changes: list[str]) -> None:
 
 
 def write_many(connection: Connection, statement: Executable, rows: Sequence[Row]) -> int:
-    """Carry out a statement for each row, and say how many rows it changed.
+    """Execute a statement for each row, and return the number of rows that it changed.
 
     Args:
-        connection: within a transaction.
-        statement: the same object each time, so that its SQL is kept.
+        connection: a connection within a transaction.
+        statement: the same object each time, so that its SQL is cached.
         rows: values by the names of its parameters.
     """
     sql, values = _compile(statement, _kind(connection.dialect))
@@ -272,7 +268,7 @@ def write_many(connection: Connection, statement: Executable, rows: Sequence[Row
 
 
 def read_all(connection: Connection, statement: Executable, row: Row) -> list[Any]:
-    """The rows of a query, each a plain sequence; the arguments as of `write_many`."""
+    """The rows of a query, each a plain sequence, for the values of its parameters in ``row``."""
     sql, values = _compile(statement, _kind(connection.dialect))
     with closing(connection.connection.cursor()) as cursor:
         cursor.execute(sql, values(row))
@@ -283,13 +279,13 @@ _KINDS: dict[str, Dialect] = {}
 
 
 def _kind(dialect: Dialect) -> Dialect:
-    """The dialect of the first database of this kind: each connection to one has its own."""
+    """One dialect for all databases of a kind, as a key of caches: each engine has its own."""
     return _KINDS.setdefault(dialect.driver, dialect)
 
 
 @lru_cache(maxsize=256)
 def _compile(statement: Any, dialect: Dialect) -> tuple[str, Callable[[Row], Any]]:  # noqa: ANN401
-    """SQL, and what makes its parameters of a row, by place or by name as the driver takes them."""
+    """The SQL of a statement, and a function that turns a row into the driver's parameters."""
     compiled = statement.compile(dialect=dialect)
     places = compiled.positiontup
     if places is None:

@@ -1,4 +1,4 @@
-"""The store as the rest of Pearl sees it, and the budget that several processes share in it."""
+"""The interface of the store, and the ledger in which several processes share a budget."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Store:
     def start(
         self, kind: str, head: dict[str, Any], fingerprint: str = "", *, own: bool = False
     ) -> str:
-        """Open a new run, and give its name, which sorts by time.
+        """Start a new run, and return its name, which sorts by time.
 
         Args:
             kind: the command that makes it, as ``ask`` or ``batch``.
             head: what is run on what, as JSON data.
-            fingerprint: by which the same work is known again.
-            own: whether its replies are its own, apart from the common cache.
+            fingerprint: identifies the work, so that the run can be resumed.
+            own: whether its replies are kept apart from the common cache.
         """
         now = time.time()
         name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
@@ -67,12 +67,12 @@ class Store:
         return name
 
     def resume(self, run: str, head: dict[str, Any]) -> None:
-        """Go on with a run that stopped; what is run on what is said anew."""
+        """Resume a run that stopped, with a new head."""
         row = {"id": run, "owner": self.owner, "seen": time.time(), "ended": None}
         self.writer.post(statements.put_runs, row | {"head": storable(_write(head))})
 
     def end(self, run: str) -> None:
-        """Write down that a run has ended."""
+        """Record that a run has ended."""
         self.writer.post(statements.end_runs, run)
 
     def journal(self, run: str, item: str = "") -> Journal:
@@ -89,11 +89,11 @@ class Store:
         return Journal(run, write, self.flush)
 
     async def claim(self, scope: str, key: str) -> Reply | bool:
-        """A call's reply where it is kept, else whether to make it.
+        """The stored reply to a call, or a claim on making it.
 
         Returns:
-            The reply; or True, and the caller makes the call and then `put`s it
-            or `release`s it; or False: another process is making it.
+            The reply; or True: the caller makes the call, and then calls `put` or
+            `release`; or False: another process is making it.
         """
         reply: Reply | bool = await self.writer.ask(
             statements.claim, statements.Claim(scope, key, self.owner)
@@ -101,7 +101,7 @@ class Store:
         return reply
 
     def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
-        """Keep a reply, once and for all; give it as it is kept."""
+        """Store a reply, and return it as it is stored."""
         text = storable(reply.text)
         row = {
             "scope": scope,
@@ -117,34 +117,34 @@ class Store:
         return reply if text is reply.text else replace(reply, text=text)
 
     def release(self, scope: str, key: str) -> None:
-        """Give up a call that was claimed and got no reply."""
+        """Give up a claim on a call that got no reply."""
         self.writer.post(statements.give_up, statements.Claim(scope, key, self.owner))
 
     def put_row(self, row: dict[str, Any]) -> None:
-        """Put the result of a batch's question."""
+        """Store the result of a batch's question."""
         self.writer.post(statements.put_rows, row)
 
     def move_row(self, run: str, id: str, position: int) -> None:
-        """A question's place in its file has changed."""
+        """Change a question's position in its file."""
         self.writer.post(statements.move_rows, {"r": run, "i": id, "p": position})
 
     def drop_row(self, run: str, id: str) -> None:
-        """Forget the result of a question that is no longer asked, or not as it was."""
+        """Delete the result of a question that has changed or is no longer asked."""
         self.writer.post(statements.drop_rows, {"r": run, "i": id})
 
     async def flush(self) -> None:
-        """Wait until everything so far is safe."""
+        """Wait until everything so far is committed."""
         await self.writer.ask(None, None)
 
     def close(self) -> None:
-        """Commit everything and let go of the database."""
+        """Commit everything and close the database."""
         self.writer.post(statements.forget_owner, self.owner)
         self.writer.close()
         self.engine.dispose()
 
 
 def open_store(place: str) -> Store:
-    """Open the store of a file's path or a database's address; it is made where it is missing.
+    """Open the store at a file's path or a database's address; it is created if it is missing.
 
     Raises:
         InputError: it cannot be used.
@@ -157,14 +157,14 @@ def _tokens(usage: Usage) -> dict[str, int]:
 
 
 def storable(text: str) -> str:
-    """A text as every database takes it: without half characters and without NUL."""
+    """A text as every database takes it: without lone surrogates and NUL."""
     if text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 class _Bill(NamedTuple):
-    """What a process spends and reserves more than before; less where it is negative."""
+    """A change of the amounts that a process has spent and reserved; it may be negative."""
 
     run: str
     owner: str
@@ -175,11 +175,11 @@ class _Bill(NamedTuple):
 class StoreLedger:
     """Adds up what every process of a run spends and reserves.
 
-    A process that has died keeps what it spent, and what it had reserved: calls that were under
-    way then may have been paid for.
+    The amounts that a dead process had reserved count as spent, because its calls may have been
+    paid for.
 
     Args:
-        store: where the ledger is.
+        store: the store that has the ledger.
         run: the run's name.
         ceiling: what may be spent.
     """
@@ -190,18 +190,18 @@ class StoreLedger:
         self._ceiling = ceiling
 
     def open(self, spent: Amount) -> None:
-        """Begin, or begin again, with what it has spent before, as their journals say; what
-        they reserved here and never settled counts too."""
+        """Open the ledger of a run with the spending in its journal. What the ledger has beyond
+        that counts too, as do amounts that were reserved and never settled."""
         self._store.writer.post(_open, _Bill(self._run, "", spent, Amount()))
 
     async def reserve(self, amount: Amount) -> Grant:
-        """Set an amount aside, where it is granted."""
+        """Reserve an amount, if that is granted."""
         bill = _Bill(self._run, self._store.owner, Amount(), amount)
         verdict: Grant = await self._store.writer.ask(_reserve, (self._ceiling, bill))
         return verdict
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace what was set aside with what it came to."""
+        """Replace a reserved amount with the one that was spent."""
         bill = _Bill(self._run, self._store.owner, spent, Amount() - reserved)
         self._store.writer.post(_settle, bill)
 
@@ -215,11 +215,11 @@ def _open(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
         accounts = _accounts(connection, bill.run)
         spent = sum((spent for _, spent, _ in accounts), Amount())
-        # What was spent without a limit is in the journals alone; what a kill cut off, only here.
+        # Spending without a limit is in the journal only; that before a kill, in the ledger only.
         spent = Amount(max(spent.tokens, bill.spent.tokens), max(spent.cost, bill.spent.cost))
         reserved = sum((reserved for _, _, reserved in accounts), Amount())
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))
-        # Nobody's, and so reserved for good.
+        # Without an owner, so that it counts as reserved by a dead process.
         _add(connection, bill._replace(spent=spent, reserved=reserved))
 
 
@@ -245,7 +245,7 @@ def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
 
 
 def _sums(connection: Connection, run: str) -> tuple[Amount, Amount]:
-    """What a run has spent, with what its dead processes had reserved, and what others have."""
+    """The amounts that a run has spent, with what dead processes had reserved, and reserved."""
     now, spent, reserved = time.time(), Amount(), Amount()
     for row, own, held in _accounts(connection, run):
         spent += own
@@ -282,6 +282,6 @@ def _add(connection: Connection, bill: _Bill) -> None:
 
 
 def _lock_ledger(connection: Connection, run: str) -> None:
-    """Two processes must not both be granted the last amount; a file has one writer anyway."""
+    """Keep two processes from both being granted the last amount; a file has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:run))"), {"run": run})

@@ -1,6 +1,6 @@
-"""The tables of the store, and what changed in them since its first version.
+"""The tables of the store, and the changes since their first version.
 
-A new table is made in older stores too; a new column or index needs a line in `CHANGES`.
+A new table is created in older stores too; a new column or index needs a line in `CHANGES`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 """Columns of ``entries`` and ``replies`` that hold what a `Usage` has, in its order."""
 
 version = Table("pearl_version", metadata, Column("version_num", Text, primary_key=True))
-"""One row: at which version of `HEAD` the tables are."""
+"""One row: the version of the tables, a key of `CHANGES`."""
 
 _FILL_SCORES = (
     "UPDATE rows SET score = CAST({} AS FLOAT) WHERE NOT correct AND result LIKE '%\"score\": %'"
@@ -53,7 +53,7 @@ CHANGES: Mapping[str, str | Mapping[str, str]] = MappingProxyType(
         "0014": "CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, started, id)",
         "0015": "CREATE INDEX IF NOT EXISTS runs_by_end ON runs (ended, started, id)",
         "0016": "ALTER TABLE rows ADD COLUMN score FLOAT",
-        # Found likewise: a database may refuse to read a row as JSON, as for a NUL in its question.
+        # As text too: a database may refuse to parse a row as JSON, for instance with a NUL in it.
         "0017": {
             "sqlite": _FILL_SCORES.format("substr(result, instr(result, '\"score\": ') + 9)"),
             "postgresql": _FILL_SCORES.format("substring(result from '\"score\": ([0-9.e-]+)')"),
@@ -64,8 +64,8 @@ CHANGES: Mapping[str, str | Mapping[str, str]] = MappingProxyType(
         "0021": "ALTER TABLE runs ADD COLUMN earlier_seconds FLOAT DEFAULT 0 NOT NULL",
     }
 )
-"""What brings the tables of the version before to a version; in order. Of each database's own where
-they differ."""
+"""The SQL that brings the tables from the version before to each version, in order; by database
+where it differs."""
 
 HEAD = max(CHANGES)
 """The version of these tables."""
@@ -86,10 +86,8 @@ runs = Table(
     Index("runs_by_kind", "kind", "started", "id"),
     Index("runs_by_end", "ended", "started", "id"),
 )
-"""One row a run. ``scope`` is where its replies are kept: empty for all runs' common cache.
-``resumed`` is when it was resumed last, null where it never was; ``earlier_seconds`` is how long
-it had run before that.
-"""
+"""One row for each run. ``scope`` is that of its replies, empty for the common cache. ``resumed``
+is when it was last resumed, or null; ``earlier_seconds`` is how long it had run before that."""
 
 entries = Table(
     "entries",
@@ -107,14 +105,14 @@ entries = Table(
     *_columns(Text, "model", server_default=""),
     Index("entries_by_item", "run", "item", "id"),
 )
-"""The journal. A call's text is in ``replies`` and not twice; ``value`` holds decisions.
+"""The journal. ``value`` holds decisions; the text of a call is in ``replies``.
 
-``started`` is in seconds since 1970, and null in journals of before there was such a column.
-``model`` is empty where the run has one model, which its head names.
+``started`` is in seconds since 1970, and null in journals that are older than the column. ``model``
+is empty where the run has only one model, which its head names.
 """
 
 PLAIN = ("kind", "call_key", "attempt", "status", "seconds", "kept", "started", "model")
-"""Columns of ``entries`` that hold what an `Entry` has under their name, as it is."""
+"""Columns of ``entries`` that have the value of an `Entry`'s attribute of the same name."""
 
 replies = Table(
     "replies",
@@ -137,7 +135,7 @@ leases = Table(
     # A row comes and goes with each call: where its key is the table, a commit writes less.
     sqlite_with_rowid=False,
 )
-"""Calls that a process is making now, so that no other makes them as well."""
+"""Calls that a process is making, so that no other process makes them too."""
 
 rows = Table(
     "rows",
@@ -150,8 +148,8 @@ rows = Table(
     Index("rows_by_position", "run", "position"),
     Index("rows_by_result", "run", "status", "correct", "score"),
 )
-"""A job's results, one row a task. ``correct`` is null where that is not known; ``score`` too, and
-in rows of before there was such a column, whose score is what ``correct`` says."""
+"""A job's results, a row for each task. ``correct`` and ``score`` are null where the answer was not
+judged. In rows that are older than the column, ``score`` is null too, and ``correct`` counts."""
 
 tags = Table(
     "tags",
@@ -159,7 +157,7 @@ tags = Table(
     *_columns(Text, "run tag", primary_key=True),
     Index("tags_by_tag", "tag", "run"),
 )
-"""What people call runs, to find them again by it."""
+"""Tags that people give runs to find them again."""
 
 ledger = Table(
     "ledger",
@@ -188,7 +186,7 @@ review_people = Table(
     *_columns(Float, "added"),
     Index("review_people_by_token", "token", unique=True),
 )
-"""Annotators, counted from 1. ``token`` is the hash of what lets one in."""
+"""Annotators, counted from 1. ``token`` is the hash of the token with which one signs in."""
 
 review_sessions = Table(
     "review_sessions",
@@ -197,7 +195,7 @@ review_sessions = Table(
     *_columns(Integer, "person"),
     *_columns(Float, "started"),
 )
-"""Who is in, in which browser. ``key`` is the hash of the browser's cookie."""
+"""Sessions of annotators in browsers. ``key`` is the hash of the browser's cookie."""
 
 review_shares = Table(
     "review_shares",
@@ -205,7 +203,7 @@ review_shares = Table(
     *_columns(Text, "plan", primary_key=True),
     *_columns(Integer, "person", primary_key=True, autoincrement=False),
 )
-"""Who is asked to judge which plan."""
+"""The plans that each annotator is asked to judge."""
 
 review_verdicts = Table(
     "review_verdicts",
@@ -220,7 +218,7 @@ review_verdicts = Table(
     *_columns(Float, "given"),
     Index("review_verdicts_by_plan", "plan", "person", "id"),
 )
-"""Every verdict that was ever given. ``seen``: its giver had been shown another's before."""
+"""All verdicts. ``seen`` says whether the annotator had been shown another's verdict before."""
 
 review_mappings = Table(
     "review_mappings",
@@ -230,7 +228,7 @@ review_mappings = Table(
     *_columns(Integer, "person"),
     *_columns(Float, "given"),
 )
-"""Which option each person took a run's answer for, the last of each counts, and the model's."""
+"""The option to which each person mapped a run's answer, and the model's; the latest counts."""
 
 review_versions = Table(
     "review_versions",

@@ -1,4 +1,4 @@
-"""What calls came to: how many were made, their tokens, their cost and their times."""
+"""Totals of calls: their number, tokens, cost and times."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pearl.store.database import reading, starts_with
 from pearl.store.tables import TOKENS, entries, replies, runs
 
 LATELY = 10_000
-"""Entries of the journals, the last ones, that say how fast a model is."""
+"""The number of the latest journal entries by which a model's speed is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a run's calls came to.
+    """The totals of a run's calls.
 
     Args:
-        made: calls that were sent and answered.
-        kept: calls that needed no sending.
-        failed: tries that got no usable answer.
-        spent: tokens of everything that was sent.
-        saved: tokens that kept replies would have taken.
-        seconds: the answered calls' times, added up.
-        models: the same of each model, where the run has several.
+        made: the number of calls that were sent and answered.
+        kept: the number of calls that were not sent, as their replies were cached.
+        failed: the number of tries that got no usable answer.
+        spent: the tokens of everything that was sent.
+        saved: the tokens that cached replies would have taken.
+        seconds: the total time of the answered calls.
+        models: the totals of each model, where the run has several.
     """
 
     made: int = 0
@@ -54,17 +54,17 @@ class Totals:
         )
 
     def spent_by(self, name: str) -> dict[str, Usage]:
-        """Tokens that were sent, by model; the name is the run's, where it has one."""
+        """The tokens spent, by model; ``name`` is the model's, where the run has only one."""
         models = {model or name: each.spent for model, each in self.models.items()}
         return models or {name: self.spent}
 
     def cost(self, prices: Prices, name: str) -> int | None:
-        """What was sent cost, in millionths of a dollar; None where a price is not known, or an
-        endpoint that has one does not say what its calls took.
+        """The cost of what was sent, in millionths of a dollar; None where a price is not known, or
+        an endpoint whose calls have a price does not report their tokens.
 
         Args:
             prices: what tokens cost.
-            name: the run's model, where it has one.
+            name: the name of the run's model, where it has only one.
         """
         models = {model or name: each for model, each in self.models.items()} or {name: self}
         for model, each in models.items():
@@ -74,7 +74,7 @@ class Totals:
         return prices.cost(sent or {name: Usage()})
 
     def cost_in_words(self, prices: Prices, name: str) -> str:
-        """The same for a person, or why it is not known."""
+        """The cost in words, or why it is not known."""
         cost = self.cost(prices, name)
         if cost is not None:
             return dollars(cost)
@@ -98,8 +98,8 @@ def last_entry(engine: Engine) -> int:
 def totals(
     engine: Engine, run: str, item: str | None = None, method: str = "", after: int = 0
 ) -> Totals:
-    """What a run's calls came to, or those of one of its questions, or of a method; or of those
-    after an entry, by its number."""
+    """The totals of a run's calls: of all, or only those of a question ``item``, of a ``method``,
+    or after the entry with a number."""
     query = select(*_sums(), entries.c.model)
     query = query.group_by(entries.c.model).order_by(entries.c.model)
     query = query.where(entries.c.run == run, entries.c.kind == "call")
@@ -117,10 +117,8 @@ def totals(
 def totals_of_items(
     engine: Engine, run: str, items: Sequence[str] | None = None
 ) -> dict[str, tuple[Totals, float | None]]:
-    """What the calls of each item of a job came to, or of some by their ids.
-
-    Beside each stand the seconds from its last start to its last entry; None where it has none.
-    """
+    """The totals of the calls of each item of a job, or of some by their ids, and the seconds from
+    its last start to its last entry; None where it has none."""
     columns = entries.c
     query = (
         select(
@@ -138,7 +136,7 @@ def totals_of_items(
     with reading(engine) as connection:
         for *sums, item, model, begun, ended in connection.execute(query):
             own, calls = models.setdefault(item, {}), _totals(sums)
-            # Decisions, the first among them, are of no model.
+            # Entries that are no calls have no model.
             if calls.made + calls.kept + calls.failed:
                 own[model] = calls
             for stamps, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
@@ -172,13 +170,13 @@ def _totals(sums: Sequence[float]) -> Totals:
 
 
 def mean_seconds(engine: Engine, model: str, *, alone: bool = False) -> float | None:
-    """How long a model's calls took on average of late, or None where none was made.
+    """The mean time of a model's latest calls in seconds, or None where there are none.
 
     Args:
-        engine: of the store.
-        model: its name.
-        alone: whether it makes one call at a time, so that how long a call waited for those before
-            it is not to count.
+        engine: the store's database.
+        model: the name of the model.
+        alone: whether it makes one call at a time; then the time that a call waits for others does
+            not count.
     """
     lately = entries.c.id > select(func.max(entries.c.id)).scalar_subquery() - LATELY
     recent = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
@@ -200,5 +198,5 @@ def mean_seconds(engine: Engine, model: str, *, alone: bool = False) -> float | 
 
 
 def of_method(engine: Engine, item: Column[str], method: str) -> ColumnElement[bool]:
-    """Whether an item is of a method, whose name its id begins with; any is where none is named."""
+    """A condition that an item is of a method, with whose name its id begins; true for no name."""
     return starts_with(engine, item, f"{method}/") if method else true()

@@ -1,8 +1,8 @@
-"""Who writes to a store: many coroutines' changes in one transaction.
+"""Writes to a store: the changes of many coroutines in one transaction.
 
-A transaction costs as much as the dozens of rows that it may hold, and a
-database file takes one writer at a time. Changes are handed over in order and
-committed in that order; who needs to know that they are safe waits for `Writer.ask`.
+A transaction takes as long as the dozens of rows that it may hold, and a
+database file takes one writer at a time. Changes are committed in the order in
+which they are posted; `Writer.ask` waits for the commit.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from pearl.models.base import ModelError
 from pearl.store.database import DisplacedError, check_in_place, checkpoint, is_log_long
 
 Work: TypeAlias = Callable[[Connection, list[Any]], list[Any] | None]
-"""Carries out changes of one kind, as many as came together; answers one by one, or not at all."""
+"""Carries out changes of one kind together; gives an answer for each, or None."""
 
 HEARTBEAT = 10.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 LOOK = 1.0
 """Seconds between two looks at how long a file's log is. A fast job writes 80 MB of it in four
 seconds, and SQLite would move these into the file within a commit, for which all would wait."""
 
 TRIES = 4
-"""How often a transaction is tried that another process's stood in the way of."""
+"""The most tries of a transaction that is blocked by another process."""
 
 
 class _Change(NamedTuple):
-    """Something to write, and who waits for it; no work is only a mark to be waited for."""
+    """A change to write, and the future that waits for it; without work, a mark to wait for."""
 
     work: Work | None
     payload: Any
@@ -50,29 +50,29 @@ class Writer(ABC):
 
     Args:
         engine: the database.
-        heartbeat: a change that is made every ten seconds for as long as there
-            is a loop or a thread to make it, and what to hand it: a sign of life.
+        heartbeat: a change, with its payload, that is made every ten seconds
+            while the event loop or the thread runs.
     """
 
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         self._engine = engine
         self._heartbeat = _Change(*heartbeat, None)
         self._broken: tuple[str, str] | None = None
-        """Why nothing is written any more: a reason and a message."""
+        """The error's reason and message, once nothing can be written any more."""
 
     def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
-        """Hand over a change, and go on."""
+        """Post a change, without waiting for it."""
         self._put(_Change(work, payload, None))
 
     async def ask(self, work: Work | None, payload: Any) -> Any:  # noqa: ANN401 - the work's own
-        """Hand over a change, and wait for its answer, which stands once it is committed.
+        """Post a change, and wait until it is committed; returns its answer.
 
         Args:
-            work: what to do; None only waits for what was handed over so far.
-            payload: what to do it with.
+            work: carries the change out; None only waits for earlier changes.
+            payload: what is passed to it.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``store``), or its file is gone
+            ModelError: the database cannot be written (reason ``store``), or its file is gone
                 (``lost``).
         """
         loop = asyncio.get_running_loop()
@@ -82,22 +82,22 @@ class Writer(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Commit what was handed over, and end."""
+        """Commit the posted changes, and end."""
 
     @abstractmethod
     def _put(self, change: _Change) -> None: ...
 
     def _commit(self, changes: Sequence[_Change]) -> list[tuple[_Change, Any]]:
-        """Carry out changes: each with its answer; `_broken` says what is wrong, if anything is."""
+        """Carry out changes, and give each with its answer; an error is put into `_broken`."""
         groups: dict[Work, list[_Change]] = {}
         for change in changes:
             if change.work is not None:
                 groups.setdefault(change.work, []).append(change)
         posted = {work: group for work, group in groups.items() if group[0].waiting is None}
         awaited = {work: group for work, group in groups.items() if work not in posted}
-        # Changes that nobody waits for are this process's own rows; those that are answered take
-        # rows that others want too. On a server two long transactions could wait for each other;
-        # a file has one writer at a time.
+        # Posted changes write this process's own rows; awaited ones take rows that other processes
+        # want too. On a server, two transactions with both could block each other, so they are
+        # separate; a file has one writer at a time.
         in_file = self._engine.dialect.name == "sqlite"
         answers: dict[int, Any] = {}
         try:
@@ -121,7 +121,7 @@ class Writer(ABC):
                         if results is not None:
                             answers.update(zip(map(id, changes), results, strict=True))
             except (OperationalError, driver.OperationalError):
-                # A deadlock, or a lock that was held for long: the transaction left no trace.
+                # After a deadlock, or a lock held for long, the transaction has been rolled back.
                 if not remaining:
                     raise
             else:
@@ -131,7 +131,7 @@ class Writer(ABC):
         return self._engine.connect()
 
     def _settle(self, answered: Sequence[tuple[_Change, Any]]) -> None:
-        """Wake who waits, in their own loop."""
+        """Set the results of the futures; called in their own event loop."""
         for change, answer in answered:
             if change.waiting is None or change.waiting[1].done():
                 continue
@@ -142,33 +142,32 @@ class Writer(ABC):
 
 
 ROUNDS = 1
-"""Rounds of the event loop for which a commit waits that somebody waits for: what comes in them
-shares it."""
+"""Rounds of the event loop until an awaited commit, which includes the changes posted meanwhile."""
 
 LATER = 8
-"""Rounds for which it waits where nobody does: most such changes go with what somebody asks next,
-which saves a seventh of the commits of 32 questions side by side."""
+"""Rounds until a commit that nobody waits for: most such changes are included in the next awaited
+one, which saves a seventh of the commits of 32 concurrent questions."""
 
 
 class LoopWriter(Writer):
-    """Commits in the event loop's own thread, once for all that comes within a few of its rounds.
+    """Commits in the event loop's own thread, once for all changes within a few of its rounds.
 
-    It is for a file, which takes a few dozen microseconds to write to; handing the work to
-    another thread takes longer, as Python's threads wait for one another.
+    It is for a file: writing takes a few dozen microseconds, and passing the work to another thread
+    would take longer, as Python's threads wait for one another.
     """
 
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         super().__init__(engine, heartbeat)
         self._changes: list[_Change] = []
         self._rounds: int | None = None
-        """Those to wait for yet; None where no commit is due."""
+        """The rounds left until the next commit; None where none is due."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._looked = 0.0
         self._held: Connection | None = None
 
     def close(self) -> None:
-        """Commit what was handed over."""
+        """Commit the posted changes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -177,9 +176,9 @@ class LoopWriter(Writer):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        # SQLite would write on to what nobody can find again.
+        # SQLite would go on writing to a deleted file.
         check_in_place(self._engine)
-        # To take one from the pool and to give it back costs more than most transactions.
+        # Taking a connection from the pool and returning it costs more than most transactions.
         self._held = self._held or self._engine.connect()
         try:
             yield self._held
@@ -246,7 +245,7 @@ class ThreadWriter(Writer):
         self._thread: threading.Thread | None = None
 
     def close(self) -> None:
-        """Commit what was handed over, and end the thread."""
+        """Commit the posted changes, and end the thread."""
         self._closing = True
         self._wake.set()
         if self._thread is not None:
@@ -270,7 +269,7 @@ class ThreadWriter(Writer):
                 self._changes.append(self._heartbeat)
             while self._changes:
                 changes = [self._changes.popleft() for _ in range(len(self._changes))]
-                # One call into each loop wakes all who wait there.
+                # One call into each event loop sets the results of all its futures.
                 waiting: dict[asyncio.AbstractEventLoop, list[tuple[_Change, Any]]] = {}
                 for change, answer in self._commit(changes):
                     if change.waiting is not None:

@@ -1,8 +1,7 @@
-"""Arithmetic, exact where it can be.
+"""A calculator, exact where possible.
 
-Python's parser reads an expression, and nothing of Python carries it out: numbers are
-fractions, there are no names but those of six functions, and every number has a size that
-it may not pass.
+Python's parser reads an expression, but Python does not evaluate it: numbers are fractions,
+the only names are those of seven functions, and the size of every number is limited.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from typing import Any, NoReturn
 from pearl.tools.toolbox import ToolError
 
 LONGEST_EXPRESSION = 1000
-"""Characters."""
+"""The most characters of an expression."""
 
 BITS = 4096
-"""Of a number's numerator and of its denominator: some 1,200 decimal digits."""
+"""The most bits of a number's numerator and denominator: some 1,200 decimal digits."""
 
 EXACT = 30
-"""Digits up to which a decimal number is written to the end."""
+"""The most digits of a decimal number that is not rounded."""
 
 SHOWN = 15
-"""Digits of a number that is rounded."""
+"""The digits of a number that is rounded."""
 
 _HALF, _NO_DIGITS = Fraction(1, 2), Fraction(0)
 _NO_EXPRESSION = "That is no expression: write numbers and operators, as (3 + 4) * 2."
@@ -38,18 +37,18 @@ _AS_ASCII = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "
 
 
 def calculate(expression: str) -> str:
-    """What an expression comes to, in decimal digits.
+    """The value of an expression, in decimal digits.
 
     Args:
-        expression: of numbers, ``+ - * / // % **``, parentheses, ``sqrt``, ``abs``, ``round``,
-            ``floor``, ``ceil``, ``min`` and ``max``, in Python's order and meaning.
+        expression: numbers, ``+ - * / // % **``, parentheses, ``sqrt``, ``abs``, ``round``,
+            ``floor``, ``ceil``, ``min`` and ``max``, with Python's precedence and meaning.
 
     Returns:
-        All digits of a whole number and of a decimal number of up to 30; else it is rounded
-        to 15 of them.
+        All digits of a whole number, or of a decimal number with up to 30; else the number
+        rounded to 15 digits.
 
     Raises:
-        ToolError: it is no such expression, it has no value, or one too large.
+        ToolError: it is no such expression, it has no value, or one that is too large.
     """
     text = expression.translate(_AS_ASCII).strip()
     if len(text) > LONGEST_EXPRESSION:
@@ -72,7 +71,7 @@ def _decimal_text(value: Fraction) -> str:
         context.prec = SHOWN
         if Fraction(number) != value:
             number = +number
-    # 1E-7 is how Decimal writes small numbers, and normal for so many digits.
+    # Very small and very large numbers are written with an exponent, as 1E-11.
     plain = -10 < number.adjusted() < SHOWN + 5
     text = f"{number:f}" if plain else str(number)
     return text.rstrip("0").rstrip(".") if "." in text and "E" not in text else text
@@ -83,7 +82,7 @@ def _value(node: ast.expr, text: str) -> Fraction:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             if isinstance(value, int):
                 return _small(Fraction(value))
-            # As it is written: 0.1 is a tenth, which no float is.
+            # From the source text, as the float 0.1 is not exactly a tenth.
             written = (ast.get_source_segment(text, node) or "").replace("_", "")
             if len(written.lower().partition("e")[2].lstrip("+-")) > 4:
                 _fail(_TOO_LARGE)
@@ -174,4 +173,4 @@ _FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, str]] = MappingProxyType
         "max": (lambda *values: max(values), *_SOME),
     }
 )
-"""A function, how many numbers it takes at most, and that in words."""
+"""Each function, the most numbers that it takes, and that in words."""

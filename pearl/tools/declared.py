@@ -1,7 +1,7 @@
-"""Tools as people declare them: in ``tools.toml``, or as functions that `pearl.action` makes.
+"""Reads declarations of tools: in ``tools.toml``, or functions wrapped by `pearl.action`.
 
-`read_tools` reads the file, finds every mistake in it, a line each, and looks at no variable;
-`load_tools` makes a toolbox of it, and `function_tools` one of functions.
+`read_tools` reads the file and finds every mistake in it, without looking at the environment;
+`load_tools` makes a toolbox of the file, and `function_tools` one of functions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search in an index that ``pearl index`` made, for so many passages a call at most."""
+    """A search in an index that ``pearl index`` made; ``passages`` is the most for each call."""
 
     index: Path
     passages: int
@@ -72,11 +72,11 @@ class InstalledTool:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A tool, or a server of several, and how it is carried out.
+    """A tool, or a server of several tools, and how it is carried out.
 
     Args:
-        tool: as whoever uses it sees it; of a server what its tools have in common.
-        how: what it takes; None for the calculator, which takes nothing.
+        tool: the tool, as its users see it; for a server what its tools have in common.
+        how: the settings of its kind; None for the calculator, which has none.
     """
 
     tool: Tool
@@ -84,7 +84,7 @@ class Declaration:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the environment that it needs, once each."""
+        """The names of the environment variables that it needs, once each."""
         match self.how:
             case Http(static=own, headers=headers) | McpServer(environment=own, headers=headers):
                 values = [*own.values(), *headers.values()]
@@ -96,11 +96,11 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class ToolsFile:
-    """What a file declares.
+    """The contents of a file of tools.
 
     Args:
-        tools: those that can be read, in its order.
-        mistakes: what is wrong with it, a line each.
+        tools: the tools that can be read, in order.
+        mistakes: the mistakes in the file, a line each.
     """
 
     tools: tuple[Declaration, ...]
@@ -108,14 +108,14 @@ class ToolsFile:
 
 
 NO_TOOLS = "none"
-"""In place of a file: there are no tools. No tool has this name, as REBEL's choice of a tool says
-it where it takes none."""
+"""Stands in place of a file for no tools. No tool may have this name, as REBEL's choice of a tool
+gives it for none."""
 
 _KEYWORDS = (
     *("enum", "minimum", "maximum", "minLength", "maxLength", "pattern"),
     *("items", "minItems", "maxItems"),
 )
-"""What of JSON Schema a parameter may say of its values beside their type."""
+"""The keywords of JSON Schema that a parameter may have beside its type."""
 
 _WORDS = '{"type": "string", "minLength": 1}'
 _EXPRESSION = Parameter(
@@ -127,7 +127,7 @@ _COMMON = ("kind", "about", "limits", "examples")
 
 
 def read_tools(path: str) -> ToolsFile:
-    """Read a file of tools; no variable is looked at and nothing is opened.
+    """Read a file of tools. No variable is looked at, and no index or server is opened.
 
     Args:
         path: the file, in TOML, or `NO_TOOLS`.
@@ -159,11 +159,11 @@ def read_tools(path: str) -> ToolsFile:
 
 
 def _read_tool(table: TomlTable, folder: Path) -> Declaration:
-    """A tool; it cannot be used where the table has a mistake."""
+    """The tool that a table declares; it cannot be used if a mistake was noted."""
     table.nearly("kind", 0.7)
     kind = table.choice("kind", "http", "calculator", "search", "mcp", "python")
     if table.data.get("kind", kind) != kind:
-        # Which fields it may have is not known.
+        # For an unknown kind, it is not known which fields it may have.
         return Declaration(Tool(table.place, "", ()), None)
     parameters: tuple[Parameter, ...] = (_EXPRESSION,)
     how: Http | Search | McpServer | InstalledTool | None = None
@@ -209,7 +209,7 @@ def _read_tool(table: TomlTable, folder: Path) -> Declaration:
 
 
 def _examples(table: TomlTable, tool: Tool) -> Iterator[tuple[str, str]]:
-    """Questions, each with a call's arguments that fit the tool's parameters."""
+    """A tool's examples: questions, each with the arguments of a call."""
     form = f"give tables, as [[{tool.name}.examples]]"
     are_tables = lambda value: all(isinstance(item, dict) for item in value)  # noqa: E731
     for number, data in enumerate(table.value("examples", [], form, are_tables), 1):
@@ -230,13 +230,13 @@ def _parameter(name: str, table: TomlTable) -> Parameter:
         table.wrong("that is no parameter's name: use letters, digits, _, . and -.")
     table.only("about", "type", "required", *_KEYWORDS)
     kind = table.choice("type", "string", "number", "integer", "boolean", "array")
-    given = {"type": kind, **{key: table.data[key] for key in _KEYWORDS if key in table.data}}
+    full = {"type": kind, **{key: table.data[key] for key in _KEYWORDS if key in table.data}}
     schema = {"type": kind}
     try:
-        Draft202012Validator.check_schema(given)
-        regex.compile(str(given.get("pattern", "")))
-        # Examples are held to it, which is only possible where it is one.
-        schema = given
+        Draft202012Validator.check_schema(full)
+        regex.compile(str(full.get("pattern", "")))
+        # Examples are checked against it, so it must be valid.
+        schema = full
     except SchemaError as error:
         table.wrong(f"{error.message[:200]}.", ".".join(map(str, error.path)))
     except regex.error as error:
@@ -246,15 +246,15 @@ def _parameter(name: str, table: TomlTable) -> Parameter:
 
 
 def check_tools(tools: str | Iterable[Action], environment: Mapping[str, str] | None) -> ToolsFile:
-    """What a file declares, once it is seen that it can be used; no server is asked.
+    """Check that tools can be used, and give what a file declares; no server is asked.
 
     Args:
-        tools: as `load_tools` takes it, or functions as tools.
-        environment: where variables are, without which no tool can be called; None to look only
-            at what is declared.
+        tools: the path of a file, `NO_TOOLS`, or functions as tools.
+        environment: the environment that must have the tools' variables; None to check only the
+            declarations.
 
     Raises:
-        InputError: they cannot be used: the first mistake, and how many more there are.
+        InputError: they cannot be used; it names the first mistake, and how many more there are.
     """
     if not isinstance(tools, str):
         function_tools(tools)
@@ -276,13 +276,13 @@ def load_tools(
 
     Args:
         path: the file, in TOML (docs/tools.md), or `NO_TOOLS`.
-        environment: where variables are; None for this process'.
-        resolve: the addresses of a host.
+        environment: the environment variables; None for those of this process.
+        resolve: gives the addresses of a host.
 
     Raises:
         InputError: the file cannot be read, it has a mistake (the first is
-            told, the others are counted), a variable is not set, or an index
-            cannot be opened.
+            named, the others are counted), a variable is not set, an index
+            cannot be opened, or a server cannot be reached.
     """
     values = os.environ if environment is None else environment
     file = check_tools(path, values)
@@ -332,7 +332,7 @@ def _connect(
 
 
 async def _search(retriever: Retriever, most: int, arguments: Mapping[str, Any]) -> str:
-    """Passages of an index, best first, each below its title."""
+    """The passages of a search, best first, each below its title."""
     passages = await asyncio.to_thread(retriever.search, arguments["query"], most)
     texts = [f"# {passage.title or passage.id}\n\n{passage.text}\n" for passage in passages]
     return "\n".join(texts) or "No passage matches: use other words."
@@ -345,7 +345,7 @@ async def _calculate(arguments: Mapping[str, Any]) -> str:
 
 
 def faults_of(declared: Declaration, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What keeps a tool from being called that its file does not show, a line each."""
+    """Why a tool that is declared without mistakes cannot be called, a line for each reason."""
     name = declared.tool.name
     wrong = []
     for variable in declared.variables:
@@ -365,7 +365,7 @@ def faults_of(declared: Declaration, environment: Mapping[str, str] = os.environ
 
 
 def expand_server(declared: Declaration) -> list[Declaration]:
-    """A tool by itself, or the tools of a server, which is asked for them.
+    """A list of the tool; for a server, of its tools, for which it is asked.
 
     Raises:
         InputError: as `Connection.offered`, or the SDK is not installed.
@@ -380,7 +380,7 @@ def expand_server(declared: Declaration) -> list[Declaration]:
         connection.end()
 
 
-# --- functions of a person's own ---
+# --- functions in Python ---
 
 _SCHEMAS: Mapping[Type, dict[str, str]] = {
     "any": {},
@@ -396,7 +396,7 @@ def find_entry(name: str) -> InstalledTool:
     """The function that a package offers under a name in the group ``pearl.tools``.
 
     Raises:
-        InputError: there is none, or it is no action.
+        InputError: no package offers it, or `pearl.action` did not wrap it.
     """
     function = extension("tools", name)
     if function is None:
@@ -407,10 +407,10 @@ def find_entry(name: str) -> InstalledTool:
 
 
 def function_tool(action: Action) -> tuple[Tool, Service]:
-    """A tool that a function carries out, with its name in small letters, and what calls it.
+    """A tool that a function carries out, named after it in lower case, and its service.
 
     Args:
-        action: as `pearl.action` makes it.
+        action: an action that `pearl.action` made.
 
     Raises:
         InputError: no tool can be made of it.
@@ -428,7 +428,7 @@ def function_tool(action: Action) -> tuple[Tool, Service]:
 
 
 def function_tools(actions: Iterable[Action]) -> Toolbox:
-    """A toolbox of functions, as `function_tool` makes tools of them and raises `InputError`."""
+    """A toolbox of functions, of which `function_tool` makes tools, or raises an `InputError`."""
     pairs = [function_tool(action) for action in actions]
     tools = MappingProxyType({tool.name: tool for tool, _ in pairs})
     services = MappingProxyType({tool.name: service for tool, service in pairs})

@@ -1,8 +1,7 @@
-"""Tables of ``tools.toml``, and what they say of a service: address, headers, whom it trusts;
-and which addresses tools may be at.
+"""Reads the tables of ``tools.toml`` that declare services, and checks the addresses of hosts.
 
-A table is read field by field, and mistakes are noted where they stand. A secret is given by the
-name of a variable, never itself.
+A table is read field by field, and mistakes are noted with their places. A secret is given by the
+name of an environment variable, and never stands in the file.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from pearl.lang.text import one_line
 from pearl.tools.toolbox import Parameter
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""Where a value of the environment stands in a text of the file."""
+"""An environment variable in a text of the file."""
 
 HOLE = re.compile(r"\{([^{}]*)\}")
-"""Where a parameter stands in an endpoint's path."""
+"""A parameter in an endpoint's path."""
 
 USUAL_PORTS = {"http": 80, "https": 443}
 
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
-"""Headers that a file may not set: they say where a call goes and how it is read."""
+"""Headers that a file may not set: they say where a call is sent and how it is read."""
 
 _SECRET = re.compile(r"key(?!word)|token|secret|authorization|cookie", re.IGNORECASE)
-"""What is in the name of a header or parameter whose value only its owner may know."""
+"""A part of the name of a header or parameter whose value is a secret."""
 
 _COUNT = re.compile("tokens", re.IGNORECASE)
-"""What is in the name of a number that is no secret (``max_tokens``)."""
+"""A part of the name of a number that is no secret (``max_tokens``)."""
 
 _LEFT = "/:@!$&'()*+,;=-._~%{}"
 """Characters of a path that stay as they are."""
@@ -49,12 +48,12 @@ _LEFT = "/:@!$&'()*+,;=-._~%{}"
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """A table of the file, and where what is wrong with it goes.
+    """A table of the file, and the list in which its mistakes are noted.
 
     Args:
         place: where it stands, as ``weather.limits``.
         data: its keys and values.
-        mistakes: one line each.
+        mistakes: the mistakes of the file so far, one line each.
     """
 
     place: str
@@ -67,7 +66,7 @@ class TomlTable:
         self.mistakes.append(one_line(f"{place}: {message}"))
 
     def only(self, *fields: str) -> None:
-        """Note every field but these; one that is nearly one of them is read as it from then on."""
+        """Note every field but these as a mistake; a misspelt one is then read under its name."""
         for key in [key for key in self.data if key not in fields]:
             if close := get_close_matches(key, fields, 1):
                 self._take(key, close[0])
@@ -75,7 +74,8 @@ class TomlTable:
                 self.wrong(f"there is no such field: use {', '.join(fields)}.", key)
 
     def nearly(self, field: str, likeness: float) -> None:
-        """As `only`, of a field that decides which others there are: how like it one must be."""
+        """Note a misspelt name of a field that decides which others there may be; ``likeness``,
+        from 0 to 1, is how similar it must be."""
         if field not in self.data:
             for key in get_close_matches(field, self.data, 1, likeness):
                 self._take(key, field)
@@ -101,7 +101,7 @@ class TomlTable:
         return default
 
     def text(self, key: str, default: str = "") -> str:
-        """A text in one line that is not empty."""
+        """A field that is a text in one line, and not empty."""
         is_line = lambda text: text.strip() and text.isprintable()  # noqa: E731
         return str(self.value(key, default, "give a text, in one line", is_line)).strip()
 
@@ -112,13 +112,13 @@ class TomlTable:
         return str(self.value(key, words[0], form, words.__contains__))
 
     def number(self, key: str, default: float, most: float) -> Any:  # noqa: ANN401
-        """A number above 0; a whole one where the default is."""
+        """A field that is a number above 0; a whole one if the default is."""
         whole = "whole " if isinstance(default, int) else ""
         form = f"give a {whole}number above 0, and up to {most:,}"
         return self.value(key, default, form, lambda value: 0 < value <= most, int)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """True or false."""
+        """A field that is true or false."""
         return bool(self.value(key, default, "give true or false", lambda _: True))
 
     def table(self, key: str) -> TomlTable:
@@ -134,13 +134,13 @@ class Http:
 
     Args:
         method: GET sends arguments in the address, POST as a JSON object.
-        host: its name or address, without brackets, in small letters.
-        origin: scheme, host and port: all that is ever connected to.
-        path: with the names of parameters in braces.
-        query: what the address always has after ``?``.
+        host: its name or address, without brackets, in lower case.
+        origin: scheme, host and port: the only place that is ever connected to.
+        path: the path, with the names of parameters in braces.
+        query: the query that every call has.
         static: texts, numbers and flags that every call has, by name; texts may have variables.
-        headers: the same, all texts.
-        ca: a file of certificates to trust in place of the system's; empty for those.
+        headers: the headers that every call has; they may have variables.
+        ca: a file of certificates to trust in place of the system's; empty for the system's.
     """
 
     method: str
@@ -155,17 +155,17 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """A server, as a file declares it.
+    """An MCP server, as a file declares it.
 
     Args:
-        place: the table's name, which its tools' names begin with.
-        tools: the names of those that may be called.
-        command: the words that start it, run in ``folder``; empty for one that is called.
-        environment: what the program finds there beside PATH, HOME and the like.
-        folder: the file's.
-        url, origin: where it is called; empty for a program.
+        place: the table's name, with which the names of its tools begin.
+        tools: the names of the tools that may be called.
+        command: the words that start it in ``folder``; empty for a server over HTTP.
+        environment: the program's environment variables beside PATH, HOME and the like.
+        folder: the folder of the file.
+        url, origin: where it is called over HTTP; empty for a program.
         headers: of each call; these texts and those of ``environment`` may have variables.
-        ca: a file of certificates to trust in place of the system's; empty for those.
+        ca: a file of certificates to trust in place of the system's; empty for the system's.
     """
 
     place: str
@@ -180,13 +180,13 @@ class McpServer:
 
 
 def origin_of(scheme: str, host: str, port: int) -> str:
-    """An origin in its one form: a usual port is left out."""
+    """An origin in its normal form, without a usual port."""
     name = f"[{host}]" if ":" in host else host
     return f"{scheme}://{name}{'' if USUAL_PORTS.get(scheme) == port else f':{port}'}"
 
 
 def read_http(table: TomlTable, parameters: tuple[Parameter, ...], folder: Path) -> Http | None:
-    """What a tool's table says of its service; None where its endpoint cannot be used."""
+    """The HTTP service that a tool's table declares; None where its endpoint cannot be used."""
     method = table.choice("method", "GET", "POST")
     static = table.table("static")
     for name, value in static.data.items():
@@ -218,7 +218,7 @@ def read_http(table: TomlTable, parameters: tuple[Parameter, ...], folder: Path)
 
 
 def read_server(table: TomlTable, folder: Path) -> McpServer | None:
-    """What a table says of a server; None where it cannot be used."""
+    """The MCP server that a table declares; None where its address cannot be used."""
     table.nearly("url", 0.6)
     over_http = "url" in table.data
     own = ("url", "headers", "ca") if over_http else ("command", "environment")
@@ -268,7 +268,7 @@ def read_address(table: TomlTable, key: str) -> tuple[SplitResult, str] | None:
 
 
 def read_headers(table: TomlTable, key: str = "headers") -> Mapping[str, str]:
-    """A table's texts by name: headers, or what a program finds in its environment."""
+    """A table's texts by name: headers, or the environment variables of a program."""
     headers = table.table(key)
     for name, value in headers.data.items():
         if not _HEADER.fullmatch(name) or name.lower() in _OURS:
@@ -286,13 +286,13 @@ def read_authorities(table: TomlTable, folder: Path) -> str:
     try:
         ca and ssl.create_default_context(cafile=ca)
     except (OSError, ValueError):
-        # Whatever is wrong with the certificates is an OSError too.
+        # An SSLError, for a damaged file, is an OSError too.
         table.wrong("that is no file of certificates: give one in PEM.", "ca")
     return ca
 
 
 def with_variables(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Values with what the environment says in the place of their variables."""
+    """Values with their variables replaced by the values in the environment."""
     return {
         name: VARIABLE.sub(lambda match: environment[match[1]].strip(), value)
         if isinstance(value, str)
@@ -302,7 +302,7 @@ def with_variables(values: Mapping[str, Any], environment: Mapping[str, str]) ->
 
 
 def _problem(text: str, parts: SplitResult) -> str:
-    """Why an address cannot be an endpoint, if so; a `ValueError` where its port is none."""
+    """Why an address cannot be an endpoint; empty where it can. A `ValueError` for a bad port."""
     not_called = "only http and https are called: write it as https://host/path"
     userinfo = "a name and password may not stand in it: use a header, with a variable"
     host = parts.hostname or ""
@@ -319,7 +319,7 @@ def _problem(text: str, parts: SplitResult) -> str:
 
 
 def _check_value(table: TomlTable, name: str, value: str | float) -> None:
-    """A secret in the file would be read by all who see it, and masked nowhere."""
+    """Note a mistake if a value is a secret, which all who see the file could read."""
     if isinstance(value, str):
         if "${" in VARIABLE.sub("", value):
             table.wrong("write a variable as ${NAME}, of letters, digits and _.", name)
@@ -330,12 +330,12 @@ def _check_value(table: TomlTable, name: str, value: str | float) -> None:
         table.wrong("that looks like a secret: write it as ${NAME}, and set NAME.", name)
 
 
-# --- which addresses tools may be at ---
+# --- the addresses of hosts ---
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, given its name and a port. Raises `OSError` where it has none."""
+"""Gives the addresses of a host, from its name and a port. Raises `OSError` where it has none."""
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?={_LABEL})(?:{_LABEL}\.)*{_LABEL}\.?", re.IGNORECASE)
@@ -345,10 +345,10 @@ _DOCUMENTATION = IPv6Network("3fff::/20")
 """For examples (RFC 9637); Python knows it from 3.13 on."""
 
 _ASSIGNMENTS = IPv4Network("192.0.0.0/24")
-"""Protocols' own; Python's versions differ over which of them are global."""
+"""Addresses of protocols; versions of Python differ in which of them count as global."""
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-"""Whose addresses end in one of IPv4 that is reached through them."""
+"""Addresses that end in the IPv4 address that is reached through them."""
 
 
 async def look_up(host: str, port: int) -> Sequence[str]:
@@ -361,8 +361,8 @@ async def look_up(host: str, port: int) -> Sequence[str]:
 def host_problem(host: str) -> str:
     """What is wrong with a host as it is written; empty for nothing.
 
-    An address has one form only. The system reads 2130706433, 0x7f.1 and 127.1 as
-    127.0.0.1, and whoever compares texts does not.
+    An address must be in its normal form: the system reads 2130706433, 0x7f.1 and 127.1 as
+    127.0.0.1, but a comparison of texts does not.
 
     Args:
         host: without brackets and port.
@@ -379,13 +379,13 @@ def host_problem(host: str) -> str:
 
 
 def one_form(host: str) -> str:
-    """A right host without the dot that may end it, an address in its shortest form."""
+    """A valid host in its normal form: a name in lower case without a final dot, or an address."""
     literal = _literal(host)
     return host.rstrip(".").lower() if literal is None else str(literal)
 
 
 def is_private_literal(host: str) -> bool:
-    """Whether a host is written as an address, of this machine or of a private network."""
+    """Whether a host is an address of this machine or of a private network."""
     literal = _literal(host)
     return literal is not None and not _public(literal)
 
@@ -393,12 +393,12 @@ def is_private_literal(host: str) -> bool:
 def is_public(address: str) -> bool:
     """Whether an address is one of the public internet.
 
-    Not so: loopback, private, shared, link-local (where clouds keep their keys), multicast,
-    reserved and unspecified ones, whatever is no address, and addresses of IPv6 that stand for
-    one of these of IPv4 (mapped, compatible, 6to4, Teredo, NAT64).
+    These are not: loopback, private, shared, link-local (where clouds serve their keys), multicast,
+    reserved and unspecified addresses, texts that are no address, and IPv6 addresses that stand for
+    such an IPv4 address (mapped, compatible, 6to4, Teredo, NAT64).
 
     Args:
-        address: as a resolver gives it.
+        address: the address, as a resolver gives it.
     """
     literal = _literal(address)
     return literal is not None and _public(literal)
@@ -418,7 +418,7 @@ def _public(address: Address) -> bool:
 
 
 def _reached(address: Address) -> Iterator[Address]:
-    """An address, or the one that it stands for; both where it is reached by way of the other."""
+    """An address, or the one that it stands for; both where one is reached through the other."""
     if isinstance(address, IPv4Address):
         yield address
     elif address.ipv4_mapped is not None:

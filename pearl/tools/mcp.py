@@ -1,8 +1,8 @@
-"""Tools of servers that speak the Model Context Protocol (MCP), by the official SDK's client.
+"""Tools of servers of the Model Context Protocol (MCP), called through the official SDK's client.
 
-A server is a program that is started here, or one that is called over HTTP, with the fences of
-`pearl.tools.web`. What it says of its tools is read with no trust. The SDK is an extra, so this is
-imported only where a server is declared.
+A server is a program that is started here, or is called over HTTP with the restrictions of
+`pearl.tools.web`. What it says of its tools is not trusted. The SDK is an optional dependency, so
+this module is imported only where a server is declared.
 """
 
 from __future__ import annotations
@@ -45,11 +45,10 @@ if TYPE_CHECKING:
     from pearl.models.endpoint_replies import Redact
 
 STARTING = 30.0
-"""Seconds that a server has for each answer while a session begins, at least."""
+"""The least timeout, in seconds, of each answer while a session begins."""
 
 LISTING = 1_000_000
-"""Bytes of an answer that are read even where a reply may have fewer: what a server says of its
-tools is an answer too."""
+"""The least limit of an answer, in bytes, as the list of a server's tools is an answer too."""
 
 RELAY = """
 import os, subprocess, sys, threading
@@ -79,33 +78,34 @@ else:
     sys.stderr.buffer.flush()
 program.wait()
 """
-"""Stands between a program and the SDK, which would read a line without end: it ends the program at
-the first that is too long. Of one that ended it says the exit code and the last line of errors."""
+"""A relay between a program and the SDK, which would read a line of any length: it kills a program
+at a line that is too long, and writes the exit code and the last line of errors at its end."""
 
 LONGEST_ABOUT = 300
-"""Characters kept of what a server says of a tool or a parameter."""
+"""The most characters of a server's description of a tool or a parameter."""
 
 LARGEST_SCHEMA = 2_000
-"""Parts of a parameter's schema, once its references are put in."""
+"""The most parts of a parameter's schema, once its references are resolved."""
 
 _KEYWORDS = (
     *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "required"),
 )
-"""Of JSON Schema, what holds no schema. Others are left to the server, which checks too."""
+"""Keywords of JSON Schema that hold no schema. Those that are missing here or below are left to the
+server, which checks arguments too."""
 
 
 class Connection:
-    """A session with a server: opened when it is wanted, and used by any event loop.
+    """A session with a server, which is opened when it is needed, and used by any event loop.
 
-    The SDK wants a session to be opened and closed by one task, so it lives in a thread.
+    The SDK requires that one task opens and closes a session, so the session has its own thread.
 
     Args:
-        server: what is declared.
-        common: a tool with what all its tools have in common.
-        environment: has every variable that it needs.
+        server: the server, as declared.
+        common: a tool with what all tools of the server have in common.
+        environment: the environment variables that it needs.
         redact: takes secrets out of a text.
-        resolve: the addresses of a host.
+        resolve: gives the addresses of a host.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class Connection:
         self._ended = ""
 
     def offered(self) -> list[tuple[Tool, Service]]:
-        """The tools that may be called, and what carries their calls out.
+        """The tools that may be called, each with its service.
 
         Raises:
-            InputError: the server cannot be reached, lacks one, or declares one that no call fits.
+            InputError: the server cannot be reached, or lacks a tool that can be called.
         """
         server = self._server
         pairs: list[tuple[Tool, Service]] = []
@@ -164,7 +164,7 @@ class Connection:
         await asyncio.to_thread(self.end)
 
     def _tool(self, name: str, declared: mcp.Tool) -> Tool:
-        """A tool as it is shown to a model; a `ValueError` where it cannot be."""
+        """A tool as it is shown to a model; a `ValueError` where it cannot be called."""
         full_name = f"{self._server.place}_{re.sub('[^a-z0-9_]+', '_', name.lower())}"
         if not TOOL_NAME.fullmatch(full_name):
             raise ValueError(f"{full_name[:80]} is no tool's name")
@@ -178,7 +178,7 @@ class Connection:
                 raise ValueError("a parameter's name has other characters than letters and digits")
             plain = plain_schema(field, schema)
             if key not in needed and "anyOf" in plain:
-                # A null counts as none: it need not be offered.
+                # A null counts as a missing argument, so its type is left out.
                 types = [type for type in plain.pop("anyOf") if type != {"type": "null"}]
                 plain |= types[0] if len(types) == 1 else {"anyOf": types}
             described = field.get("description") if isinstance(field, dict) else ""
@@ -188,7 +188,7 @@ class Connection:
         return replace(self._common, name=full_name, about=about, parameters=tuple(parameters))
 
     def _line(self, text: object) -> str:
-        """A server's words on something, in one line."""
+        """A text from the server in one line, cut and without secrets."""
         words = "".join(char if char.isprintable() else " " for char in str(text or ""))
         return one_line(self._redact(words))[:LONGEST_ABOUT]
 
@@ -210,7 +210,7 @@ class Connection:
         return text
 
     def _failure(self, error: Exception) -> ToolError:
-        """The error that a person is told, without the server's words."""
+        """The error for a failed call, without the server's words."""
         if fault := self._wrong or (error if isinstance(error, ToolError) else None):
             return fault
         while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
@@ -230,10 +230,10 @@ class Connection:
         return ToolError("network", "It broke off before it answered.")
 
     def _session(self) -> tuple[BlockingPortal, mcp.Client]:
-        """The session, begun where there is none."""
+        """The session, which is opened where there is none."""
         with self._lock:
             if self._open is None:
-                # It logs what a server says, which may hold a key.
+                # The SDK logs what a server says, which may hold a key.
                 logging.getLogger("mcp").addHandler(logging.NullHandler())
                 logging.getLogger("mcp").propagate = False
                 with ExitStack() as stack:
@@ -246,7 +246,7 @@ class Connection:
             return self._open[1:]
 
     def end(self) -> None:
-        """As `close`, from where no event loop runs."""
+        """As `close`, without an event loop."""
         with self._lock:
             if self._open:
                 stack, self._open = self._open[0], None
@@ -267,7 +267,7 @@ class Connection:
             program = StdioServerParameters(
                 command=sys.executable, args=words, env=self._environment, cwd=server.folder
             )
-            # What it says there is neither a reply nor the user's to read among answers.
+            # The program's errors must not appear among Pearl's own output.
             with TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
                 try:
                     async with stdio_client(program, errors) as streams:
@@ -307,7 +307,7 @@ async def _list_tools(client: mcp.Client) -> dict[str, mcp.Tool]:
 
 async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str:
     """The text of a call's reply."""
-    # Not `call_tool`: it would check the reply by a schema of the server's, without an end.
+    # `call_tool` would check the reply by the server's schema, which may take forever.
     params = mcp.types.CallToolRequestParams(name=name, arguments=arguments)
     request = mcp.types.CallToolRequest(params=params)
     result = await client.session.send_request(request, mcp.types.CallToolResult)
@@ -328,15 +328,15 @@ async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str
 
 
 def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of a value, with all that it refers to put in.
+    """A JSON schema with its references resolved.
 
     Args:
-        schema: the value's.
-        root: what its references are looked up in; others than ``#/…`` are not followed.
+        schema: the schema of a value.
+        root: the schema in which references are looked up; only ``#/…`` is followed.
 
     Raises:
-        ValueError: it is no schema that can be shown: it refers to itself or to another place, is
-            too large, or has a pattern that is none.
+        ValueError: it is no schema, refers to itself or to another place, is too large, or has a
+            pattern that is no regular expression.
     """
     budget = LARGEST_SCHEMA
 
@@ -364,7 +364,7 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
             except regex.error:
                 raise ValueError("a parameter's pattern is no regular expression") from None
             flat["pattern"] = node["pattern"]
-        # In one order in every process: the schema's text is part of prompts, and of their keys.
+        # In a fixed order, as the schema's text is part of prompts, and so of their keys.
         for key in ("items", "additionalProperties"):
             if key in node:
                 flat[key] = plain(node[key], path)
@@ -394,10 +394,10 @@ class OneOriginTransport(httpx2.AsyncBaseTransport):
     """Carries requests to one origin and to no other.
 
     Args:
-        session: as `open_session` opens it.
-        origin: all that is ever connected to.
-        most: bytes of an answer.
-        note: told of what goes wrong.
+        session: a session of `open_session`.
+        origin: the only origin that requests may go to.
+        most: the most bytes of an answer.
+        note: called with errors.
     """
 
     session: aiohttp.ClientSession
@@ -426,11 +426,11 @@ class OneOriginTransport(httpx2.AsyncBaseTransport):
             self.note(unreached(error))
             return httpx2.Response(502, request=request)
         if response.status >= 400:
-            # By GET it would tell of itself, which few servers do, and none has to.
+            # A GET asks for notifications, which a server need not support.
             if request.method == "POST":
                 self.note(refusal(response.status))
         elif response.status >= 300:
-            # It is followed where it stays with this host, port and scheme.
+            # Noted only: the SDK follows a redirect, which fails above if its origin is another.
             self.note(elsewhere)
         return httpx2.Response(
             response.status,
@@ -442,18 +442,18 @@ class OneOriginTransport(httpx2.AsyncBaseTransport):
 
 @dataclass
 class _Body(httpx2.AsyncByteStream):
-    """What a response says, as far as it may go."""
+    """The body of a response, up to its limit."""
 
     response: aiohttp.ClientResponse
     most: int
     note: Callable[[ToolError], object]
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        came = 0
+        size = 0
         try:
             async for piece in self.response.content.iter_any():
-                came += len(piece)
-                if came > self.most:
+                size += len(piece)
+                if size > self.most:
                     raise oversized(self.most)
                 yield piece
         except (ToolError, aiohttp.ClientError, OSError) as error:

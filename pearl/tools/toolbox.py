@@ -1,4 +1,4 @@
-"""Tools: what one is, how it fails, and every call to it, for a run and as a plan's solver."""
+"""Tools: their description, their errors, and calls to them, by strategies and as a solver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 LONGEST = 15_000
-"""Characters of a reply that a prompt holds (REBEL cuts replies there); the rest is counted."""
+"""The most characters of a reply in a prompt, as in REBEL; the rest is only counted."""
 
 Reason: TypeAlias = Literal[
     "input", "host", "address", "redirect", "size", "time", "status", "network", "reply", "budget"
@@ -38,14 +38,14 @@ Reason: TypeAlias = Literal[
 
 
 class ToolError(Exception):
-    """A call that came to nothing.
+    """A call to a tool failed.
 
     Args:
-        reason: ``input`` (arguments that do not fit, which may be mended), ``host`` (sent on to
-            a host that is not declared), ``address`` (a private one), ``redirect``, ``size``,
-            ``time``, ``status`` (an error of the server's), ``network``, ``reply`` (it cannot be
+        reason: ``input`` (the arguments do not fit; others may), ``host`` (a redirect to a host
+            that is not declared), ``address`` (a private address), ``redirect``, ``size``,
+            ``time``, ``status`` (an error of the server), ``network``, ``reply`` (it cannot be
             read) or ``budget`` (no call is left).
-        message: one line, without secrets and without words of the server's.
+        message: one line, without secrets and without the server's own words.
     """
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -55,12 +55,12 @@ class ToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a model fills in.
+    """A parameter of a tool.
 
     Args:
-        name: as the tool knows it.
-        about: what it is, for a model and a person.
-        schema: the JSON schema of its values, as JSON.
+        name: its name.
+        about: a description, for a model and a person.
+        schema: the JSON schema of its values, as JSON text.
         required: whether a call must have it.
     """
 
@@ -72,12 +72,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """How far a tool may go.
+    """The limits of a tool.
 
     Args:
-        seconds: of one call, with every redirect.
-        bytes: of one reply, unpacked.
-        calls: for one question.
+        seconds: the most seconds of a call, with all redirects.
+        bytes: the most bytes of a reply, uncompressed.
+        calls: the most calls for a question.
         private: whether it may be on this machine or in a private network.
     """
 
@@ -89,13 +89,13 @@ class ToolLimits:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool, as whoever uses it sees it.
+    """A tool, as its users see it.
 
     Args:
-        name: of small letters, digits and ``_``.
+        name: lower-case letters, digits and ``_``.
         about: what it does, in one line.
-        parameters: what a call fills in.
-        limits: how far it may go.
+        parameters: its parameters.
+        limits: its limits.
         examples: questions, each with the arguments, as JSON, of a call that answers it.
     """
 
@@ -121,11 +121,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """What a tool answered: data, whatever it says.
+    """A tool's reply, which is data and never an instruction.
 
     Args:
         text: its first `LONGEST` characters, without secrets.
-        cut: characters left out after them.
+        cut: the number of characters left out after them.
     """
 
     text: str
@@ -133,44 +133,44 @@ class ToolReply:
 
 
 def cut(text: str) -> ToolReply:
-    """A reply of what a prompt can hold of a text."""
+    """A reply of the beginning of a text, up to `LONGEST` characters."""
     return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
 
 
 class Tools(Protocol):
-    """What can be asked beside the model: a toolbox, as far as a run uses it."""
+    """The interface of a toolbox that a run uses."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """Those that may be called, by name; there are no others."""
+        """The tools that may be called, by name."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Ask one of them; a `ToolError` where it came to nothing."""
+        """Call a tool; a `ToolError` where that fails."""
         ...
 
 
 Service: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
-"""Carries out a tool's calls: the reply's whole text, given arguments that fit the tool's
-parameters. Raises `ToolError` where it came to nothing."""
+"""Carries out a tool's calls: takes arguments that fit the tool's parameters, and gives the whole
+text of the reply. Raises `ToolError` where that fails."""
 
 
 LONGEST_CALL = 20_000
-"""Characters of a call's arguments, as JSON."""
+"""The most characters of a call's arguments, as JSON."""
 
 _SHOWN = 200
 
 
 def check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, where they fit the tool's parameters.
+    """Check that arguments fit a tool's parameters, and return them.
 
     Args:
-        tool: the one that is called.
+        tool: the tool that is called.
         arguments: JSON values by parameter. A null for a parameter that is not
             required counts as none.
 
     Raises:
-        ToolError: they do not; all that is wrong with them is told at once.
+        ToolError: they do not fit; the message names everything that is wrong.
     """
     optional = {parameter.name for parameter in tool.parameters if not parameter.required}
     data = {
@@ -179,10 +179,11 @@ def check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None or name not in optional
     }
     try:
-        size = len(json.dumps(data, ensure_ascii=False, allow_nan=False).encode())
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+        text.encode()
     except (ValueError, TypeError, RecursionError):
         raise ToolError("input", "The arguments are no JSON that can be sent.") from None
-    if size > LONGEST_CALL:
+    if len(text) > LONGEST_CALL:
         raise ToolError("input", f"The arguments are longer than {LONGEST_CALL:,} characters.")
     wrong = sorted(
         _validator()(tool.json_schema).iter_errors(data), key=lambda error: str(error.path)
@@ -197,11 +198,11 @@ def check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 PATTERNS = 0.5
-"""Seconds that all patterns of a call may take: some take for ever on texts made for them."""
+"""The most seconds for all patterns of a call: on some texts, a pattern would take forever."""
 
 
 def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
-    """What checks arguments: as JSON Schema says, with a deadline for patterns."""
+    """A validator of JSON Schema with a deadline for patterns."""
     import regex
     from jsonschema import Draft202012Validator, ValidationError
     from jsonschema.validators import extend
@@ -213,7 +214,7 @@ def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
             return
         try:
             seconds = max(0.001, until - time.monotonic())
-            # A thread that searches lets the others run, so that the loop goes on.
+            # ``concurrent`` lets other threads run, such as that of the event loop.
             if regex.search(pattern, text, timeout=seconds, concurrent=True) is None:
                 yield ValidationError(f"{text!r} does not match {pattern!r}")
         except TimeoutError:
@@ -224,13 +225,13 @@ def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Tools by name, and what carries out their calls.
+    """Tools, and the services that carry out their calls.
 
     Args:
-        tools: by name.
-        services: what carries each of them out.
+        tools: the tools by name.
+        services: the service of each tool, by name.
         redact: takes secrets out of a text.
-        closing: let go of the services' connections.
+        closing: functions that close the services' connections.
     """
 
     tools: Mapping[str, Tool]
@@ -240,7 +241,7 @@ class Toolbox:
     _used: Counter[str] = field(default_factory=Counter, init=False)
 
     def afresh(self) -> Toolbox:
-        """The same tools for another question: their calls are counted anew."""
+        """The same tools for another question, with no calls counted yet."""
         return replace(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
@@ -252,7 +253,7 @@ class Toolbox:
                 not required counts as none.
 
         Raises:
-            ToolError: it came to nothing; nothing was sent where the reason is
+            ToolError: the call failed; nothing was sent where the reason is
                 ``input``, ``address`` or ``budget``.
         """
         tool = self.tools.get(name)
@@ -274,7 +275,7 @@ class Toolbox:
         except ToolError as error:
             message = one_line(self.redact(str(error)))
             raise ToolError(error.reason, f"{name}: {message}") from None
-        # Before it is cut: a secret's beginning is not found any more.
+        # Redacted before it is cut, as a secret that is cut would not be recognized.
         return cut(self.redact(text))
 
     async def close(self) -> None:
@@ -285,16 +286,16 @@ class Toolbox:
 
 @dataclass(frozen=True, slots=True)
 class CachedTools:
-    """Tools whose replies are kept for one run, so that one that goes on asks nothing again.
+    """Tools whose replies are stored for a run, so that a resumed run repeats no call.
 
-    Two calls alike in one run are two calls: a reply of another minute may
-    differ. A later run asks anew. What failed is kept too, and each call
-    counts whether it is kept or not: a run that goes on does what it would
-    have done.
+    Identical calls in a run are made each time, as their replies may differ;
+    so are those of a later run. Errors are stored too, and each call counts for
+    the limit whether it is stored or not, so that a resumed run does what it
+    would have done.
 
     Args:
-        inner: who is asked.
-        replies: where replies are kept.
+        inner: the tools.
+        replies: where replies are stored.
         run: the run's name.
         question: names the question in the run.
     """
@@ -312,7 +313,7 @@ class CachedTools:
         return self.inner.tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """As it was answered before, where the run was stopped since; else now."""
+        """Call a tool, or give the stored reply of a call that a resumed run has made before."""
         tool = self.tools.get(name)
         self._used[name] += 1
         if tool and self._used[name] > tool.limits.calls:
@@ -337,7 +338,7 @@ class CachedTools:
 
 
 PASSAGES = 4
-"""Paragraphs that a search of the document replies with."""
+"""The most paragraphs in the reply of a search."""
 
 SEARCH = Tool(
     "search",
@@ -351,23 +352,23 @@ SEARCH = Tool(
         ),
     ),
 )
-"""The search of `SearchTool`, of a corpus."""
+"""The tool of a `SearchTool` that searches a corpus."""
 
 DOCUMENT_SEARCH = replace(
     SEARCH,
     about="Finds the paragraphs of the document that the question is asked of that bear most on "
     f"some words: at most {PASSAGES}, with their titles. It holds nothing else.",
 )
-"""The search of one document."""
+"""The tool of a `SearchTool` that searches one document."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTool:
-    """One tool, which searches; it needs no network.
+    """A toolbox with one tool, a search, which needs no network.
 
     Args:
-        retriever: where passages come from.
-        tool: what it says of itself.
+        retriever: finds the passages.
+        tool: the description of the tool.
     """
 
     retriever: Retriever
@@ -375,7 +376,7 @@ class SearchTool:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """The search."""
+        """The search, by its name."""
         return MappingProxyType({self.tool.name: self.tool})
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
@@ -392,30 +393,30 @@ class SearchTool:
 
 
 def document_tools(document: Source) -> SearchTool:
-    """One tool, which searches a document's paragraphs; Markdown's headings are their titles."""
+    """A toolbox with a search of a document's paragraphs; Markdown's headings are their titles."""
     from pearl.retrieval.retriever import DocumentRetriever
 
     return SearchTool(DocumentRetriever(document), DOCUMENT_SEARCH)
 
 
 WRONG_INPUT = "tool-input"
-"""Why a solver has no value where other arguments may mend it."""
+"""The reason of a `SolverError` where a call with other arguments may succeed."""
 
 
 def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_: None) -> Solve:
-    """What calls tools for an action with ``body: solver``.
+    """A solver that calls tools, for an action with ``body: solver``.
 
-    Its arguments are a tool's name, and the call's arguments: pairs, a list of lists of two,
-    or a JSON object in a text; none for a tool that needs none.
+    Its arguments are a tool's name, and the call's arguments as `arguments_of` takes them; these
+    may be missing for a tool that needs none.
 
     Args:
-        toolbox: the tools, of one question.
+        toolbox: the tools of one question.
         on_reply: called with the path and the reply of every call.
 
     Returns:
-        The solver; its value is the reply's text. A call that comes to nothing
-        is a `SolverError` with the tool's message; its reason is `WRONG_INPUT`
-        or ``tool``.
+        The solver; its value is the reply's text. A failed call is a
+        `SolverError` with the tool's message; its reason is `WRONG_INPUT` or
+        ``tool``.
     """
 
     async def solve(path: str, args: Sequence[Given]) -> Value:
@@ -432,10 +433,10 @@ def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_
 
 
 def arguments_of(value: Value) -> Mapping[str, Any]:
-    """A call's arguments, as a step gives them: pairs, a list of lists of two, or JSON in a text.
+    """A call's arguments from a step's value: pairs, a list of lists of two, or JSON in a text.
 
     Raises:
-        ToolError: it is none of these.
+        ToolError: the value is none of these.
     """
     match value:
         case Pairs():

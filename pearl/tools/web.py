@@ -1,4 +1,4 @@
-"""Calls to a service over HTTP, which reach the declared host and no other, and replies' texts."""
+"""Calls to a service over HTTP, which reach only the declared host, and the texts of replies."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ _PAGE = tuple(
         (r"<[a-z/!?][^<>]*>", ""),
     )
 )
-"""What of a page is put in the place of what: what nobody sees, cells, blocks, other tags."""
+"""Patterns and their replacements: for bad numbers, hidden elements, cells, blocks, other tags."""
 
 _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r"\s*\n\s*")
 
 
 def read_text(body: bytes, kind: str, charset: str | None) -> str:
-    """The text of a reply; a page's words without its tags and scripts.
+    """The text of a reply; of a page the words, without tags and scripts.
 
     Args:
-        body: what came, unpacked.
-        kind: its media type, in small letters; empty where it has none.
-        charset: what it says its characters are.
+        body: the body, uncompressed.
+        kind: its media type, in lower case; empty where it has none.
+        charset: the encoding that it declares; None for none.
 
     Raises:
         ToolError: it is no text.
@@ -83,7 +83,7 @@ def read_text(body: bytes, kind: str, charset: str | None) -> str:
         name = codecs.lookup(charset or "utf-8").name
     except (LookupError, ValueError):
         name = "utf-8"
-    # Python knows others that no page is in, and reads some in the square of the time.
+    # Python's other codecs are used by no page, and some take quadratic time.
     encoding = name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
     text = body.decode(encoding, "replace")
     if kind in _UNKNOWN and ("\0" in text or "\ufffd" in text):
@@ -94,27 +94,27 @@ def read_text(body: bytes, kind: str, charset: str | None) -> str:
 
 
 def page_text(page: str) -> str:
-    """The words of a page in HTML, one block a line; nothing in it fails."""
+    """The words of a page in HTML, one block a line; no page makes it fail."""
     for pattern, place in _PAGE:
         page = pattern.sub(place, page)
     return _LINES.sub("\n", _SPACES.sub(" ", unescape(page))).strip()
 
 
 REDIRECTS = 3
-"""How often a call may be sent on."""
+"""The most redirects of a call."""
 
 _PIECE = 1 << 16
 _MOVED = (301, 302, 303, 307, 308)
 
 
 class Web:
-    """A service.
+    """A service over HTTP.
 
     Args:
-        http: what is declared.
-        limits: how far it may go; the whole call's deadline is its caller's.
-        environment: has every variable that it needs.
-        resolve: the addresses of a host.
+        http: the service, as declared.
+        limits: its limits; the caller sets the timeout of a call.
+        environment: the environment variables that it needs.
+        resolve: gives the addresses of a host.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Web:
         data = {**self._static, **arguments}
         texts = {name: _text(data.pop(name)) for name in set(HOLE.findall(self._http.path))}
         for name, text in texts.items():
-            # A server may undo what keeps a value in its place.
+            # A server may decode the path, so that the value would lead to another.
             if not text or {".", ".."} & set(text.replace("\\", "/").split("/")):
                 raise ToolError("input", f"{name} cannot stand in an address: give another.")
         path = HOLE.sub(lambda match: quote(texts[match[1]], safe=""), self._http.path)
@@ -152,17 +152,17 @@ class Web:
         except (aiohttp.ClientError, OSError) as error:
             raise unreached(error) from None
         except ValueError:
-            # A host that no name of a host can be made of.
+            # Such as a host that cannot be encoded.
             raise ToolError("network", "The call cannot be written as HTTP.") from None
 
     async def close(self) -> None:
-        """Close what this event loop has open, and what loops that have ended left behind."""
+        """Close the session of this event loop, and those of loops that have ended."""
         this = asyncio.get_running_loop()
         for loop in [loop for loop in self._sessions if loop is this or loop.is_closed()]:
             await self._sessions.pop(loop).close()
 
     async def _send(self, url: URL, body: bytes | None) -> str:
-        """Follow redirects by hand: each may only lead to where the call began."""
+        """Send a call, and follow redirects within the declared origin."""
         for _ in range(REDIRECTS + 1):
             method = "GET" if body is None else "POST"
             sent = {"Content-Type": "application/json"} if body is not None else {}
@@ -202,11 +202,11 @@ class Web:
             raise ToolError("reply", "Its answer is packed in a way that is not read.")
         unpacker = None if packing in ("", "identity") else _Unpacker()
         body = bytearray()
-        came = 0
+        received = 0
         async for piece in response.content.iter_chunked(_PIECE):
-            came += len(piece)
+            received += len(piece)
             body += unpacker.read(piece, most + 1 - len(body)) if unpacker else piece
-            if max(len(body), came) > most:
+            if max(len(body), received) > most:
                 raise too_long
         if unpacker and not unpacker.member.eof:
             raise ToolError("network", "It broke off in the middle of its answer.")
@@ -224,22 +224,22 @@ class Web:
 
 
 def open_session(host: str, ca: str, limits: ToolLimits, resolve: Resolve) -> aiohttp.ClientSession:
-    """A session in which a host is connected to at addresses that were checked, and that takes
-    nothing from the environment and keeps no cookie.
+    """A session that only connects to checked addresses, uses nothing of the environment (such as
+    proxies), and keeps no cookies.
 
     Args:
-        host: that is called.
-        ca: a file of certificates to trust in place of the system's; empty for those.
-        limits: whether it may be in a private network.
-        resolve: the addresses of a host.
+        host: the host that is called.
+        ca: a file of certificates to trust in place of the system's; empty for the system's.
+        limits: they say whether the host may be in a private network.
+        resolve: gives the addresses of a host.
 
     Raises:
         ToolError: the host is a private address, and may not be.
     """
     if is_private_literal(host) and not limits.private:
-        # The connector asks no resolver for a host that is an address already.
+        # Checked here, as aiohttp does not call the resolver for an address.
         _private()
-    # aiohttp has the system's authorities read already.
+    # With True, aiohttp uses the system's authorities, which it has loaded already.
     trusted = ssl.create_default_context(cafile=ca) if ca else True
     resolver = _PublicResolver(resolve, limits.private)
     return aiohttp.ClientSession(
@@ -251,14 +251,14 @@ def open_session(host: str, ca: str, limits: ToolLimits, resolve: Resolve) -> ai
             "User-Agent": f"pearl/{version('pearl')}",
         },
         timeout=aiohttp.ClientTimeout(total=None),
-        # A small packed reply may be large: it is unpacked here, as far as it may go.
+        # A small compressed reply may be huge: `_Unpacker` stops at the limit.
         auto_decompress=False,
         trust_env=False,
     )
 
 
 def unreached(error: Exception) -> ToolError:
-    """The error for a connection that failed; one of ours stays as it is."""
+    """The error for a connection that failed; a `ToolError` stays as it is."""
     if isinstance(error, ToolError):
         return error
     return ToolError("network", next(say for kinds, say in _FAILURES if isinstance(error, kinds)))
@@ -270,7 +270,7 @@ def oversized(most: int) -> ToolError:
 
 
 def refusal(status: int) -> ToolError:
-    """The error for a status: its own words could say anything, and nobody expects them."""
+    """The error for an HTTP status, without the server's own words, which are not trusted."""
     registered = status in set(HTTPStatus)
     name = HTTPStatus(status).phrase if registered else "which HTTP does not know"
     return ToolError("status", f"It answered with status {status}, {name}.")
@@ -278,7 +278,7 @@ def refusal(status: int) -> ToolError:
 
 @dataclass(frozen=True)
 class _PublicResolver(AbstractResolver):
-    """Looks a host up when a connection is made; the addresses it has seen are those used."""
+    """Looks a host up for each connection, which then uses only the addresses that it checked."""
 
     addresses: Resolve
     private: bool
@@ -308,7 +308,7 @@ class _PublicResolver(AbstractResolver):
 
 
 class _Unpacker:
-    """Unpacks a body piece by piece, never more than is asked for."""
+    """Uncompresses a body piece by piece, and never more than is asked for."""
 
     def __init__(self) -> None:
         self.member = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -318,7 +318,7 @@ class _Unpacker:
         try:
             while piece and len(unpacked) < most:
                 if self.member.eof:
-                    # A body may be packed in several members, with zeros after the last.
+                    # A gzip body may have several members, with zeros after the last.
                     piece = piece.lstrip(b"\0")
                     if not piece:
                         break
@@ -356,4 +356,4 @@ _FAILURES = (
     (aiohttp.ClientPayloadError, "It broke off in the middle of its answer."),
     (Exception, "It broke the connection off."),
 )
-"""What is said of an error, the narrower classes first."""
+"""Classes of errors with their messages, subclasses first."""

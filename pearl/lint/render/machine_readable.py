@@ -14,7 +14,7 @@ from pearl.lang.text import json_text, printable
 from pearl.lint.rules import RULES
 
 _DEPTH = 8
-"""How far the results of a SARIF log are indented."""
+"""The indentation of the results in a SARIF log, in spaces."""
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -22,14 +22,15 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def _as_findings(
     part: Callable[[SourceFindings], str], unreadable: Iterable[UnreadableError]
 ) -> Iterator[str]:
-    """What cannot be read as parts of a form that has findings only; asked for at the end."""
+    """Texts that cannot be read, as parts of a format that has only findings. Lazy, as they are
+    known only at the end."""
     for error in unreadable:
         found = Diagnostic("unreadable", "unreadable", Severity.ERROR, NOWHERE, str(error))
         yield part(SourceFindings(Source(error.name, ""), [found]))
 
 
 def _elements(data: Iterable[Any], depth: int) -> str:
-    """JSON data as elements of an array, indented by so many spaces."""
+    """JSON data as elements of an array, indented by ``depth`` spaces."""
     margin = depth * " "
     texts = (json_text(item).rstrip("\n").replace("\n", f"\n{margin}") for item in data)
     return ",\n".join(f"{margin}{text}" for text in texts)
@@ -39,10 +40,10 @@ def _array(parts: Iterable[str], depth: int, head: str, tail: Callable[[], str])
     """Parts as a JSON array.
 
     Args:
-        parts: as `_elements` gives them.
-        depth: likewise.
-        head: what stands before the array.
-        tail: what stands after it, asked for at the end.
+        parts: the elements, as `_elements` gives them.
+        depth: their indentation in spaces.
+        head: the text before the array.
+        tail: gives the text after it, once the array is written.
     """
     between = f"{head}[\n"
     for part in parts:
@@ -85,7 +86,7 @@ def _offsets(span: Span, source: Source) -> dict[str, Any]:
 def _log(
     parts: Iterable[str], used: Collection[str], unreadable: Iterable[UnreadableError]
 ) -> Iterator[str]:
-    """A SARIF log with one run, whose rules are told after its results."""
+    """A SARIF log with one run, whose rules come after its results."""
     head = _around((), ()).partition("[]")[0]
     return _array(parts, _DEPTH, head, lambda: _around(used, unreadable).partition("[]")[2])
 
@@ -135,8 +136,8 @@ def _invocation(unreadable: Iterable[UnreadableError]) -> dict[str, Any]:
         }
         for error in unreadable
     ]
-    told = {"toolExecutionNotifications": notifications} if notifications else {}
-    return {"executionSuccessful": not notifications, **told}
+    unread = {"toolExecutionNotifications": notifications} if notifications else {}
+    return {"executionSuccessful": not notifications, **unread}
 
 
 def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:

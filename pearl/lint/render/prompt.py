@@ -1,7 +1,7 @@
 """For the model that wrote the plan: step numbers and words, no carets, no columns.
 
 All errors at once, in step order; the same findings always give the same
-text, so that a cache hits. A rule that speaks twice in a row adds its worked
+text, so that a cache hits. A rule that is broken twice in a row adds its worked
 example (docs/design.md, section 5).
 """
 
@@ -48,8 +48,8 @@ def render(
 
 
 def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
-    """A rule's worked example, wrong and right, with actions of a library; None where it has none
-    that fit."""
+    """A rule's worked example, wrong and right, written with a library's actions; None where the
+    rule has no example, or the library no actions that fit it."""
     wrong, right = rule.section("Example"), rule.section("Use instead")
     plan = parse(right).plan
     named = library.with_declared(plan.declares)
@@ -84,11 +84,11 @@ def _part(report: SourceFindings) -> str:
 
 def _whole(parts: Iterable[str], *unused: Iterable[object]) -> Iterator[str]:
     del unused
-    told = ""
+    last = ""
     for part in parts:
         heading, _, rest = part.partition("\n")
-        yield rest if heading == told else part
-        told = heading
+        yield rest if heading == last else part
+        last = heading
 
 
 RENDERER = Renderer(_part, _whole)
@@ -99,11 +99,11 @@ def _errors(report: SourceFindings) -> list[Diagnostic]:
 
 
 def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
-    """What a model is told that writes one step at a time, and cannot declare actions.
+    """What a model is told that writes one step at a time and cannot declare actions.
 
     Args:
         source: its reply.
-        findings: in the step, all of which keep it from being taken.
+        findings: the findings for which the step is rejected.
     """
     lines = [STEP_HEADING]
     for finding in findings:

@@ -1,4 +1,4 @@
-"""For a person at a terminal: the line, a marker under the place, the act."""
+"""For a person at a terminal: the line, a marker under the place, and what to do."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from pearl.lang.source import Source
 from pearl.lang.text import cells, printable
 
 WIDTH = 96
-"""Columns a shown line may take; a longer one is cut around the place."""
+"""The most columns of a shown line; a longer one is cut around the place."""
 
 
 def _blocks(report: SourceFindings) -> str:
@@ -53,7 +53,7 @@ def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
         first, *more = diagnostic.help.splitlines()
         yield f"{click.style('help:', fg='cyan')} {printable(first)}"
         yield from (f"      {printable(line)}" for line in more)
-    # Rows of a file are mended by whoever made them.
+    # ``pearl lint --fix`` does not change the rows of a file.
     if diagnostic.fix and not source.row:
         how = "--fix" if diagnostic.fix.safety is Safety.SAFE else "--unsafe-fixes"
         act = printable(diagnostic.fix.title)
@@ -82,7 +82,7 @@ def _window(source: Source, diagnostic: Diagnostic) -> tuple[str, int, int]:
 
 
 def _back(line: str, at: int, width: int) -> int:
-    """The first index from which at most so many columns lead to ``at``."""
+    """The first index from which the text up to ``at`` takes at most ``width`` columns."""
     while at > 0 and width >= cells(line[at - 1]):
         at -= 1
         width -= cells(line[at])

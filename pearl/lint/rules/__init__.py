@@ -4,7 +4,7 @@ from importlib import import_module
 
 from pearl.lint.rules.base import LibraryView, PlanView, Rule
 
-# For a line that cannot be read, the first rule with something to say speaks,
+# Only the first rule that can explain an unreadable line reports it,
 # so the order of the 1xx rules is from the most to the least precise.
 _NAMES = """
     several_plans unreadable_action unknown_template_name doubled_braces several_returns

@@ -26,21 +26,21 @@ Fix
 from pearl.lang.ast import Builtin, Mode, Ref
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
-_TOLD = {"count": "counts", "keys": "lists"}
+_VERBS = {"count": "counts", "keys": "lists"}
 
 
 def check(view: PlanView) -> Findings:
     for index, (step, action) in enumerate(zip(view.plan.steps, view.actions, strict=True)):
         if not action or not isinstance(action.body, Builtin) or not step.args:
             continue
-        told, arg = _TOLD.get(action.body.function), step.args[0]
-        if told is None or not isinstance(arg, Ref) or arg.mode is not Mode.PLAIN:
+        verb, arg = _VERBS.get(action.body.function), step.args[0]
+        if verb is None or not isinstance(arg, Ref) or arg.mode is not Mode.PLAIN:
             continue
         if help := view.filter_instead(arg.name, index):
             yield RULE(
                 arg.span,
-                f"{step.action} {told} every item of {arg.name}, also those with the answer no.",
-                help=f"{help} It needs no KEYS." if told == "lists" else help,
+                f"{step.action} {verb} every item of {arg.name}, also those with the answer no.",
+                help=f"{help} It needs no KEYS." if verb == "lists" else help,
                 data={"name": arg.name},
             )
 

@@ -95,20 +95,20 @@ _VALUED = (
     rf"|traits(?=[ \t]+(?>(?:(?:{'|'.join(TRAITS)}),?[ \t]*)+)$)"
     r"|replaces(?=[ \t]+[A-Z][A-Z0-9_]*[ \t]*[(（][^\n]*[)）][ \t]*=)"
     r"|example(?=[ \t]*[(（][^\n]*[)）][ \t]*=)"
-    # An id has a figure in it, as a rule, and no other word.
+    # Ids have digits as a rule, and other words have none.
     r"|provenance(?=[ \t]+[^\s,]*\d[^\s,]*(?>(?:,[ \t]*[^\s,]+)*)$)"
     r"|(?:plan|demonstration)(?=[ \t]*\n[ \t]+(?:\d+[.)][ \t]*)?\w+[ \t]*=[ \t]*[A-Z]\w*[(（])"
 )
 _MEANT = pattern(
     rf"[ \t]+(\w+(?=[ \t]*:)|(?:{'|'.join(METADATA)})(?=[ \t]*=)|{_VALUED})", re.MULTILINE
 )
-"""A key, or what was meant for one: without its colon, but with a value that it may have."""
+"""A key of metadata, also without its colon, if a value that it may have follows."""
 _LATER = pattern(r"(?<=\n)[^\n]+")
 
 
-_Told: TypeAlias = Iterator[tuple[str, str, str]]
-"""What is wrong, the word that it is about, behind the key of its line where others may say it,
-too, and what to do."""
+_Problems: TypeAlias = Iterator[tuple[str, str, str]]
+"""What is wrong, the place of it, and what to do. The place is a word in the lines below the
+action, after the key of its line and a space if other lines may have the word."""
 
 
 def check(view: LibraryView) -> Findings:
@@ -128,18 +128,18 @@ def check(view: LibraryView) -> Findings:
             yield _finding(action, Span(*typed.span(1)), wrong, help)
         yield from _parameters(view, action)
         yield from _keys(view, action)
-        # For what is a doubt a run may be none the worse: the library is loaded.
+        # Doubts are warnings, so that the library can be loaded: a run may succeed all the same.
         doubts = (
             _migrated(view, action),
             _misleading(action),
             _unsolved(action),
             _lost(view, action),
         )
-        for severity, told in ((ERROR, _metadata(view, action)), (WARNING, chain(*doubts))):
-            for wrong, said, help in told:
-                key, _, word = said.rpartition(" ")
-                found = _finding(action, view.place(action, word, key), wrong, help)
-                yield replace(found, severity=severity)
+        for severity, problems in ((ERROR, _metadata(view, action)), (WARNING, chain(*doubts))):
+            for wrong, place, help in problems:
+                key, _, word = place.rpartition(" ")
+                finding = _finding(action, view.place(action, word, key), wrong, help)
+                yield replace(finding, severity=severity)
 
 
 def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
@@ -163,34 +163,35 @@ def _parameters(view: LibraryView, action: Action) -> Findings:
 
 
 def _keys(view: LibraryView, action: Action) -> Findings:
-    """Lines that were taken for a part of the definition."""
+    """Findings for lines of metadata that are read as a part of the definition."""
     text = view.source.text
     for line in _LATER.finditer(text, *action.span):
         match = _MEANT.match(text, line.start())
-        if match and (said := no_key(match[1], text[match.end() : line.end()])):
-            help = f"{said[1]} Where it is a part of the definition, reword it."
-            yield _finding(action, Span(*match.span(1)), said[0], help)
+        if match and (problem := no_key(match[1], text[match.end() : line.end()])):
+            wrong, help = problem
+            help = f"{help} Where it is a part of the definition, reword it."
+            yield _finding(action, Span(*match.span(1)), wrong, help)
 
 
 _BODIES = ("body", "plan", "demonstration", "example")
 _SEVERAL = ("demonstration", "example", "replaces")
 
 
-def _repeated(view: LibraryView, action: Action) -> _Told:
-    """Lines of which only the last counts."""
+def _repeated(view: LibraryView, action: Action) -> _Problems:
+    """Keys that stand several times, of which only the last line counts."""
     below = view.source.at(view.lines_below(action)).splitlines()
-    said = [match[1] for line in below if (match := _KEYED.match(line)) and match[1] in METADATA]
-    for key in dict.fromkeys(said):
-        if said.count(key) > 1 and key not in _SEVERAL:
-            yield f"{said.count(key)} of its lines begin with {key}.", key, "Keep one of them."
-    bodies = [key for key in _BODIES if key in said]
+    keys = [match[1] for line in below if (match := _KEYED.match(line)) and match[1] in METADATA]
+    for key in dict.fromkeys(keys):
+        if keys.count(key) > 1 and key not in _SEVERAL:
+            yield f"{keys.count(key)} of its lines begin with {key}.", key, "Keep one of them."
+    bodies = [key for key in _BODIES if key in keys]
     if len(bodies) > 1:
         wrong = f"it has {bodies[0]} and {bodies[1]}, and is carried out in one way."
         yield wrong, bodies[0], "Keep one of them."
 
 
-def _metadata(view: LibraryView, action: Action) -> _Told:
-    """What is wrong with what the lines below it say."""
+def _metadata(view: LibraryView, action: Action) -> _Problems:
+    """What is wrong in the lines of metadata below an action."""
     for trait in sorted(action.traits - TRAITS.keys()):
         near = closest(trait, TRAITS) or list(TRAITS)
         yield f"there is no trait {trait}.", f"traits {trait}", f"Use {' or '.join(near)}."
@@ -232,8 +233,8 @@ def _metadata(view: LibraryView, action: Action) -> _Told:
         yield "its demonstration has no step.", "demonstration", help
 
 
-def _migrated(view: LibraryView, action: Action) -> _Told:
-    """What goes wrong where plans are migrated alone."""
+def _migrated(view: LibraryView, action: Action) -> _Problems:
+    """What goes wrong when plans are migrated, and only then."""
     lines = Counter((older.name, len(older.params)) for older in action.replaces)
     for (name, count), times in lines.items():
         if times > 1:
@@ -244,8 +245,8 @@ def _migrated(view: LibraryView, action: Action) -> _Told:
             yield wrong, f"replaces {older.name}", help
 
 
-def _misleading(action: Action) -> _Told:
-    """Examples whose answers are not of the action's type, which models answer like."""
+def _misleading(action: Action) -> _Problems:
+    """Examples whose answers have another type than the action, which a model would imitate."""
     for shown in action.body.examples if isinstance(action.body, Prompt) else ():
         answer = shown.answer
         try:
@@ -259,14 +260,14 @@ def _misleading(action: Action) -> _Told:
 
 @cache
 def _solvers() -> frozenset[str]:
-    """The solvers that strategies and tools have: those that the shipped libraries name."""
+    """The solvers that Pearl has, which are those that the shipped libraries name."""
     texts = (path.read_text(encoding="utf-8") for path in shipped_actions().values())
     bodies = (action.body for text in texts for action in parse_library(text).actions)
     return frozenset(body.name for body in bodies if isinstance(body, Solver))
 
 
-def _unsolved(action: Action) -> _Told:
-    """A solver that may be one of Python's, and is none of Pearl's."""
+def _unsolved(action: Action) -> _Problems:
+    """A solver that Pearl does not have, but that a program may pass in Python."""
     name = action.body.name if isinstance(action.body, Solver) else RETRIEVE
     if name not in _solvers() and not nearest(name, [RETRIEVE], word=True):
         help = f"Only a run that is handed one in Python has it. Pearl's own is {RETRIEVE}."
@@ -274,9 +275,9 @@ def _unsolved(action: Action) -> _Told:
 
 
 def _stays(view: LibraryView, action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
-    """Why calls of what it replaces stay as they are, and what to do: a library answers them."""
+    """Why calls of an older action are not migrated: the library has an action for them."""
     if older.name == action.name:
-        return  # That is told by itself.
+        return  # `_metadata` reports that.
     if (builtin := builtins().get(older.name)) and builtin.takes(len(older.params)):
         yield f"{older.name} is a builtin, and its calls stay as they are.", "Leave the line out."
     for other in view.actions:
@@ -298,9 +299,9 @@ def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
             wrong = f"{times} parameters of {older.name} are called {name}."
             yield wrong, "Give each a name of its own: only the last is kept."
     if not action.takes(len(older.args)):
-        return  # That is told by itself.
+        return  # `_metadata` reports that.
     used, params = {ref.name for arg in older.args for ref in refs(arg)}, {*older.params}
-    # A name that is no parameter is told by itself, and may be a slip of the one that is left out.
+    # An unknown name, which `_metadata` reports, may be the missing parameter misspelt.
     for name in sorted(params - used - {DOCUMENT}) if used <= params | {DOCUMENT} else ():
         wrong = f"{name} of {older.name} has no place in the new call: what it says is lost."
         yield wrong, f"Put it into an argument, as in a text: {{{name}}}."
@@ -308,7 +309,7 @@ def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
     if any(ref.name == DOCUMENT for arg in texts for ref in refs(arg)):
         wrong = f"{DOCUMENT} stands in a text in place of {older.name}."
         yield wrong, f"Give {DOCUMENT} as an argument of its own."
-    # As a step's call is seen, of whose names nothing is known.
+    # The new call is checked as a step with unknown names.
     step = Step("a", action.name, older.args)
     library = Library((), MappingProxyType({action.name: action}))
     plan = PlanView(Parsed(Plan((step,))), library)
@@ -319,8 +320,8 @@ def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
         yield f"in place of {older.name}: {finding.message}", help
 
 
-def _body(action: Action) -> _Told:
-    """What of its signature, or beside it, what carries an action out cannot use."""
+def _body(action: Action) -> _Problems:
+    """What in an action's signature or metadata does not fit its body."""
     if action.model and not isinstance(action.body, Prompt):
         yield "it has a model of its own and asks none.", "model", "Leave the line out."
     for shown in action.body.examples if isinstance(action.body, Prompt) else ():
@@ -332,17 +333,17 @@ def _body(action: Action) -> _Told:
         if wrong:
             yield wrong, action.body.function, help
     if isinstance(action.body, Solver) and action.body.name == RETRIEVE:
-        given = [param for param in action.params if param.name != DOCUMENT]
-        no_query = given and given[0].type in ("number", "bool")
-        if len(given) not in (1, 2) or no_query or action.returns not in ("list", "any"):
+        params = [param for param in action.params if param.name != DOCUMENT]
+        no_query = params and params[0].type in ("number", "bool")
+        if len(params) not in (1, 2) or no_query or action.returns not in ("list", "any"):
             help = "Write NAME(Q, K: number) -> list: K passages that bear on the query Q."
             yield "a retriever takes a query and a number, and gives a list.", RETRIEVE, help
-        elif given[1:] and given[1].type not in ("number", "any"):
-            yield f"{given[1].name} is how many passages are wanted.", RETRIEVE, "Write : number."
+        elif params[1:] and params[1].type not in ("number", "any"):
+            yield f"{params[1].name} is how many passages are wanted.", RETRIEVE, "Write : number."
 
 
-def _plan(view: LibraryView, action: Action, plan: Plan) -> _Told:
-    """What is wrong with its plan as an action's; the rules for plans look at its steps."""
+def _plan(view: LibraryView, action: Action, plan: Plan) -> _Problems:
+    """What is wrong with an action's plan as a whole; the rules for plans check its steps."""
     if plan.declares:
         declared = plan.declares[0].name
         yield f"its plan declares {declared}.", "plan", f"Make {declared} an action of the library."
@@ -365,9 +366,9 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> _Told:
         yield f"its plan gives {gives}, and no {action.returns}.", "plan", f"Write -> {gives}."
 
 
-def _lost(view: LibraryView, action: Action) -> _Told:
-    """What a call gives that its plan may not get, though it runs: a parameter that it only quotes,
-    the document under another name, and what is to be a list and may be none."""
+def _lost(view: LibraryView, action: Action) -> _Problems:
+    """Arguments that an action's plan may not use as meant, though it runs: a parameter that the
+    plan only quotes, the document under another name, and a list that need not be one."""
     if not isinstance(action.body, SubPlan):
         return
     facts = PlanView(Parsed(action.body.plan), view.library, action)
@@ -381,7 +382,7 @@ def _lost(view: LibraryView, action: Action) -> _Told:
     for step, called in zip(facts.plan.steps, facts.actions, strict=True):
         for param, arg in zip(called.params if called else (), step.args, strict=False):
             whole = arg.name if isinstance(arg, Ref) and not arg.mode else ""
-            # Calls may give a part's label or a text for it, and never the document.
+            # A parameter may be given a part's label or a text, but never the document.
             if param.name == DOCUMENT and facts.params.get(whole) in ("any", "text"):
                 wrong = f"its plan gives {whole} to {step.action} for {DOCUMENT}."
                 yield wrong, whole, f"Call it {DOCUMENT}, unless it is a part's label or a text."
@@ -389,7 +390,7 @@ def _lost(view: LibraryView, action: Action) -> _Told:
                 uses.append((whole, param.type))
     for name in dict.fromkeys(name for name, _ in uses if facts.params.get(name) == "any"):
         types = {type for used, type in uses if used == name} & {"list", "pairs"}
-        # Where it is taken for both, no type is right.
+        # If the plan takes it for both, no type is right.
         for wanted in types if len(types) == 1 else ():
             wrong = f"its plan takes {name} for {wanted}, and its signature does not say so."
             yield wrong, name, f"Write {name}: {wanted}, so that calls are checked."
@@ -404,8 +405,8 @@ def _type_of(facts: PlanView) -> Type:
 
 
 def _comes_back(action: Action, library: Library) -> str:
-    """What an action's plan calls that comes back to it, but for calls for each item of a list,
-    which may end; empty where none does."""
+    """The calls by which an action's plan calls the action again; empty where there are none. Calls
+    for each item of a list are left out, as they may end."""
     callers, ahead = dict[str, str](), [action]
     for at in ahead:
         steps = at.body.plan.steps if isinstance(at.body, SubPlan) else ()

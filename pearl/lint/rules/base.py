@@ -1,4 +1,4 @@
-"""What a rule is, what it may look at, and the words that it is written in."""
+"""What a rule is, what it may look at, and the functions that rules share."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from pearl.lang.source import Source, Span
 from pearl.lang.text import FUNCTION_WORDS, one_line, pattern, section, shorten, stem
 from pearl.lang.values import Type, Value, type_of
 
-# What rules take of other modules, they take from here.
+# Rules import these names from here.
 __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pattern", "shorten"]
 __all__ += ["Diagnostic", "Edit", "Fix", "Label", "Safety"]
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 CALLED = frozenset((DOCUMENT.casefold(), "document", "the document", "context"))
-"""What those who mean the document call it, in lower case."""
+"""Names that people give the document, in lower case."""
 
 NEAREST = 30
-"""Steps of a long plan whose names are looked at for what another one may mean."""
+"""The number of preceding steps whose names are compared with a misspelt reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class PlanView:
     Args:
         parsed: the plan.
         library: the actions it may call.
-        action: whose own plan it is: the action's parameters are there before its steps.
+        action: the action whose own plan it is, if any; its steps may use the parameters.
     """
 
     def __init__(self, parsed: Parsed, library: Library, action: Action | None = None) -> None:
         self.action = action
-        given = (param for param in action.params if param.name != DOCUMENT) if action else ()
-        self.params = {param.name: param.type for param in given}
+        params = (param for param in action.params if param.name != DOCUMENT) if action else ()
+        self.params = {param.name: param.type for param in params}
         self.plan: Plan = parsed.plan
         self.source: Source = parsed.plan.source
         self.broken: tuple[Broken, ...] = parsed.broken
@@ -113,13 +113,13 @@ class PlanView:
         self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
         self.actions = [self.library.get(step.action) for step in self.plan.steps]
         self.broken_names = _names(parsed)
-        # Where each name is defined: the place of a step; of a parameter one before all of them.
+        # Where each name is defined: a step's index; for a parameter a number below 0.
         self.defined = {name: -place for place, name in enumerate(self.params, 1)}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
         self.step_refs: list[list[Ref]] = []
-        # The references that are taken otherwise than whole, each with its step.
+        # The references with a mode, each with its step's index.
         self.moded: list[tuple[int, Ref]] = []
-        # Where every literal argument stands: step, place, argument.
+        # Every literal argument, with its step's index and its own.
         self.literals: list[tuple[int, int, Literal]] = []
         self.template_refs: list[Ref] = []
         self._types = {self.defined[name]: type for name, type in self.params.items()}
@@ -145,12 +145,12 @@ class PlanView:
         return sorted(line.span.start for line in self.broken if line.kind == "step")
 
     def names_before(self, index: int) -> list[str]:
-        """The parameters, and the names of the steps before one; of many steps the nearest."""
+        """The parameters, and the names of the `NEAREST` steps before a step."""
         nearest = self.plan.steps[max(0, index - NEAREST) : index]
         return [*self.params, *(step.name for step in nearest)]
 
     def spelled(self, words: str) -> list[str]:
-        """The names that words are, but for what stands between their letters, and case."""
+        """The names with the same letters as some words, whatever their case and separators."""
         return self._by_letters.get(_letters(words), [])
 
     @cached_property
@@ -162,26 +162,26 @@ class PlanView:
 
     @cached_property
     def mapped_over(self) -> dict[int, Ref | None]:
-        """What each step that takes something otherwise than whole runs over, if over anything."""
+        """For each step with a moded reference, the reference it runs over; None for none."""
         return {at: mapped(self.step_refs[at]) for at in dict.fromkeys(at for at, _ in self.moded)}
 
     def action_of(self, *types: Type) -> str:
-        """How a message calls an action that returns one of some types: one is to be declared
-        where the library has none of its own."""
-        listed = self.library.listed
-        if any(one.returns in types and one.name not in builtins() for one in listed):
+        """Words for an action that returns one of some types; where the library has none, for one
+        that has to be declared."""
+        own = (action for action in self.library.listed if action.name not in builtins())
+        if any(action.returns in types for action in own):
             return f"an action that returns {' or '.join(types)}"
         where = "define in the library" if self.action else 'declare under "New actions:"'
         return f'an action that you {where} with "-> {types[0]}"'
 
     def type_before(self, name: str, index: int) -> Type:
-        """The type of a reference that stands in a step; ``any`` where no earlier step has it."""
+        """The type of a reference in a step; ``any`` where no earlier step defines it."""
         source = self.defined.get(name, index)
         return self.type_of(source) if source < index else "any"
 
     def filter_instead(self, name: str, index: int) -> str:
-        """Where an earlier step's output pairs items with yes or no: how it gives those with the
-        answer yes alone; empty for any other output."""
+        """How an earlier step that pairs items with yes or no can be written to give only those
+        with the answer yes; empty for any other step."""
         source = self.defined.get(name, index)
         if not 0 <= source < index or not (action := self.actions[source]):
             return ""
@@ -247,18 +247,17 @@ class LibraryView:
         return Span(action.span.end, self._starts[following])
 
     def place(self, action: Action, word: str, key: str = "") -> Span:
-        """Where the lines below an action say a word first; the action where they do not.
+        """The first place of a word in the lines below an action; the action's if there is none.
 
         Args:
             action: the action.
             word: the word.
-            key: with what the line begins that says it, before any parenthesis; others may have
-                the word as well.
+            key: if given, only lines of this key count, and of these the text before a parenthesis.
         """
         line = rf"^[ \t]+{key}[ \t]*:[^\n(]*?" if key else ""
         whole = re.compile(rf"{line}(?<!\w)({re.escape(word)})(?!\w)", re.MULTILINE)
-        found = whole.search(self.source.text, *self.lines_below(action))
-        return Span(*found.span(1)) if found else action.span
+        match = whole.search(self.source.text, *self.lines_below(action))
+        return Span(*match.span(1)) if match else action.span
 
 
 Findings: TypeAlias = Iterator[Diagnostic]
@@ -281,8 +280,8 @@ _NAMED_AFTER = pattern(r"(?:->|=>|→|\bas\b)\s*([^\W\d]\w*)")
 
 
 def _names(parsed: Parsed) -> frozenset[str]:
-    """The names that lines which cannot be read may have meant to define; one without a name is
-    referred to by its number, for which the parser writes ``step_2``."""
+    """The names that unreadable lines may define. The parser refers to a line without a name by its
+    number, as ``step_2``."""
     names: set[str] = set()
     starts = [step.span.start for step in parsed.plan.steps] if parsed.broken else []
     starts += [line.span.start for line in parsed.broken if line.kind == "step"]
@@ -296,9 +295,9 @@ def _names(parsed: Parsed) -> frozenset[str]:
             head = _NAMED_BEFORE.match(text)
             before = head["words"] or head["all"] or "" if head else ""
             names.update(re.findall(r"[^\W\d]\w*", before))
-            # The name in several words is written as one elsewhere.
-            one = "_".join(re.findall(r"\w+", before.partition("=")[0]))
-            names |= {one, one.lower()}
+            # References write a name of several words as one word.
+            joint = "_".join(re.findall(r"\w+", before.partition("=")[0]))
+            names |= {joint, joint.lower()}
             names.update(_NAMED_AFTER.findall(text))
     return frozenset(names)
 
@@ -312,11 +311,11 @@ def names_above(broken: Broken) -> frozenset[str]:
 
 
 def near_above(broken: Broken, words: str) -> list[str]:
-    """The nearest of those, among which there may be one that is nearly what a line says, and
-    those further above that its words are, but for what stands between their letters, and case."""
+    """The names that an argument's words may mean: those of the `NEAREST` lines above, and those
+    further up that have the same letters, whatever their case and separators."""
     names = _STEP.findall(_above(broken))
-    said = _letters(_MODE.sub("", words, count=1))
-    far = [name for name in names[:-NEAREST] if _letters(name) == said]
+    letters = _letters(_MODE.sub("", words, count=1))
+    far = [name for name in names[:-NEAREST] if _letters(name) == letters]
     return [DOCUMENT, *far, *names[-NEAREST:]]
 
 
@@ -328,8 +327,8 @@ _LEFT = pattern(rf"^.{{1,200}}?(?={ASSIGN})", re.MULTILINE)
 
 
 def bad_name_above(rule: Rule, broken: Broken, span: Span) -> Diagnostic | None:
-    """The finding that an argument is what a line above calls its output, and can be no name;
-    None where no line does."""
+    """The finding that an argument repeats the name of a line above, where that cannot be a name;
+    None where no line above has it."""
     words, above = broken.source.at(span), _above(broken)
     for left in _LEFT.finditer(above) if words in above else ():
         if not left[0].rstrip().endswith(words):
@@ -346,18 +345,18 @@ def bad_name_above(rule: Rule, broken: Broken, span: Span) -> Diagnostic | None:
 
 
 PART = pattern(r"(?P<name>[^\W\d]\w*)(?:(?:\.[^\W\d]\w*|\[[^\[\]]*\])(?:\([^()]*\))?)+")
-"""What would be a part of a step's output, as other languages write it."""
+"""A part of a step's output, as other languages write it: ``x.name``, ``x[0]``."""
 
 
 def meant(part: re.Match[str], broken: Broken) -> tuple[str, list[str]]:
-    """The name that a part in a line is one of, or nothing, and others that it may be: `joined`."""
+    """The name whose part a match of `PART` is, or an empty text; and other names it may mean."""
     name, near = part["name"], near_above(broken, part["name"])
     whole = name if name in names_above(broken) else nearest(name, near, word=False)
     return whole, [other for other in joined(part[0], near) if other != whole]
 
 
 def part_of(rule: Rule, span: Span, text: str, name: str, whole: str) -> Diagnostic:
-    """The finding that a text names a part of something, which is written so as a whole."""
+    """The finding that a text names a part of an output; ``whole`` is how all of it is written."""
     return rule(
         span,
         f"{text} names a part of {name}.",
@@ -370,10 +369,10 @@ def _above(broken: Broken) -> str:
     return broken.source.text[max(0, broken.span.start - _ABOVE) : broken.span.start]
 
 
-# Characters before a line in which names are looked for.
+# The number of characters before a line in which names are looked for.
 _ABOVE = 20_000
 
-# The longest argument that a message about it quotes.
+# The number of characters on either side in which an argument's ends are looked for.
 _REACH = 200
 
 
@@ -390,12 +389,12 @@ def argument(broken: Broken) -> Span:
 
 
 def mend(span: Span, text: str, title: str = "") -> Fix:
-    """A safe fix that writes a text in the place of a span, and by default says so."""
+    """A safe fix that replaces a span with a text; the default title says so."""
     return Fix(title or f"write {text}", (Edit(span, text),))
 
 
 def guess(span: Span, text: str, title: str = "") -> Fix:
-    """An unsafe fix of that kind."""
+    """An unsafe fix that replaces a span with a text; the default title says so."""
     return Fix(title or f"write {text}", (Edit(span, text),), Safety.UNSAFE)
 
 
@@ -415,26 +414,26 @@ def word_start(text: str, at: int) -> int:
 
 
 def taught(action: Action, place: int) -> tuple[Value, ...]:
-    """What an action's examples give for the parameter at a place, where they say a value."""
+    """The values that an action's examples give for the parameter at an index."""
     examples = action.body.examples if isinstance(action.body, Prompt) else ()
     args = (example.args[place] for example in examples if place < len(example.args))
     return tuple(arg.value for arg in args if isinstance(arg, Literal))
 
 
 def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
-    """The only name of `alike`; or nothing."""
+    """The name that `alike` finds, if it finds exactly one; else an empty text."""
     near = alike(written, names, word=word)
     return near[0] if len(near) == 1 else ""
 
 
 def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
-    """The names that differ in case alone, or else those that differ by a slip of the pen.
+    """The names that differ in case alone, or else those that differ by a typing error.
 
     Args:
         written: what is written.
         names: what may be meant.
-        word: whether no name may be meant at all; a short word is then taken for a name only
-            where two of its letters have changed places.
+        word: whether it may be a word and no name at all. Then a short one is taken for a name
+            only where two of its letters have changed places.
     """
     names, folded = dict.fromkeys(names), written.casefold()
     same = [name for name in names if name.casefold() == folded]
@@ -442,8 +441,8 @@ def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
 
 
 _LONGEST = 200
-"""Letters of a name up to which it is compared with others letter by letter: that takes time that
-grows with their square, and nobody writes more."""
+"""The longest name, in characters, that is compared letter by letter: the time for that grows with
+the square of the length."""
 
 
 def _is_slip(written: str, name: str, *, word: bool) -> bool:
@@ -453,7 +452,7 @@ def _is_slip(written: str, name: str, *, word: bool) -> bool:
     if (turned and name[0] == written[0]) or max(len(written), len(name)) > _LONGEST:
         return turned
     if len(written) == 3 and not turned and (word or len(name) <= 3):
-        # Another letter makes another name of it.
+        # With another letter, a short word is another word.
         return False
     from rapidfuzz.distance import OSA
 
@@ -468,8 +467,8 @@ _MODE = pattern(r"\s*(?P<mode>(?:each|where)(?:\s+values)?\s|evidence\s)?\s*", r
 
 
 def joined(words: str, names: Iterable[str]) -> list[str]:
-    """The references that words may be, with ``_`` between them or together: ``rudder state`` for
-    ``rudder_state``. How it is taken, as ``each``, stays."""
+    """The references that words may mean when they are joined, with ``_`` or without:
+    ``rudder_state`` for ``rudder state``. A mode such as ``each`` stays."""
     lead = _MODE.match(words)
     mode, start = (one_line(lead["mode"] or ""), lead.end()) if lead else ("", 0)
     whole = re.sub(r"\W+", "_", words[start:]).strip("_")
@@ -477,18 +476,18 @@ def joined(words: str, names: Iterable[str]) -> list[str]:
     letters = together.casefold()
     near = [name for name in names if name.replace("_", "").casefold() == letters]
     if not near:
-        # Beside a name, other words are no slip of the pen: "my mother" is not mother.
-        said = set(words.split())
-        others = [name for name in names if name not in said]
+        # Words that hold a name as it is are no misspelling of it: "my mother" is not mother.
+        present = set(words.split())
+        others = [name for name in names if name not in present]
         near = alike(whole, others, word=True) or alike(together, others, word=True)
     return [f"{mode} {name}".lstrip() for name in near]
 
 
 def resembling(written: str, names: Iterable[str]) -> list[str]:
-    """The names of which one is a form, a part or an abbreviation of the other, with a slip of the
-    pen or none, that have the same words, or that differ by a third of their letters at most:
-    ``parties`` for ``party``, ``notice_period`` for ``period``, ``brother`` for ``mother``,
-    ``events`` for ``evt``."""
+    """The names that resemble what is written: another form of it, a part, an abbreviation (each
+    with one typing error at most), the same words in another order, or a name that differs in at
+    most a third of its letters. Examples: ``parties`` for ``party``, ``notice_period`` for
+    ``period``, ``brother`` for ``mother``, ``events`` for ``evt``."""
     return [name for name in dict.fromkeys(names) if _resembles(written.casefold(), name)]
 
 
@@ -498,14 +497,14 @@ def _resembles(written: str, name: str) -> bool:
         return False
     same_words = sorted(both[0].split("_")) == sorted(both[1].split("_"))
     like = same_words or differs_little(*both)
-    # Whether a context stands for the document, its place tells.
+    # "context" is no abbreviation of CTX here: other rules know by its place what it means.
     like = like or (name != DOCUMENT and _abbreviates(*sorted(both, key=len)))
     return like or _shares(*both) or _shares(*map(stem, both))
 
 
 def _abbreviates(short: str, long: str) -> bool:
-    """Whether a text of three letters at least is the beginning of a longer one, or has, after the
-    same first letter, some of its consonants alone, or all but vowels."""
+    """Whether a text of at least three letters abbreviates a longer one: it is the beginning of it,
+    or the first letter with some of the consonants, or all of it but some vowels."""
     if len(short) < 3 or short in FUNCTION_WORDS:
         return False
     from rapidfuzz.distance import Indel
@@ -524,8 +523,8 @@ def differs_little(written: str, name: str) -> bool:
 
 
 def _shares(one: str, other: str) -> bool:
-    """Whether one has the other at its beginning or end, or all but a letter of it, or two letters
-    that stand side by side in the other order."""
+    """Whether one text begins or ends with the other, or they differ in one letter, or in two
+    neighbouring letters that have changed places."""
     from rapidfuzz.distance import OSA
 
     short, long = sorted((one, other), key=len)
@@ -535,8 +534,8 @@ def _shares(one: str, other: str) -> bool:
 
 
 def no_key(word: str, behind: str) -> tuple[str, str] | None:
-    """What is wrong with a word that stands as a key below an action of a library, and what to
-    write; None where it may be the beginning of a sentence. ``behind`` is what follows it."""
+    """What is wrong with a key of metadata below an action, and what to write; None where the word
+    may begin a sentence. ``behind`` is the text that follows it."""
     near = closest(word, METADATA)
     if word in METADATA:
         colon = behind.lstrip().startswith(":")

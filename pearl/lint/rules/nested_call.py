@@ -44,8 +44,8 @@ _MODED_OR_BRACKET = pattern(
     r"|(?P<bracket>[(（)）])",
     re.IGNORECASE,
 )
-_SAID = pattern(r"(?:^|\})[^{]*(?:\{|$)")
-"""What a text says around the references in it."""
+_AROUND = pattern(r"(?:^|\})[^{]*(?:\{|$)")
+"""The words of a text around the references in it."""
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -58,7 +58,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     end = call_end(text, opening, broken.span.end)
     inner = Span(start, end if end > 0 else broken.span.end)
     fix, items = None, _items(broken, inner)
-    # Where the inner call takes the other's bracket, the other would have none.
+    # If the inner call's bracket is the only one, the outer call would have none.
     outer = call_end(text, text.find("(", broken.span.start, start), broken.span.end)
     if broken.name and end > 0 and (outer > end or broken.kind == "return") and items is not None:
         fix = _fix(broken, inner, items)
@@ -76,8 +76,8 @@ def explain(broken: Broken) -> Diagnostic | None:
 
 
 def _items(broken: Broken, inner: Span) -> list[Span] | None:
-    """Where the outer call is given the items of a list that the inner one goes over, too: what
-    the inner one gives for an item belongs beside that item. None where it cannot stand there."""
+    """The places where the outer call takes items of the list that the inner call runs over, so
+    that each item needs the inner call's output for it. None where that cannot be written."""
     text = string_pattern().sub(_blank, broken.source.at(broken.span))
     opening, refs = broken.at.start - broken.span.start, []
     depth = inner_depth = 0
@@ -94,15 +94,15 @@ def _items(broken: Broken, inner: Span) -> list[Span] | None:
     listed = {name for inside, _, _, name, _ in refs if inside}
     if not any(name in listed for inside, deep, _, name, _ in refs if not (inside or deep)):
         return []
-    # A third call that goes over it, a filter, or values would have keys and items of their own.
+    # A third call that runs over the list, a filter, or values would have other keys and items.
     if any(deep or mode != "each" or name not in listed for _, deep, mode, name, _ in refs):
         return None
     return [span for inside, *_, span in refs if not inside] if len(listed) == 1 else None
 
 
-def _blank(said: re.Match[str]) -> str:
-    """A text with spaces for all but the references in it."""
-    return _SAID.sub(lambda words: " " * len(words[0]), said[0])
+def _blank(text: re.Match[str]) -> str:
+    """A quoted text with spaces in place of all but the references in it."""
+    return _AROUND.sub(lambda words: " " * len(words[0]), text[0])
 
 
 def _fix(broken: Broken, inner: Span, items: Sequence[Span]) -> Fix | None:

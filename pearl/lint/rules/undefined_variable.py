@@ -43,10 +43,10 @@ from pearl.lint.rules.base import (
 )
 
 _IDENTIFIER = pattern(r".|\w*(?:[_\d]|[^\W\d_A-Z][A-Z])\w*")
-"""A name that no word is written like."""
+"""A name that cannot be an ordinary word."""
 
 _SEVERAL = frozenset(("document", "documents", "docs"))
-"""What those who mean each of several documents call them."""
+"""Names that people give several documents."""
 
 _BY_NUMBER = pattern(r"#\d")
 _NUMBERED = pattern(r"#?\d+|#.*|(?:step|line|output|result)_?\d+", re.IGNORECASE)
@@ -66,7 +66,7 @@ def check(view: PlanView) -> Findings:
 def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     steps = view.plan.steps
     returned = index == len(steps)
-    # A line that cannot be read gives its name too: it is told by itself.
+    # The name of an unreadable line counts as defined, as the line has a finding of its own.
     broken = (line.name for line in view.broken if line.name and line.span.end < ref.span.start)
     document = () if returned else (DOCUMENT,)
     defined = [*dict.fromkeys((*document, *view.names_before(index), *broken))]
@@ -78,7 +78,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
             data={"name": ref.name, "candidates": defined},
         )
     close = alike(ref.name, defined, word=not returned and not ref.mode)
-    # A number of a step is no word, and what resembles a name may be that name.
+    # No quotes are advised for a step's number, nor for a name that resembles another.
     numbered = _NUMBERED.fullmatch(ref.name) is not None
     unlike_word = _IDENTIFIER.fullmatch(ref.name) is not None
     parts = [] if close else resembling(ref.name, defined)
@@ -100,17 +100,17 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         fix = (mend if sure else guess)(ref.span, text)
     elif not (
         (returned or ref.mode or numbered or close or parts or unlike_word)
-        # Of an action that nobody knows, the first argument may be the document.
+        # The first argument of an unknown action may be the document.
         or (view.actions[index] is None and steps[index].args[0] is ref)
     ):
         fix = guess(ref.span, f'"{ref.name}"', "quote the word")
     where = "in the plan" if returned else f"before step {view.number(index)}"
-    # Who writes what is nearly a name means no word.
+    # A name that nearly is another is no word.
     is_word = not (returned or numbered or near or ref.mode)
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
     shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""
     if not (close or parts or returned):
-        # The order is what is wrong: no text mends it.
+        # A name that is defined later is a wrong order of steps, which no edit here can fix.
         after = [step.name for step in steps[index + 1 : index + 1 + NEAREST]]
         later = alike(ref.name, after, word=not ref.mode) or resembling(ref.name, after)
         if later:
@@ -127,19 +127,19 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
 
 
 def _each_document(view: PlanView, ref: Ref, index: int, listing: str) -> Diagnostic:
-    """The finding that a step goes over documents that no step lists, or that one lists by another
-    name."""
+    """The finding that a step runs over documents that no step lists, or that a step lists under
+    another name."""
     text = view.source.text
     name = listing or free_name("docs", view.defined)
     step = f"{name} = DOCUMENTS({DOCUMENT})"
     over = f"{ref.mode.split()[0]} {name}"
     edits = [Edit(ref.span, over)]
     if not listing:
-        # Before the first that needs it, so that one step lists them for all.
+        # Before the first step that needs the list, so that it serves all.
         first = next(at for at, each in view.moded if each.name.casefold() in _SEVERAL)
         line = text.rfind("\n", 0, view.plan.steps[first].span.start) + 1
         edits.insert(0, Edit(Span(line, line), f"{step} : List the documents\n"))
-    # Another step may change what the numbers of steps refer to.
+    # A new step would change what references by number mean.
     counted = not listing and _BY_NUMBER.search(text)
     return RULE(
         ref.span,

@@ -40,17 +40,17 @@ from pearl.lint.rules.base import (
 )
 
 MOST = 100_000
-"""Names that an unknown one is compared with, at most; with many unknown ones fewer."""
+"""The most names that an unknown one is compared with; fewer if many are unknown."""
 
 _NAME = r"(?<![\w-])([A-Z][A-Z0-9_]{2,})[ \t]*"
 _CALL, _TEXT = pattern(rf"{_NAME}\("), pattern(r'"[^"\n]*"?')
 """A call, and a text, in a line that cannot be read."""
 
 _UNOPENED, _ARGUMENT = pattern(rf"{_NAME}$"), pattern(r"[^\W\d]\w*[ \t]*[,):]|[^\w:]")
-"""What stands before the place where a call's parenthesis is missing, and behind it."""
+"""The text before the place where a call's parenthesis is missing, and the text after it."""
 
 _FEW = 8
-"""Actions of a library, beside the builtins, of which all are named where none is close."""
+"""The most actions, beside the builtins, that are all named where none resembles the unknown."""
 
 
 def check(view: PlanView) -> Findings:
@@ -76,8 +76,8 @@ def check(view: PlanView) -> Findings:
         same = alike.get(step.action.casefold(), [])
         if not same and step.action not in compared:
             compared[step.action] = closest(step.action, names[: MOST // (len(compared) + 1)])
-        found = (library.get(name) for name in same or compared[step.action])
-        similar = [near for near in found if near and not _comes_back(near, view)]
+        nearest = (library.get(name) for name in same or compared[step.action])
+        similar = [near for near in nearest if near and not _comes_back(near, view)]
         close = list(dict.fromkeys(action.signature for action in similar))
         now = replaced[step.action].signature if step.action in replaced else ""
         if view.action and (home := _home(step.action)):
@@ -99,25 +99,25 @@ def check(view: PlanView) -> Findings:
 
 
 def with_absence(
-    finding: Diagnostic, line: Broken, view: PlanView, told: Collection[str]
+    finding: Diagnostic, line: Broken, view: PlanView, reported: Collection[str]
 ) -> Diagnostic:
-    """What is said of a line that cannot be read; and where a call in it is of no action there is,
-    that: who mends the line would call it again.
+    """The finding about an unreadable line, with the unknown actions that the line calls added to
+    its help; else a corrected line would call them again.
 
     Args:
-        finding: about the line.
-        line: as it stands.
+        finding: the finding about the line.
+        line: the unreadable line.
         view: the plan.
-        told: the names that this is said of already.
+        reported: the names of unknown actions that other findings report.
     """
     if line.kind != "step" or finding.code == bad_name.RULE.code:
-        return finding  # What is called cannot be told from a name that is none.
+        return finding  # A bad name may look like a call.
     called = dict.fromkeys(_CALL.findall(_TEXT.sub("", line.text)))
     if line.accepts == {"_OPEN"} and line.got and _ARGUMENT.match(line.rest):
         before = line.source.text[line.span.start : line.at.start]
         called |= dict.fromkeys(_UNOPENED.findall(before))
     for name in called:
-        if name in told or name in view.broken_names or view.library.get(name):
+        if name in reported or name in view.broken_names or view.library.get(name):
             continue
         near = (view.library.get(each) for each in closest(name, view.library.every_name()))
         close = "; ".join(dict.fromkeys(action.signature for action in near if action))
@@ -127,20 +127,20 @@ def with_absence(
 
 
 def _home(name: str) -> str:
-    """The library of those that ship which has an action; empty for none."""
+    """The name of the shipped library that has an action; empty for none."""
     libraries = ((each, library_actions(library_source(each))) for each in shipped_actions())
     return next((each for each, own in libraries if any(a.name == name for a in own)), "")
 
 
 def _all_of_few(view: PlanView) -> list[str]:
-    """The actions of a small library as the plan may call them; none of a larger one."""
+    """The signatures of a small library's actions that the plan may call; none of a larger one."""
     own = [action for action in view.library.listed if action.name not in builtins()]
     usable = (action for action in own if not _comes_back(action, view))
     return [action.signature for action in usable] if len(own) <= _FEW else []
 
 
 def _comes_back(action: Action, view: PlanView) -> bool:
-    """Whether an action is the one whose own plan this is, or calls that in the end."""
+    """Whether an action is the one whose own plan is checked, or calls it, directly or not."""
     if view.action is None:
         return False
     return view.action.name in view.library.called_by(Plan((Step("", action.name, ()),))).actions

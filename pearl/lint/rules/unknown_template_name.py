@@ -45,7 +45,7 @@ from pearl.lint.rules.base import (
 )
 
 _WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?>(?:[ \t-]++\w++)+)\s*+)\}")
-"""What a text has as it stands: words in braces, and what is escaped."""
+"""Several words in braces, or an escaped character, in a text."""
 
 
 def check(view: PlanView) -> Findings:
@@ -58,7 +58,7 @@ def check(view: PlanView) -> Findings:
     for ref in view.template_refs:
         is_named = ref.name in view.defined or ref.name in view.broken_names
         if ref.name == DOCUMENT or (not is_named and ref.name.casefold() in CALLED):
-            # Where a step has its name, that is what is wrong.
+            # If a step is named after the document, another rule reports that.
             if DOCUMENT not in view.defined:
                 yield _document(ref, whole.get(id(ref)))
         elif not is_named:
@@ -68,7 +68,7 @@ def check(view: PlanView) -> Findings:
 
 
 def _document(ref: Ref, whole: Span | None) -> Diagnostic:
-    """The finding that a text names the document, and may be meant to be it where that is all."""
+    """The finding that a text refers to the document; if it holds nothing else, with a fix."""
     help = f"Give {DOCUMENT} as an argument of its own, without quotes."
     message = "The document cannot stand inside a text."
     fix = guess(whole, DOCUMENT) if whole else None

@@ -56,31 +56,31 @@ def explain(broken: Broken) -> Diagnostic | None:
     match = _WORDS.match(text, start, broken.span.end)
     closed = match is not None and text[match.end() : match.end() + 1] in (",", ")")
     end = match.end() if match else at
-    # Where nothing closes the call, what follows the colon is the note.
+    # If the call is not closed, the note begins at the colon.
     note = -1 if closed else text.find(" :", at, end)
     span = trimmed(text, start, end if note < 0 else note)
     words = broken.source.at(span)
     known, names, nearby = words.split(), names_above(broken), near_above(broken, words)
-    one = joined(words, nearby) or _moded(known, names)
-    closest = f"Closest: {', '.join(one)}. " if one else ""
+    close = joined(words, nearby) or _moded(known, names)
+    closest = f"Closest: {', '.join(close)}. " if close else ""
     if len(known) > 1 and names.issuperset(known):
-        # What may be one name as well as several, nobody can tell.
-        commas = None if one else guess(span, ", ".join(known), "put in commas")
+        # It is not known whether one name is meant or several.
+        commas = None if close else guess(span, ", ".join(known), "put in commas")
         return RULE(span, _NO_COMMA, help=f'{closest}Put "," between them.', fix=commas)
     fix = None
-    near = [] if one else [nearest(word, nearby, word=True) for word in known]
+    near = [] if close else [nearest(word, nearby, word=True) for word in known]
     if len(near) > 1 and all(near):
-        close = ", ".join(near)
-        return RULE(span, _NO_COMMA, help=f'Put "," between them. Closest: {close}.')
-    if one:
-        fix = guess(span, one[0]) if len(one) == 1 else None
+        help = f'Put "," between them. Closest: {", ".join(near)}.'
+        return RULE(span, _NO_COMMA, help=help)
+    if close:
+        fix = guess(span, close[0]) if len(close) == 1 else None
         return RULE(
             span,
             f"{shorten(words)} is no reference.",
             help=closest.strip()
             if fix
             else f'{closest}If you mean the words, write "{shorten(words)}".',
-            data={"text": words, "candidates": one},
+            data={"text": words, "candidates": close},
             fix=fix,
         )
     listed = [word for word in known if word.lower() not in _JOINING]
@@ -93,11 +93,11 @@ def explain(broken: Broken) -> Diagnostic | None:
         )
     if named := bad_name_above(RULE, broken, span):
         return named
-    # In another order they may be the name, and a name among others may be all that is meant.
-    told = [name for name in nearby if sorted(name.split("_")) == sorted(known)]
-    told += _among(known, nearby) if not told else []
-    closest = f"Closest: {', '.join(told)}. " if told else ""
-    if closed and "\n" not in words and DOCUMENT not in known and not told:
+    # A name with the same words in another order may be meant, or a name among the words.
+    meant = [name for name in nearby if sorted(name.split("_")) == sorted(known)]
+    meant += _among(known, nearby) if not meant else []
+    closest = f"Closest: {', '.join(meant)}. " if meant else ""
+    if closed and "\n" not in words and DOCUMENT not in known and not meant:
         quoted = words.replace("\\", "\\\\")
         fix = guess(span, f'"{quoted}"', "quote the words")
     return RULE(
@@ -110,7 +110,7 @@ def explain(broken: Broken) -> Diagnostic | None:
 
 
 def _among(known: list[str], nearby: list[str]) -> list[str]:
-    """The references of which a word of several is one, or nearly is."""
+    """The names that one of several words is, or nearly is."""
     near = {
         DOCUMENT if word.casefold() in CALLED else nearest(word, nearby, word=True)
         for word in (word.removesuffix("'s") for word in known)
@@ -120,7 +120,7 @@ def _among(known: list[str], nearby: list[str]) -> list[str]:
 
 
 def _moded(known: list[str], names: frozenset[str]) -> list[str]:
-    """The reference that is meant, where what stands before a name is a slip of a mode."""
+    """The reference that is meant, if the word before a name is a misspelt mode."""
     if len(known) != 2 or known[0] in names or known[1] not in names:
         return []
     mode = nearest(known[0].lower(), _MODES, word=False)

@@ -1,1 +1,1 @@
-"""The layers between a call and its model, one a file: nothing lost, nothing paid twice."""
+"""The layers between a call and its model, one in each file: cache, retry, budget, rate limit."""

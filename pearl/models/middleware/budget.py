@@ -1,7 +1,7 @@
-"""Stops before the call that would cost too much.
+"""The budget: stops before a call that would cost too much.
 
-Each call reserves what it is expected to take before it is made, so that
-calls side by side cannot exceed a limit together.
+Each call reserves its expected tokens and cost before it is made, so that
+concurrent calls cannot exceed a limit together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pearl.models.base import UNUSABLE, Ask, ModelError, Reply, Request, Usage
 from pearl.models.middleware.rate_limit import HaltError
 
 LOOK = 0.2
-"""Seconds between looks at a ledger that other processes write in."""
+"""Seconds between two tries to reserve an amount, while other calls hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Amount:
 
 
 class Grant(Enum):
-    """What a ledger says to a call."""
+    """Whether a ledger lets a call be made."""
 
     GRANTED = auto()
     WAIT = auto()
@@ -43,7 +43,7 @@ class Grant(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What may be spent; None is no limit."""
+    """The most tokens and millionths of a dollar to spend; None is no limit."""
 
     tokens: int | None = None
     cost: int | None = None
@@ -55,21 +55,21 @@ class Ceiling:
 
 
 def judge(ceiling: Ceiling, spent: Amount, reserved: Amount, amount: Amount) -> Grant:
-    """Whether a call may go: never, not while others are under way, or now."""
+    """Whether a call may be made now, only once others have ended, or not at all."""
     if not ceiling.holds(spent + amount):
         return Grant.REFUSED
     return Grant.GRANTED if ceiling.holds(spent + reserved + amount) else Grant.WAIT
 
 
 class Ledger(Protocol):
-    """Where spending is added up, in this process or for several."""
+    """Adds up the spending of one process, or of several."""
 
     async def reserve(self, amount: Amount) -> Grant:
-        """Set an amount aside, where it is granted."""
+        """Reserve an amount, if that is granted."""
         ...
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace what was set aside with what it came to."""
+        """Replace a reserved amount with the one that was spent."""
         ...
 
     async def spent(self) -> Amount:
@@ -82,7 +82,7 @@ class MemoryLedger(Ledger):
 
     Args:
         ceiling: what may be spent.
-        spent: what an earlier go has spent.
+        spent: what earlier runs of the job have spent.
     """
 
     def __init__(self, ceiling: Ceiling, spent: Amount) -> None:
@@ -105,23 +105,23 @@ class MemoryLedger(Ledger):
 
 
 BILLED = UNUSABLE | {"timeout", "connection", "refusal", "cut"}
-"""Reasons that leave open what a call cost that was sent."""
+"""Reasons of errors that leave open what a call cost, if it was sent."""
 
 
 @dataclass
 class Budget:
-    """Makes a call where the ledger grants it: every try by itself, as each is paid for.
+    """Makes a call if the ledger grants it: each try by itself, as each is paid for.
 
-    What an endpoint does not say of a call's tokens counts as it was expected; so does a call
-    that is broken off under way, as nobody learns what it came to.
+    Tokens that an endpoint does not report count as expected. So do those of a call that is
+    cancelled, as nobody learns how many they were.
 
     Args:
         ask: makes the call.
-        ledger: adds up.
+        ledger: adds up the spending.
         ceiling: what may be spent, for messages.
-        expect: the tokens that a request may take.
-        price: what tokens cost, in millionths of a dollar.
-        sleep: waits some seconds, or less where there is nothing left to wait for.
+        expect: gives the tokens that a request may take.
+        price: gives the cost of tokens, in millionths of a dollar.
+        sleep: waits some seconds, or raises a `HaltError` once no further call is made.
     """
 
     ask: Ask
@@ -136,7 +136,7 @@ class Budget:
         """Answer; a `HaltError` where the call would exceed the budget."""
         expected = self.expect(request)
         limit = expected.completion_tokens
-        # An endpoint that has passed over the limit once may do so again.
+        # An endpoint that has ignored the limit once may do so again.
         expected = replace(expected, completion_tokens=max(limit, self._longest))
         amount = self._amount(expected)
         while (grant := await self.ledger.reserve(amount)) is not Grant.GRANTED:
@@ -175,7 +175,7 @@ class Budget:
 
 
 def _usage_or(usage: Usage, expected: Usage) -> Usage:
-    """What an endpoint says, and where it says nothing what was expected."""
+    """The tokens that an endpoint reports; where it reports none, those that were expected."""
     return Usage(
         usage.prompt_tokens or expected.prompt_tokens,
         usage.completion_tokens or expected.completion_tokens,

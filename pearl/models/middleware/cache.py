@@ -1,13 +1,13 @@
-"""What was answered or read before is not paid for again.
+"""The cache of replies, and the warm-up of the endpoint's own cache of prefixes.
 
 No call is made twice: not in this process, not in another, not in a later run.
 A call's key decides its reply, so one look-up serves resuming, caching, and
 sharing between questions (docs/design.md).
 
-And a document's first call goes alone; the others follow once the endpoint has
-read it. Endpoints cache what they read of a prompt's beginning for some
-minutes, and charge less for it. Calls that set out together would all miss
-that cache.
+The first call on a document is made alone, and the others follow once the
+endpoint has read it. Endpoints cache the beginning of a prompt for some
+minutes, and charge less for it then; concurrent first calls would all miss that
+cache.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from typing import Any, Protocol, TypeAlias
 from pearl.models.base import Ask, Model, ModelError, Reply, Request
 
 FIRST_LOOK = 0.01
-"""Seconds after which to look again for a reply that another process is getting."""
+"""Seconds until the first look for a reply that another process is waiting for."""
 
 LATER_LOOK = 0.5
-"""Seconds between looks at most."""
+"""The most seconds between two looks."""
 
 SMALLEST = 3500
-"""Characters below which no endpoint caches a prefix (1,024 tokens)."""
+"""The fewest characters of a prefix (1,024 tokens) that an endpoint caches."""
 
 CACHED_FOR = 240.0
-"""Seconds without a call after which a document counts as forgotten."""
+"""Seconds without a call after which the endpoint counts as having forgotten a document."""
 
 MOST = 4096
-"""Documents remembered."""
+"""The most documents that are remembered."""
 
 
 class ReplyCache(Protocol):
-    """Where replies are kept, for one process or several."""
+    """Stores replies, for one process or several."""
 
     async def claim(self, scope: str, key: str) -> Reply | bool:
         """The reply, or True where the caller is to make the call, or False where another does."""
         ...
 
     def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
-        """Put a reply to a call that was claimed, and give it as `claim` will.
+        """Store the reply to a call that was claimed, and return it as `claim` will.
 
-        One that was cut answers nobody: under another limit, which may be no part of the key, it
-        may come to its end.
+        A reply that was cut is not given by `claim`: under another limit, which may be no part of
+        the key, it may be complete.
         """
         ...
 
@@ -59,14 +59,14 @@ class ReplyCache(Protocol):
 
 
 Keep: TypeAlias = Callable[[str, str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Gives the JSON data that is kept under a key; where there is none it is made, and kept with who
-made it."""
+"""Gives the JSON data that is stored under a key. If there is none, the function makes it, and it
+is stored with the name of its maker. The arguments are the key, that name and the function."""
 
 
 async def read_or_make(
     replies: ReplyCache, scope: str, key: str, maker: str, make: Callable[[], Awaitable[Any]]
 ) -> Any:  # noqa: ANN401 - any JSON
-    """A `Keep`, where replies are kept: what is not a model's reply is kept beside those."""
+    """A `Keep` over a `ReplyCache`: data that no model gave is stored beside the replies."""
     reply = await replies.claim(scope, key)
     if not reply:
         reply = await _look_again(replies, scope, key, asyncio.sleep)
@@ -83,7 +83,7 @@ async def read_or_make(
 async def _look_again(
     replies: ReplyCache, scope: str, key: str, sleep: Callable[[float], Awaitable[None]]
 ) -> Reply | bool:
-    """What `ReplyCache.claim` gives once no other process is at the call."""
+    """What `ReplyCache.claim` gives once no other process is making the call."""
     pause = FIRST_LOOK
     while True:
         await sleep(pause)
@@ -97,11 +97,11 @@ class CacheLayer:
     """Answers from the cache; identical calls under way are made once (single flight).
 
     Args:
-        ask: makes a call that nobody has made.
-        replies: where replies are kept.
-        scope: which of those kept replies count: empty for those of all runs.
-        model: whose replies they are.
-        sleep: waits some seconds, or less where there is nothing left to wait for.
+        ask: makes a call that is not in the cache.
+        replies: where replies are stored.
+        scope: the scope of stored replies that may be used; empty for those of all runs.
+        model: the model that gives the replies.
+        sleep: waits some seconds, or raises a `HaltError` once no further call is made.
     """
 
     ask: Ask
@@ -112,16 +112,16 @@ class CacheLayer:
     _flights: dict[str, asyncio.Future[Reply]] = field(default_factory=dict, init=False)
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer, from the cache where possible; a failure is also that of another's call."""
+        """Answer, from the cache where possible; identical calls that wait fail together."""
         while (flight := self._flights.get(request.key)) is not None:
             await asyncio.wait([flight])
-            # Whoever led may have been cancelled; then one of those who waited takes the lead.
+            # If the call was cancelled, one of those who waited makes it.
             if not flight.cancelled():
                 if isinstance(error := flight.exception(), ModelError):
                     failed = ModelError(error.reason, error.message, window=error.window)
                     failed.shared = True
                     raise failed
-                # Another question's reply: what it cost is in that one's books.
+                # The reply was another question's, which reports its cost.
                 return replace(flight.result(), kept=True, attempts=())
         flight = asyncio.get_running_loop().create_future()
         self._flights[request.key] = flight
@@ -153,18 +153,18 @@ class CacheLayer:
             raise
         if reply.key:
             self.replies.release(self.scope, request.key)
-        # What is used now is what is found later, so that a run that goes on ends no differently.
+        # The stored reply is used, so that a resumed run gives the same answers.
         key = reply.key or request.key
         return self.replies.put(self.scope, key, reply, self.model.name, self.model.identity)
 
 
 @dataclass(frozen=True)
 class PrefixWarmup:
-    """Lets the first call on a document return before the others go.
+    """Lets the first call on a document return before the others are made.
 
     Args:
         ask: makes the call.
-        most: documents remembered; those used least lately are forgotten.
+        most: the most documents remembered; those used least recently are forgotten.
     """
 
     ask: Ask
@@ -183,7 +183,7 @@ class PrefixWarmup:
                 try:
                     return await self._ask_and_note(request)
                 finally:
-                    # Where it failed, the next one who waits goes alone.
+                    # If it failed, the next call is made alone.
                     self._first.pop(document).set_result(None)
             await asyncio.wait([self._first[document]])
         return await self._ask_and_note(request)

@@ -1,4 +1,4 @@
-"""Whatever every further call would come to as well ends a run, before it is paid for again."""
+"""The circuit breaker: ends a run at an error that every further call would meet too."""
 
 from __future__ import annotations
 
@@ -17,58 +17,57 @@ from pearl.prompts.calls import ProveForm
 from pearl.prompts.render import render
 
 DEAD = 3
-"""Calls in a row that were not served, each after all its tries, from which on no further one is
-made."""
+"""The number of calls in a row that were not served, each after all its tries, that ends a run."""
 
 UNSERVED = ("connection", "timeout", "rate")
-"""Reasons of errors at which no call was looked at: nothing came back, or too many were sent."""
+"""Reasons of errors where the endpoint did not look at the call."""
 
 UNREAD = (*UNSERVED, "server")
-"""These, and that of an endpoint's own failure, which need not have looked at the call either."""
+"""Reasons of errors where the endpoint may not have looked at the call."""
 
 MISSING = 404
-"""The status of an address, or of a model, that is not there."""
+"""The status where there is no such address or model."""
 
 ALIKE = 5
-"""Calls in a row that fail in the same words, from which on a model is tested."""
+"""The number of calls in a row, failed in the same words, after which a model is tested."""
 
 SAME = "Every call comes to the same."
 
 _VARYING = re.compile(r"\S*\d\S*")
-"""What differs in an endpoint's words from call to call: sizes, times, names of requests."""
+"""Words with digits, which differ from call to call: sizes, times, ids of requests."""
 
 
 @dataclass(frozen=True)
 class CircuitBreaker:
-    """Stops everything at an error that every further call would meet again.
+    """Stops all calls at an error that every further call would meet again.
 
     Args:
-        model: the model within, or the several.
-        layers: those of each model, by its id.
-        limiters: likewise.
+        model: the run's model, or `Models`.
+        layers: the layers of each model, by the model's ``id``.
+        limiters: the limiter of each model, likewise.
     """
 
     model: Model
     layers: Mapping[int, Ask]
     limiters: Mapping[int, ConcurrencyLimiter]
-    _given_up: Counter[int] = field(default_factory=Counter, init=False)
-    """Calls that were not served, in a row, of each model."""
+    _unserved: Counter[int] = field(default_factory=Counter, init=False)
+    """For each model, the number of calls in a row that were not served."""
     _served: set[int] = field(default_factory=set, init=False)
+    """Models that have answered a call."""
     _open: set[int] = field(default_factory=set, init=False)
-    """Models of which any number of calls may be made: they have answered one, or have had a test
-    since, or fail in several ways."""
+    """Models with no limit of calls: they have answered, were tested, or fail in several ways."""
     _alike: dict[int, tuple[str, int]] = field(default_factory=dict, init=False)
-    """In which words each model's last calls failed, and how many have since it last answered."""
+    """The words in which each model's last calls failed, and the number of these calls."""
     _tested: set[tuple[int, str]] = field(default_factory=set, init=False)
-    """Models, and words of theirs after which they were tested."""
+    """Models that were tested, with the words in which their calls had failed."""
     _begun: Counter[int] = field(default_factory=Counter, init=False)
-    """Calls of each model that is not open, since none was under way last."""
+    """For a model that is not open, the calls begun since it last had none under way."""
     _ended: Counter[int] = field(default_factory=Counter, init=False)
-    """How many of them have ended."""
+    """How many of these calls have ended."""
     _waiting: list[asyncio.Future[None]] = field(default_factory=list, init=False)
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer, by the model that the call is for."""
+        """The answer of the model that the call is for."""
         model = request.model or model_for(self.model, request.call)
         at = id(model)
         if at in self._open or isinstance(request.call, ProveForm) or not forms_taken(model).any:
@@ -93,12 +92,12 @@ class CircuitBreaker:
         try:
             reply = await self.layers[at](request)
         except ModelError as error:
-            # A form that is not there says nothing of the model: the call itself will.
+            # The failure of a proof may be that of the form, and says nothing of the model.
             proving = isinstance(request.call, ProveForm)
             if not proving:
-                self._given_up[at] = self._given_up[at] + 1 if error.reason in UNSERVED else 0
+                self._unserved[at] = self._unserved[at] + 1 if error.reason in UNSERVED else 0
             missing = error.status == MISSING and at not in self._served and not proving
-            if error.reason in FINAL or missing or self._given_up[at] >= DEAD:
+            if error.reason in FINAL or missing or self._unserved[at] >= DEAD:
                 self._stop(error)
             elif self.limiters[at].dead:
                 limiter = self.limiters[at]
@@ -111,25 +110,25 @@ class CircuitBreaker:
             raise
         if not reply.kept:
             self._served.add(at)
-            self._given_up[at] = 0
+            self._unserved[at] = 0
             if not isinstance(request.call, ProveForm):
-                # What they take is asked for in fewer tokens than may be refused.
+                # A proof is short, so its answer does not show that the model takes long prompts.
                 self._alike.pop(at, None)
                 self._open.add(at)
         return reply
 
     async def _fails_at_any(self, request: Request, error: ModelError, model: Model) -> bool:
-        """Whether a model that fails again and again in the same words does so at any prompt.
+        """Whether a model that has failed several times in the same words fails at any prompt.
 
-        After some such calls it is asked for a word, once, as those were but with nothing of
-        theirs: what is wrong with a document or a question is not wrong with that. That a form of
-        replies is refused counts, and has no test: it may be the form. A model that is asked in
-        batches is not tested, as its answer may take a day.
+        After `ALIKE` such calls it is asked once for a word, in a prompt that has nothing of a
+        document or a question. The failure of a proof counts as a call but leads to no test, as
+        the form may be its cause. A model that is asked in batches is not tested, as its answer
+        may take a day.
 
         Args:
             request: the call that failed.
-            error: of it; what the test took is added to its attempts.
-            model: who was asked.
+            error: its error; the tries of the test are added to the error's attempts.
+            model: the model that was asked.
         """
         at, words = id(model), _VARYING.sub("", error.message)
         testable = not self.limiters[at].stopped and forms_taken(model).any
@@ -144,7 +143,7 @@ class CircuitBreaker:
         if count < ALIKE:
             return False
         self._tested.add((at, words))
-        # Only a few more are made meanwhile.
+        # During the test, only a few further calls are made.
         self._open.discard(at)
         call = ProveForm("", secrets.token_hex(16))
         bare = Request(call, render(call), "prove/any", call.word, limit=request.limit)

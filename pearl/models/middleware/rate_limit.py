@@ -1,9 +1,9 @@
-"""How many requests or tokens go in a minute, and how many calls are under way at a time.
+"""Limits of requests and tokens a minute, and of concurrent calls.
 
-As many are under way as the endpoint takes: the limit doubles a round until
-something goes wrong, then grows by one a round, and is halved when the
-endpoint turns calls away. It is additive increase and multiplicative decrease,
-as networks do it (Chiu and Jain, "Analysis of the increase and decrease
+The limit of concurrent calls adapts to the endpoint: it doubles each round
+until something goes wrong, then grows by one each round, and is halved when the
+endpoint refuses calls. This is additive increase and multiplicative decrease, as
+in networks (Chiu and Jain, "Analysis of the increase and decrease
 algorithms for congestion avoidance in computer networks", Computer Networks
 and ISDN Systems 17(1), 1989).
 """
@@ -20,18 +20,18 @@ from pearl.models.base import Ask, FailedTry, ModelError, Reply, Request, Usage
 from pearl.prompts.calls import ProveForm
 
 BURST = 1.0
-"""Seconds' worth that may go at once after a quiet time: no minute exceeds its limit by more."""
+"""The burst that is let through after a quiet time, as seconds of the rate."""
 
 
 class RateLimiter:
     """Spreads amounts evenly over time.
 
-    An amount larger than what is free goes through and leaves a debt, for
-    which the next ones wait; so a call of more tokens than a second's worth
-    is possible at all.
+    An amount that is larger than what is free is let through, and the next ones
+    wait until it is made up for. So a call may have more tokens than a second's
+    worth.
 
     Args:
-        per_minute: how much may go in a minute.
+        per_minute: the most that is let through in a minute.
     """
 
     def __init__(self, per_minute: float) -> None:
@@ -39,7 +39,7 @@ class RateLimiter:
         self._free_at = 0.0
 
     async def take(self, amount: float) -> None:
-        """Wait for one's turn; turns are given in the order of asking."""
+        """Wait until an amount may be let through; turns are given in the order of asking."""
         now = asyncio.get_running_loop().time()
         turn = max(self._free_at, now - BURST)
         self._free_at = turn + amount / self._rate
@@ -47,51 +47,50 @@ class RateLimiter:
             await asyncio.sleep(turn - now)
 
     def correct(self, amount: float) -> None:
-        """Account for what was taken too much or, where negative, too little of."""
+        """Take a further amount without waiting; a negative one gives back what was too much."""
         self._free_at += amount / self._rate
 
 
 FIRST = 8
-"""Calls at a time to begin with."""
+"""The number of concurrent calls to begin with."""
 
 CEILING = 256
-"""Calls at a time at most, where the person names no number."""
+"""The most concurrent calls, where the person names no number."""
 
 CROWDED = frozenset({"rate", "timeout"})
-"""Reasons that say there are too many calls at a time."""
+"""Reasons of errors that are a sign of too many concurrent calls."""
 
 FAILING = 20
-"""Tries in a row that an endpoint's own failure ended, from which on one call at a time probes
-whether it is well again. One request alone, which may be what breaks it, makes fewer."""
+"""The number of tries in a row, failed by the endpoint itself, after which only one call at a time
+probes it. It is more than the tries of one request, which may itself be the cause."""
 
 PROBES = 5
-"""How often that is done before the endpoint counts as dead."""
+"""The number of failed probes after which the endpoint counts as dead."""
 
 FIRST_PAUSE = 1.0
-"""Seconds after the first sounding, in which nobody asks; after each further one twice as long."""
+"""Seconds without a call before the first probe; before each further one twice as long."""
 
 UNANSWERED = 15
-"""Tries one after another that got no answer, from which on an endpoint counts as dead; those that
-were under way at a time are one."""
+"""The number of tries in a row without an answer after which the endpoint counts as dead;
+concurrent tries count as one."""
 
 SLOW = 2.5
-"""A round that takes this many times the fastest one's time is a sign of a crowd."""
+"""The factor by which a round is slower than the fastest that is a sign of too many calls."""
 
 
 class HaltError(ModelError):
-    """A call that was never sent, because nothing is sent any more; its earlier tries may have
-    been."""
+    """A call was not sent, because the run has stopped; its earlier tries may have been sent."""
 
     def __init__(self, reason: str, message: str, attempts: tuple[FailedTry, ...] = ()) -> None:
         super().__init__(reason, message, attempts=attempts, sent=False)
 
 
 class ConcurrencyLimiter:
-    """Slots for calls, shared by every plan of a batch.
+    """Slots for concurrent calls, shared by all plans of a batch.
 
     Args:
-        ceiling: calls under way at most.
-        first: calls under way at most to begin with.
+        ceiling: the most concurrent calls.
+        first: the most concurrent calls to begin with.
     """
 
     def __init__(self, ceiling: int = CEILING, first: int = FIRST) -> None:
@@ -107,27 +106,26 @@ class ConcurrencyLimiter:
         self._probes = 0
         self._unanswered_at = -1.0
         self.unanswered = 0
-        """Tries one after another that got no answer."""
+        """The number of tries in a row without an answer."""
         self.in_flight = 0
         self.failed = 0
-        """Tries in a row that the endpoint's own failure ended."""
+        """The number of tries in a row that the endpoint itself failed."""
         self.stopped: ModelError | None = None
         """Why no further call is made, or None."""
 
     @property
     def limit(self) -> int:
-        """Calls that may be under way now."""
+        """The most concurrent calls now."""
         return 1 if self.failed >= FAILING else int(self._limit)
 
     @property
     def dead(self) -> bool:
-        """Whether the endpoint has answered with nothing but failures of its own for long, or not
-        at all."""
+        """Whether the endpoint has long given nothing but failures, or no answers."""
         return self._probes >= PROBES or self.unanswered >= UNANSWERED
 
     async def enter(self, *, ahead: bool = False) -> float:
-        """Wait for a slot in the order of asking, or ahead of all; its time for `leave`, or a
-        `HaltError`."""
+        """Wait for a slot, in the order of asking or ahead of all others, and return the time for
+        `leave`; a `HaltError` once the run has stopped."""
         loop = asyncio.get_running_loop()
         self._check()
         turn: asyncio.Future[None] = loop.create_future()
@@ -137,7 +135,7 @@ class ConcurrencyLimiter:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # The slot came in the moment in which its taker gave up.
+                # The slot was given in the moment of the cancellation.
                 self.in_flight -= 1
                 self._admit()
             else:
@@ -146,20 +144,20 @@ class ConcurrencyLimiter:
         return loop.time()
 
     def leave(self, entered: float, error: ModelError | None = None, *, judge: bool = True) -> None:
-        """Give a slot back, and say how the call went.
+        """Give a slot back, and report the outcome of the call.
 
         Args:
-            entered: what `enter` gave.
+            entered: the time that `enter` gave.
             error: what went wrong, or None.
-            judge: whether the call came to an end by itself.
+            judge: whether the outcome counts; not so for a call that was cancelled.
         """
         now = asyncio.get_running_loop().time()
         self.in_flight -= 1
         if judge:
-            self._sound(entered, now, error.reason if error else "")
+            self._count(entered, now, error.reason if error else "")
         if judge and error is not None and error.reason in CROWDED:
             self._doubling = False
-            # Calls that set out before the last cut say nothing about the limit since.
+            # Calls that began before the last cut say nothing about the limit since then.
             if entered > self._cut_at:
                 self._cut_at = now
                 self._limit = max(1.0, self._limit / 2)
@@ -173,11 +171,8 @@ class ConcurrencyLimiter:
                 self._limit = max(1.0, 0.9 * self._limit)
         self._admit()
 
-    def _sound(self, entered: float, now: float, reason: str) -> None:
-        """Count a try as a sign of an endpoint that fails at everything, or of one that does not.
-
-        One that gets no answer is neither, but for that many of them are a sign of their own.
-        """
+    def _count(self, entered: float, now: float, reason: str) -> None:
+        """Count the tries in a row that the endpoint failed, and those it did not answer."""
         if reason not in ("connection", "timeout"):
             self.unanswered = 0
         elif entered > self._unanswered_at:
@@ -185,7 +180,7 @@ class ConcurrencyLimiter:
             self._unanswered_at = now
         if reason == "server":
             self.failed += 1
-            # Calls that set out before the pause say nothing of what is after it.
+            # Calls that began before the pause are no probes.
             if self.failed >= FAILING and entered >= self._resume_at:
                 self.pause(FIRST_PAUSE * 2**self._probes)
                 self._probes += 1
@@ -193,12 +188,12 @@ class ConcurrencyLimiter:
             self.failed = self._probes = 0
 
     def pause(self, seconds: float) -> None:
-        """Hold everybody back for some time; a longer pause under way stays."""
+        """Hold all calls back for some seconds; a longer pause under way stays."""
         now = asyncio.get_running_loop().time()
         self._resume_at = max(self._resume_at, now + seconds)
 
     def stop(self, error: ModelError) -> None:
-        """Make no further call: whoever waits is told why. Calls under way go on."""
+        """Stop: calls that wait fail with a `HaltError`; those under way go on."""
         self.stopped = self.stopped or error
         for waiter in (*self._waiting, *self._sleepers):
             if not waiter.done():
@@ -206,7 +201,7 @@ class ConcurrencyLimiter:
         self._waiting.clear()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep; a `HaltError` where there is nothing left to wait for."""
+        """Sleep some seconds; a `HaltError` once the run has stopped."""
         self._check()
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.add(stopped)
@@ -238,7 +233,7 @@ class ConcurrencyLimiter:
 
 @dataclass
 class _Round:
-    """Watches whether more calls at a time still get more done."""
+    """Watches whether more concurrent calls still get more done."""
 
     _times: list[float] = field(default_factory=list)
     _since: float = 0.0
@@ -246,7 +241,7 @@ class _Round:
     _best_rate: float = 0.0
 
     def add(self, seconds: float, now: float, limit: float) -> bool:
-        """Add a call's time; True where a whole round was slow and got no more done."""
+        """Add the seconds of a call; True if it ends a round that was slow and got no more done."""
         if not self._times:
             self._since = now - seconds
         self._times.append(seconds)
@@ -263,7 +258,7 @@ class _Round:
 
 @dataclass(frozen=True)
 class Throttle:
-    """Makes a call when there is a slot for it, and when its turn has come.
+    """Makes a call once the rates allow it and there is a slot for it.
 
     Args:
         ask: makes the call.
@@ -280,14 +275,14 @@ class Throttle:
     expect: Callable[[Request], Usage]
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer; a `HaltError` where no further call is made."""
+        """Answer; a `HaltError` once the run has stopped."""
         expected = 0
         if self.requests is not None:
             await self.requests.take(1)
         if self.tokens is not None:
             expected = self.expect(request).total
             await self.tokens.take(expected)
-        # What is found out about a model decides what becomes of the others.
+        # The result of a proof decides how the waiting calls are made.
         entered = await self.limiter.enter(ahead=isinstance(request.call, ProveForm))
         try:
             reply = await self.ask(request)

@@ -1,4 +1,4 @@
-"""The one layer that asks again."""
+"""The retry layer, the only one that makes a call again."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError
 from pearl.prompts.calls import ProveForm
 
 TRIES = 5
-"""How often a call is tried in all."""
+"""The most tries of a call in all."""
 
 USELESS = 3
-"""How often where the endpoint answers, and with nothing usable."""
+"""The most tries to which the endpoint answers with nothing usable."""
 
 FIRST_WAIT = 0.5
-"""Seconds before the second try, at most; each further wait is twice as long."""
+"""The most seconds before the second try; each further wait may be twice as long."""
 
 TURNED_AWAY = 4
-"""How many times as long it is where the endpoint turns calls away, whose number it counts by the
-minute as a rule."""
+"""The factor on the waits after a rate limit, which as a rule counts calls by the minute."""
 
 LONGEST_BACKOFF = 20.0
-"""Seconds between two tries at most, where the endpoint names no time."""
+"""The most seconds between two tries, where the endpoint names no time."""
 
 SHORTEST = 0.1
-"""The share of the longest wait that is waited at least: a try at once would meet the same."""
+"""The least share of a wait that is drawn at random: an immediate try would fail again."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """Tries a call again where that may help, and everybody waits where the endpoint asks for it.
+    """Tries a call again where that may help; if the endpoint asks to wait, all calls wait.
 
     Args:
         ask: makes one try.
-        limiter: holds everybody back during a pause.
-        tries: how often a call is tried in all.
-        longest_wait: seconds; an endpoint that asks for more gets no further try.
-        random: spreads the waits.
+        limiter: holds all calls back during a pause.
+        tries: the most tries of a call in all.
+        longest_wait: the longest pause, in seconds, that an endpoint may ask for; after a longer
+            one there is no further try.
+        random: draws the waits.
     """
 
     ask: Ask
@@ -61,8 +61,8 @@ class Retry:
                 except ModelError as error:
                     spent = time.monotonic() - started
                     attempts.append(FailedTry(error.reason, str(error), error.usage, spent, began))
-                    # A form that breaks the endpoint would do so again, and an endpoint that is
-                    # broken or not there is found out by the call itself.
+                    # A proof is not retried: a form that makes the endpoint fail would do so
+                    # again, and if the endpoint is down, the call itself will show it.
                     proving = isinstance(request.call, ProveForm) and error.reason in SILENT
                     wait = None if proving else self._wait(error, attempts)
                     if wait is None:
@@ -70,7 +70,7 @@ class Retry:
                     if error.retry_after is None:
                         await self.limiter.sleep(wait)
                     else:
-                        # Everybody meets the same limit: who asks on meanwhile makes it worse.
+                        # All calls meet the same limit, and calls during the pause extend it.
                         self.limiter.pause(wait)
                 else:
                     return replace(reply, attempts=tuple(attempts)) if attempts else reply
@@ -91,7 +91,7 @@ class Retry:
         return self.random.uniform(SHORTEST * longest, longest)
 
     def _final_error(self, error: ModelError, attempts: list[FailedTry]) -> ModelError:
-        """The error of a call that is not tried again: the last one's, and every try."""
+        """The error of a call that is not tried again: that of the last try, with all tries."""
         message, tries = error.message, len(attempts)
         if error.retry_after is not None and error.retry_after > self.longest_wait:
             message = (

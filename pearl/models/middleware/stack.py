@@ -1,10 +1,10 @@
-"""A run's models, each in its layers.
+"""Puts each of a run's models in its layers.
 
 From the outside in: the circuit breaker, the cache, the prefix warm-up, the
-retries, the limits of rate and concurrency, the budget, the model. Several
-models have all but the breaker to themselves, over one store and one ledger:
-what one of them is refused for good, ends the run, as no question could be
-answered without it.
+retries, the limits of rate and concurrency, the budget, the model. Each of
+several models has layers of its own, over one store and one ledger. They share
+only the circuit breaker: if one model fails for good, the run ends, as no
+question could be answered without it.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ from pearl.models.tokens import (
 from pearl.prompts.calls import WritePlan
 
 MOST_AT_ONCE = 10_000
-"""Calls under way at a time, at most."""
+"""The largest number of concurrent calls that a person may set."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """How fast, and how much of it.
+    """The limits of a run: of rate, concurrency, tries and spending.
 
     Args:
-        concurrency: calls under way at most; 0 leaves it to adapt.
-        first: calls under way at most to begin with.
-        rpm: requests a minute; None is no limit.
-        tpm: tokens a minute; None is no limit.
-        max_wait: seconds that an endpoint may ask everybody to wait.
-        max_cost: dollars that may be spent; None is no limit.
-        max_tokens: tokens that may be spent; None is no limit.
-        tries: how often a call is tried in all; by default as ``PEARL_TRIES`` says.
+        concurrency: the most concurrent calls; 0 lets Pearl adapt the number.
+        first: the most concurrent calls to begin with.
+        rpm: the most requests a minute; None is no limit.
+        tpm: the most tokens a minute; None is no limit.
+        max_wait: the longest pause, in seconds, that an endpoint may ask for.
+        max_cost: the most dollars to spend; None is no limit.
+        max_tokens: the most tokens to spend; None is no limit.
+        tries: the most tries of a call; by default what ``PEARL_TRIES`` says.
 
     Raises:
-        InputError: one is below 0, too large, or not whole where it is to be.
+        InputError: a number is below 0, too large, or a fraction where it may not be.
     """
 
     concurrency: int = 0
@@ -81,12 +81,12 @@ class EngineLimits:
 
     @property
     def ceiling(self) -> Ceiling:
-        """What may be spent."""
+        """The tokens and millionths of a dollar that may be spent."""
         cost = None if self.max_cost is None else round(1e6 * self.max_cost)
         return Ceiling(self.max_tokens, cost)
 
     def less(self, spent: Mapping[str, Usage], prices: Prices) -> EngineLimits:
-        """What is left of them when so many tokens of these models are spent, at these prices."""
+        """The limits that are left once each model, by its name, has spent some tokens."""
         cost, tokens = self.max_cost, self.max_tokens
         if cost is not None:
             cost = max(0.0, cost - (prices.cost(spent) or 0) / 1e6)
@@ -101,11 +101,11 @@ class Engine:
 
     Args:
         ask: the outermost layer.
-        model: the model within, or the several.
-        limiters: how many calls are under way, for each model.
-        replies: where replies are kept; None where they are not.
-        constrain: whether replies are held to grammars and schemas.
-        scope: which of the kept replies count.
+        model: the run's model, or `Models`.
+        limiters: the limiter of concurrent calls of each model.
+        replies: where replies are stored; None where they are not.
+        constrain: whether replies are constrained by grammars and schemas.
+        scope: the scope of stored replies that may be used.
     """
 
     ask: Ask
@@ -117,12 +117,12 @@ class Engine:
 
     @property
     def keep(self) -> Keep | None:
-        """Keeps what others beside the model gave; None where nothing is kept."""
+        """Stores what tools and functions gave beside the replies; None where none are stored."""
         return partial(read_or_make, self.replies, self.scope) if self.replies else None
 
     @property
     def forms(self) -> Forms | None:
-        """In which forms the model takes constraints; None where replies are free."""
+        """The forms in which the model takes constraints; None where replies have none."""
         return None if self.constrain == "never" else forms_taken(self.model)
 
     @property
@@ -131,7 +131,7 @@ class Engine:
         return next((limiter.stopped for limiter in self.limiters if limiter.stopped), None)
 
     def stop(self, error: ModelError) -> None:
-        """Make no further call; those under way go on."""
+        """Stop further calls; those under way go on."""
         for limiter in self.limiters:
             limiter.stop(error)
 
@@ -148,13 +148,13 @@ def start_engine(
     """Put models in their layers, from the model outwards.
 
     Args:
-        model: who answers, or the several who do.
-        replies: where replies are kept; None keeps none.
-        scope: which of its replies count.
-        limits: how fast, for each model; and how much of it, for all together.
+        model: the run's model, or `Models`.
+        replies: where replies are stored; None stores none.
+        scope: the scope of stored replies that may be used.
+        limits: limits of rate for each model, and of spending for all together.
         prices: what tokens cost, where that is known.
-        ledger: where spending is added up, earlier goes' too; by default in this process.
-        constrain: whether replies are held to grammars and schemas.
+        ledger: adds up the spending, also of earlier runs; by default that of this process.
+        constrain: whether replies are constrained by grammars and schemas.
     """
     limits = limits or EngineLimits()
     if ledger is None and limits.ceiling != Ceiling():
@@ -183,24 +183,24 @@ def start_engine(
 
 
 def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
-    """At least as many tokens as the call takes, but for a reply of unusual length.
+    """An upper bound of the tokens of a call, unless its reply is unusually long.
 
-    Counting a whole prompt costs as much again as the call, so the part that all steps on a
-    document share is counted once and the rest is bounded by its length. A grammar that a server's
-    decoder is given is no token of the prompt; that of a tool is, and so is a schema.
+    Counting a whole prompt takes as long as the call, so the part that all steps on a document
+    share is counted once, and the rest is bounded by its length. A grammar that a server's decoder
+    takes adds no tokens to the prompt; that of a tool does, and so does a schema.
 
     Args:
         request: the call.
-        model: whose vocabulary to count with.
-        reply: tokens that the reply may have.
+        model: the name of the model in whose vocabulary to count.
+        reply: the most tokens expected of the reply.
     """
     *before, last = [message["content"] for message in request.messages]
-    shared, held = request.stable, request.constraint
+    shared, constraint = request.stable, request.constraint
     if not shared and isinstance(request.call, WritePlan):
         # Everything before the question is the same for every question.
         shared = last.rfind(request.call.question)
     tokens = sum(count_tokens(text, model) for text in (*before, last[:shared]))
     bounded = [len(last[shared:].encode("utf-8", "replace"))]
-    if held is not None and held.form in ("custom_tool", *SCHEMAS):
-        bounded.append(len(json.dumps(request_fields(held))))
+    if constraint is not None and constraint.form in ("custom_tool", *SCHEMAS):
+        bounded.append(len(json.dumps(request_fields(constraint))))
     return Usage(OVERHEAD + tokens + sum(int(size / BYTES_A_TOKEN) + 1 for size in bounded), reply)
