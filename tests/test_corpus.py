@@ -17,8 +17,9 @@ import pytest
 from pearl.cli import lint
 from pearl.cli.inputs import Input
 from pearl.cli.lint import Checks, check_all
+from pearl.lang.output_files import cache_folder
 from pearl.lang.source import Source, TextKind
-from pearl.lint.cache import Cache, cache_file
+from pearl.lint.cache import Cache
 from tests.shell import call
 
 ROWS = 240
@@ -52,11 +53,11 @@ def test_several_processes_say_what_one_says_in_the_order_of_the_file(
     many: Path, monkeypatch: pytest.MonkeyPatch
 ):
     shared = call("lint", "many.jsonl", "--no-cache")
-    assert not cache_file().exists()
+    assert not (cache_folder() / "lint.db").exists()
     monkeypatch.setattr(lint, "FEW", ROWS)
     assert shared == call("lint", "many.jsonl")
     assert "240 plans checked: 80 errors" in shared.err
-    assert not cache_file().exists()
+    assert not (cache_folder() / "lint.db").exists()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -65,7 +66,7 @@ def test_what_is_kept_is_told_as_what_is_found(many: Path, form: str):
     found = call("lint", "many.jsonl", "--format", form, "--no-cache")
     assert found.out
     assert found == call("lint", "many.jsonl", "--format", form)
-    assert cache_file().stat().st_mode & 0o077 == 0
+    assert (cache_folder() / "lint.db").stat().st_mode & 0o077 == 0
     assert found == call("lint", "many.jsonl", "--format", form)
 
 
@@ -107,9 +108,18 @@ def test_a_text_that_is_known_is_not_checked_again_unless_its_library_or_the_rul
 @pytest.mark.usefixtures("alone", "many")
 def test_a_damaged_cache_changes_nothing(harm):
     cold = call("lint", "many.jsonl")
-    harm(cache_file())
+    harm(cache_folder() / "lint.db")
     assert call("lint", "many.jsonl") == cold
     assert call("lint", "many.jsonl") == cold
+
+
+@pytest.mark.usefixtures("alone", "many")
+def test_a_user_without_a_home_folder_has_no_cache(monkeypatch: pytest.MonkeyPatch):
+    cached = call("lint", "many.jsonl")
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    assert call("lint", "many.jsonl") == cached
 
 
 def test_a_cache_that_another_process_holds_is_left_alone(

@@ -288,6 +288,7 @@ def test_a_plan_says_which_library_that_ships_it_is_written_for(tmp_path: Path):
     *((lambda one, name=name: pearl.Pearl(**{name: -1}),
        f"{name} is -1: give a number that is not below 0")
       for name in ("concurrency", "max_cost", "max_tokens")),
+    (lambda one: pearl.Pearl(max_cost=float("nan")), "max_cost is nan: give a number."),
     (lambda one: pearl.Pearl(max_cost=float("inf")), "max_cost is inf: .* not above 1,000,000,"),
     (lambda one: pearl.Pearl(max_cost=10**400), "max_cost is out of range: .* above 1,000"),
     (lambda one: pearl.Pearl(concurrency=10**9), "concurrency is 1000000000: .* above 10,000"),

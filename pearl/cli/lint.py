@@ -38,7 +38,7 @@ from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
 from pearl.lang.diagnostics import Diagnostic, Severity, SourceFindings
 from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.library import Library, builtins, library_source
-from pearl.lang.output_files import write
+from pearl.lang.output_files import cache_folder, write
 from pearl.lang.parser import parse
 from pearl.lang.source import TextKind
 from pearl.lang.text import counted, printable
@@ -423,9 +423,13 @@ class _Checker:
     def _cache(self) -> Cache | None:
         if not self._checks.cache:
             return None
-        from pearl.lint.cache import Cache, cache_file
+        from pearl.lint.cache import Cache
 
-        return Cache(cache_file())
+        try:
+            return Cache(cache_folder() / "lint.db")
+        except RuntimeError:
+            # A process may have no home at all, and then it checks every text anew.
+            return None
 
     def _project(self, item: Input) -> _Project:
         """The project of a text, which is read once.

@@ -50,18 +50,20 @@ def check_numbers(least: float = 0, most: float = MOST, **numbers: object) -> No
     """Check numbers that a person gave.
 
     Args:
-        least: the smallest that is allowed.
-        most: the largest.
-        numbers: by the name that messages call each; None for one that was not given.
+        least: the smallest number that is allowed.
+        most: the largest number that is allowed.
+        numbers: the numbers, by their names in messages; None for one that was not given.
 
     Raises:
-        InputError: one of them is out of range, or is no number.
+        InputError: a number is out of range, or a value is no number.
     """
     for name, number in numbers.items():
         if number is None:
             continue
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise InputError(f"{name} is {repr(number)[:40]}: give a number.")
+        if number != number:
+            raise InputError(f"{name} is nan: give a number.")
         if not least <= number <= most:
             huge = isinstance(number, int) and abs(number) > MOST
             shown = "out of range" if huge else f"{number}"

@@ -15,6 +15,11 @@ from pearl.lang.source import read_source
 from pearl.lang.text import pattern
 
 
+def cache_folder() -> Path:
+    """The folder of Pearl's caches; a `RuntimeError` where the user has no home folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pearl"
+
+
 def refuse_same(output: str, read: Iterable[str | Path]) -> None:
     """Make sure that a file to be written is none of the files that are read.
 

@@ -27,12 +27,6 @@ _WAIT = 5.0
 """Seconds to wait while another process has locked the file."""
 
 
-def cache_file() -> Path:
-    """Where the user's cache is: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "pearl" / "lint.db"
-
-
 def rules_version() -> str:
     """A hash of the code that finds something: of the language and of the rules."""
     package = Path(__file__).parents[1]

@@ -23,13 +23,12 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pearl.lang.ast import by_number
 from pearl.lang.errors import InputError
-from pearl.lang.output_files import lock, replacing
+from pearl.lang.output_files import cache_folder, lock, replacing
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.text import text_digest
 from pearl.lint.rules.base import PlanView
 from pearl.models.base import Constraint, Kind, ModelError
-from pearl.models.tokens import cache_folder
 from pearl.prompts import calls
 
 Mode: TypeAlias = Literal["auto", "always", "never"]

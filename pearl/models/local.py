@@ -26,13 +26,13 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.output_files import replacing
+from pearl.lang.output_files import cache_folder, replacing
 from pearl.lang.values import canonical_json
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number
 from pearl.models.constraints import Forms, request_fields
 from pearl.models.endpoint_replies import error_of, reply_of
 from pearl.models.settings import make_settings
-from pearl.models.tokens import REPLY, cache_folder, room_for
+from pearl.models.tokens import REPLY, room_for
 
 BATCH = 256
 """Tokens read at a time. Between two batches progress is reported, and a call can be stopped."""

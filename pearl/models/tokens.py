@@ -73,11 +73,6 @@ def plain_name(model: str) -> str:
     return model
 
 
-def cache_folder() -> Path:
-    """The folder of Pearl's caches; a `RuntimeError` where the user has no home folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pearl"
-
-
 @lru_cache(maxsize=4)
 def _encoding(name: str) -> Encoding:
     from binascii import a2b_base64
