@@ -197,6 +197,25 @@ def test_a_person_s_own_questions(tmp_path: Path):
         assert wanted in str(error.value)
 
 
+def test_a_person_s_own_questions_have_splits_and_labels(tmp_path: Path):
+    row = {"question": "Who left?", "document": {"text": STORY}, "gold": "Mara"}
+    told_apart = ({"split": "easy", "labels": {"kind": "who", "needs": ["one", "two"]}},
+                  {"split": "hard", "labels": {"kind": "why"}}, {})  # fmt: skip
+    rows = [{"id": at, **row, **each} for at, each in enumerate(told_apart * 5)]
+    data = ("--data", write_rows(tmp_path / "own.jsonl", *rows))
+    words = ("eval", "questions", *data, "--methods", "zero-shot", "--model", "offline")
+    told = call(*words, "--json").json
+    shown = {one.get("table"): one for one in told["report"]["blocks"]}
+    assert [row["label"] for row in shown["Accuracy by kind"]["rows"]] == ["who", "why"]
+    assert "Accuracy by needs" in shown
+    assert "Own questions, hard split" in call(*words, "--split", "hard").out
+    refused = one_line(call(*words, "--split", "none"), 2)
+    assert "has no split none: use one of easy, hard, all." in refused
+    for labels in ("who", {"kind": 3}, {"kind": ["a", None]}):
+        write_rows(tmp_path / "own.jsonl", {**rows[0], "labels": labels})
+        assert 'labels are to be texts by name, as {"kind": "why"}.' in one_line(call(*words), 2)
+
+
 def test_every_name_is_found_and_no_other():
     assert [find_dataset(one.name) for one in DATASETS] == list(DATASETS)
     assert [find_method(one.name) for one in METHODS] == list(METHODS)

@@ -150,12 +150,8 @@ def read_sample(
     dataset = find_dataset(name)
     if not path:
         raise InputError(f"{dataset.title}: name the file with --data ({dataset.where}).")
-    splits, known = split.split(","), (*dataset.splits, "all")
-    for unknown in (part for part in splits if part not in known):
-        raise InputError(f"{dataset.title} has no split {unknown}: use one of {', '.join(known)}.")
-    every = "all" in splits
     try:
-        examples = [item for item in dataset.read(path, folder) if every or item.split in splits]
+        examples = list(dataset.read(path, folder))
     except InputError:
         if dataset is OWN or not _is_own(path, folder):
             raise
@@ -163,12 +159,19 @@ def read_sample(
         raise InputError(
             f"{path} has questions of your own, and none of {dataset.title}: {own} evaluates them."
         ) from None
+    splits = split.split(",")
+    there = dataset.splits or sorted({example.split for example in examples} - {""})
+    for unknown in (part for part in splits if part not in (*there, "all")):
+        known = ", ".join((*there, "all"))
+        raise InputError(f"{dataset.title} has no split {unknown}: use one of {known}.")
+    if "all" not in splits:
+        examples = [example for example in examples if example.split in splits]
     if not examples:
         raise InputError(f"{path} has no question in the split {split}: name another.")
     examples = examples[:limit] if limit else examples
     if drawn > len(examples):
-        there = counted(len(examples), "question")
-        raise InputError(f"{drawn:,} questions cannot be drawn of {there}: draw fewer.")
+        questions = counted(len(examples), "question")
+        raise InputError(f"{drawn:,} questions cannot be drawn of {questions}: draw fewer.")
     examples = draw_sample(examples, drawn, seed) if drawn else examples
     for example in examples:
         if not example.gold:

@@ -8,8 +8,8 @@ with its ``questions``, as QuALITY publishes them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache, partial
 from math import isfinite
@@ -29,7 +29,9 @@ from pearl.retrieval.converters import SEVERAL, read_documents
 INLINE = "inline:"
 """The prefix, before the row's number, that stands for the path of a document within a row."""
 
-ROW = ("id", "question", "document", "documents", "options", "gold", "plan")
+ROW = (
+    "id", "question", "document", "documents", "options", "gold", "plan", "split", "labels",
+)  # fmt: skip
 """The keys that a row may have."""
 
 _ARTICLE = ("article", "article_id", "questions", "gold_label", "question_unique_id", "qid")
@@ -55,6 +57,8 @@ class Question:
         plan: a plan to run; empty where one is to be written.
         documents: the paths, where the row names several.
         accepted: further gold answers, where the row gives several.
+        split: the part of an evaluation's data that it belongs to; empty for none.
+        labels: the kinds that it belongs to, by what they tell apart.
     """
 
     id: str
@@ -66,6 +70,8 @@ class Question:
     plan: str = ""
     documents: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
+    split: str = ""
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def golds(self) -> tuple[str, ...]:
@@ -424,7 +430,7 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         InputError: the row cannot be used.
     """
     options = check_options(row.get("options") or [], name)
-    for key in ("question", "plan"):
+    for key in ("question", "plan", "split"):
         if row.get(key) is not None and not isinstance(row[key], str):
             raise InputError(f"{name}: {key} is to be a text.")
     document, paths = row.get("document"), row.get("documents") or []
@@ -456,7 +462,20 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         plan=row.get("plan") or "",
         documents=tuple(paths),
         accepted=tuple(accepted),
+        split=one_line(row.get("split") or ""),
+        labels=_labels(row.get("labels"), name),
     )
+
+
+def _labels(given: Any, name: str) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
+    """The kinds that a row says its question belongs to, by what they tell apart."""
+    if given is None:
+        return {}
+    kinds = given.items() if isinstance(given, dict) else [("", None)]
+    labels = {key: value if isinstance(value, list) else [value] for key, value in kinds}
+    if not all(isinstance(text, str) for texts in labels.values() for text in texts):
+        raise InputError(f'{name}: labels are to be texts by name, as {{"kind": "why"}}.')
+    return {one_line(key): tuple(map(one_line, texts)) for key, texts in labels.items()}
 
 
 def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  # noqa: ANN401

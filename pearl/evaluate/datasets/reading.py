@@ -125,8 +125,9 @@ QUALITY = Dataset(
 def read_own(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file, those of one document together.
 
-    A row has ``id``, ``question``, ``document``, ``gold`` and, for multiple choice, ``options``.
-    One without a question or a gold answer cannot be used.
+    A row has ``id``, ``question``, ``document``, ``gold``, for multiple choice ``options``, and
+    where questions are told apart ``split`` and ``labels``. One without a question or a gold
+    answer cannot be used.
     """
     index = read_index(path, folder, problem=gold_problem)
     document: tuple[str, Source] | None = None
@@ -134,7 +135,8 @@ def read_own(path: str, folder: str = "") -> Iterator[Example]:
         if document is None or document[0] != place.document:
             document = (place.document, index.document(question))
         asked = (question.id, question.question, document[1], question.options, question.gold)
-        yield Example(*asked, accepted=question.accepted)
+        kinds = (question.split, question.labels)
+        yield Example(*asked, *kinds, accepted=question.accepted)
 
 
 def score_own(example: Example, answer: str) -> float:
