@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pearl.facade import Pearl, Refined
     from pearl.jobs.answer_metrics import Graded
     from pearl.jobs.job import JobResult
-    from pearl.lang.ast import Action, Parsed, Plan, Step
+    from pearl.lang.ast import Action, Literal, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
     from pearl.lang.errors import InputError
     from pearl.lang.functions import OwnAction, action
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pearl.models.base import Model, ModelError
     from pearl.models.openai_client import OpenAIModel
     from pearl.models.routing import Models, choose_model
+    from pearl.prompts.calls import OwnPrompt
     from pearl.review.agreement import Graders, graders
     from pearl.runtime.evidence import Quote
     from pearl.runtime.loop import Return, Run, RunError, Steps
@@ -53,7 +54,7 @@ _HOMES = {
     "facade": "Pearl Refined",
     "jobs.job": "JobResult",
     "jobs.answer_metrics": "Graded",
-    "lang.ast": "Action Parsed Plan Step",
+    "lang.ast": "Action Literal Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
     "lang.errors": "InputError",
     "lang.functions": "OwnAction action",
@@ -66,6 +67,7 @@ _HOMES = {
     "models.base": "Model ModelError",
     "models.openai_client": "OpenAIModel",
     "models.routing": "Models choose_model",
+    "prompts.calls": "OwnPrompt",
     "review.agreement": "Graders graders",
     "runtime.evidence": "Quote",
     "runtime.loop": "Return Run RunError Steps",
@@ -84,6 +86,7 @@ __all__ = [
     "InputError",
     "JobResult",
     "Library",
+    "Literal",
     "Mined",
     "Model",
     "ModelError",
@@ -91,6 +94,7 @@ __all__ = [
     "OpenAIModel",
     "Option",
     "OwnAction",
+    "OwnPrompt",
     "Parsed",
     "Pearl",
     "Plan",

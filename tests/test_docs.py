@@ -223,7 +223,14 @@ METHODS = [name for name, _ in inspect.getmembers(pearl.Pearl, inspect.iscorouti
 def test_calls_are_documented_as_they_are():
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     called = [name for name in pearl.__all__ if name[0].islower()]
-    called += ["Graded", "Models", "OpenAIModel", "Pearl", *(f"Pearl.{name}" for name in METHODS)]
+    called += [
+        "Graded",
+        "Models",
+        "OpenAIModel",
+        "OwnPrompt",
+        "Pearl",
+        *(f"Pearl.{name}" for name in METHODS),
+    ]
     headings = re.findall(r"^### `pearl\.(.+\))`$", text, re.MULTILINE)
     assert sorted(headings) == sorted(map(signature, called))
     for name in METHODS:

@@ -281,6 +281,30 @@ def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):
             reader.ask_sync("story.txt", "Why?", strategy=Odd)
     with pytest.raises(pearl.InputError, match=r"have one name \(Fixed\)"):
         reader.evaluate_sync("questions", questions, methods=[Fixed, readers.Fixed])
+
+    @pearl.action
+    def say(text: str) -> str:
+        """Give TEXT as it is."""
+        return text
+
+    class OnePrompt(Fixed):
+        async def next(self, run: pearl.Run) -> pearl.Steps | pearl.Return:
+            if run.plan.steps:
+                return pearl.Return(("answer",))
+            prompt = pearl.OwnPrompt(f"Mine: {{{run.question}}}", "Be brief.")
+            reply = await self.inputs.caller(prompt, "one-prompt")
+            step = pearl.Step("answer", "SAY", (pearl.Literal(reply.text),))
+            return pearl.Steps((step,), declares=(say.action,))
+
+    server = serve(["A {name} in braces."])
+    for calls in (1, 0):
+        own = pearl.ask_sync("story.txt", "Why?", model="m", strategy=OnePrompt, store="one.db")
+        assert (own.text, own.calls - own.kept) == ("A {name} in braces.", calls)
+    [sent] = server.asked
+    assert [message["content"] for message in sent.body["messages"]] == [
+        "Be brief.",
+        "Mine: {Why?}",
+    ]
     Fixed.__name__ = "pearl"
     with pytest.raises(pearl.InputError, match="give yours another name"):
         reader.ask_sync("story.txt", "Why?", strategy=Fixed)

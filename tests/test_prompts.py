@@ -321,6 +321,7 @@ GOLDEN: dict[str, Call] = {
     ),
     "label_question": calls.LabelQuestion("Why did she leave?", REASONING),
     "prove_form": calls.ProveForm("grammar", "heliotrope-0a1b2c3d"),
+    "own_prompt": calls.OwnPrompt("Why does <document> end?", "Be brief."),
     "mine_actions": calls.MineActions("Why does Ada leave the ship?", load_library("seed")),
     "condense_actions": calls.CondenseActions(
         parse_library(

@@ -343,6 +343,19 @@ class ProveForm:
     word: str
 
 
+@dataclass(frozen=True, slots=True)
+class OwnPrompt:
+    """A prompt of a strategy of the user's own, which is sent as it is written.
+
+    Args:
+        text: the user's message.
+        system: the system's message; empty for none.
+    """
+
+    text: str
+    system: str = ""
+
+
 Call: TypeAlias = (
     WritePlan
     | NextStep
@@ -357,6 +370,7 @@ Call: TypeAlias = (
     | FillSchema
     | CorrectFilled
     | ProveForm
+    | OwnPrompt
 )
 
 

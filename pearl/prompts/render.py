@@ -110,6 +110,10 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
             return _follow_up(call.fill, call.reply, "correct_filled", call)
         case calls.ProveForm():
             return _messages("prove_form")
+        case calls.OwnPrompt():
+            system: calls.Message = {"role": "system", "content": call.system}
+            user: calls.Message = {"role": "user", "content": call.text}
+            return (system, user) if call.system else (user,)
 
 
 @lru_cache(maxsize=32)
