@@ -296,6 +296,14 @@ def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):
             step = pearl.Step("answer", "SAY", (pearl.Literal(reply.text),))
             return pearl.Steps((step,), declares=(say.action,))
 
+    class Lost(Fixed):
+        async def next(self, run: pearl.Run) -> pearl.Steps:
+            return pearl.Steps(pearl.parse('1. a = NO_SUCH("x") : Find').plan.steps)
+
+    of = "The plan cannot run with the actions of quality: NO_SUCH does not exist."
+    with pytest.raises(pearl.RunError, match=of):
+        reader.ask_sync("story.txt", "Why?", strategy=Lost)
+
     server = serve(["A {name} in braces."])
     for calls in (1, 0):
         own = pearl.ask_sync("story.txt", "Why?", model="m", strategy=OnePrompt, store="one.db")

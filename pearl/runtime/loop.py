@@ -307,5 +307,7 @@ def _checked(plan: Plan, library: Library) -> str:
         # Parsed again, so that the findings have places in the text that is shown. Errors that
         # ``noqa`` silences there count too.
         errors = tuple(check_errors(parse(printed, "plan"), library) or findings)
-        raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
+        names = ", ".join(library.names)
+        actions = f" with the actions of {names}" if errors[0].name == "unknown-action" else ""
+        raise RunError(f"The plan cannot run{actions}: {errors[0].message}", diagnostics=errors)
     return printed
