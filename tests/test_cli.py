@@ -694,6 +694,14 @@ class TestScreens:
         assert "━" in shown or "calls" in shown
         assert "calls" not in call("ask", story, "Why does Mara leave?").err
 
+    def test_a_line_now_and_then_where_there_is_no_terminal(
+        self, story: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("pearl.jobs.progress.LINE_EVERY", 0)
+        done = call("ask", story, "Why does Mara leave?")
+        assert {"plan/1", "finishing"} <= {*done.err.splitlines()}
+        assert call("ask", story, "Why does Mara leave?", "--json").err == ""
+
     @pytest.mark.parametrize(
         "reply",
         ["word " * 20_000, "".join(f"> none {number}\n" for number in range(4_000))],

@@ -16,6 +16,7 @@ import threading
 import zipfile
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -286,6 +287,17 @@ def test_the_tutorial_s_plan_runs_on_it(folder: Path):
     done = call(*shlex.split(line))
     # It copies the document, with no end within these few tokens.
     assert "the model stopped at its token limit after 8 tokens: raise" in one_line(done, 1)
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc/stat")
+def test_no_processor_is_taken_that_another_process_keeps_busy():
+    words = [sys.executable, "-c", "print('busy', flush=True)\nwhile True: pass"]
+    with ExitStack() as stack:
+        for _ in range(os.cpu_count() or 1):
+            child = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE))
+            stack.callback(child.kill)
+            assert child.stdout.readline() == b"busy\n"
+        assert local._free_processors.__wrapped__() == 1
 
 
 def test_a_prompt_over_the_window_is_told_with_its_sizes(monkeypatch: pytest.MonkeyPatch):

@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from io import StringIO
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,7 @@ import click
 
 from pearl.cli import NoAnswer, Stopped
 from pearl.cli.inputs import read_config
-from pearl.jobs.progress import bar, is_watched, run_until_stopped
+from pearl.jobs.progress import bar, is_watched, lines, run_until_stopped
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.output_files import check_kind, check_writable, write
 from pearl.lang.source import Source
@@ -259,7 +259,8 @@ def settle(
 
 @contextmanager
 def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], None] | None]:
-    """Show which calls are under way, and how far a model in this process has read.
+    """Show which calls are under way, and how far a model in this process has read: as a bar on a
+    terminal, else as a line now and then.
 
     Args:
         quiet: whether to show nothing.
@@ -269,12 +270,13 @@ def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], Non
         A function to call with the path of each call when it starts (False)
         and when it ends (True); None where nothing is shown.
     """
-    if quiet or not is_watched():
+    if quiet or sys.stderr is None:
         yield None
         return
     from pearl.models.routing import members
 
-    with bar("{task.description}", "bar", "count", "calls", "elapsed", every=0) as update:
+    columns = ("{task.description}", "bar", "count", "calls", "elapsed")
+    with bar(*columns, every=0) if is_watched() else nullcontext(lines()) as update:
         update(description="planning", total=0)
         under_way: dict[str, None] = {}
         counts = [0, 0]

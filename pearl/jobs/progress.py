@@ -82,6 +82,20 @@ def bar(
         yield update
 
 
+def lines() -> Callable[..., None]:
+    """A function as `bar` yields one, which writes the description every `LINE_EVERY` seconds."""
+    last = time.monotonic()
+
+    def update(*, description: str = "", at_once: bool = False, **_: object) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINE_EVERY or at_once:
+            last = time.monotonic()
+            sys.stderr.write(f"{description}\n")
+            sys.stderr.flush()
+
+    return update
+
+
 @contextmanager
 def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
     """Show the progress of a batch: as a bar on a terminal, else as a line now and then.
@@ -98,16 +112,11 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
                 total=progress.total, completed=progress.finished, description=describe(progress)
             )
     else:
-        last = time.monotonic()
+        write = lines()
 
         def line(progress: JobProgress) -> None:
-            """Write a line every `LINE_EVERY` seconds, and one at the end."""
-            nonlocal last
             over = progress.finished == progress.total and not progress.running
-            if time.monotonic() - last >= LINE_EVERY or over:
-                last = time.monotonic()
-                sys.stderr.write(f"{describe(progress)}\n")
-                sys.stderr.flush()
+            write(description=describe(progress), at_once=over)
 
         yield line
 

@@ -78,9 +78,7 @@ class Local:
                 f"PEARL_CONTEXT is {self.window:,}, and {name} takes {head.window:,} tokens: set "
                 "it lower, or not at all."
             )
-        # More threads than the processors that this process may use would wait for each other.
-        able = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-        self._threads = env_number("PEARL_THREADS") or len(able)
+        self._threads = env_number("PEARL_THREADS") or _free_processors()
         if (self._path, self.window, self._threads) not in _LOADED:
             _check_memory(name, self._path, self.window, head)
         settings = make_settings()
@@ -257,6 +255,27 @@ class ModelWeights:
 _LOADING = threading.Lock()
 _LOADED: dict[tuple[Path, int, int], ModelWeights] = {}
 """Weights by file, window and threads; they live as long as the process."""
+
+
+@lru_cache(maxsize=1)
+def _free_processors() -> int:
+    """How many of the processors that this process may use are free for now, at least 1: a thread
+    that has to wait for its processor holds up all others."""
+    able = len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
+    try:
+        idle, begun = _idle_seconds(), time.monotonic()
+        time.sleep(0.1)
+        free = round((_idle_seconds() - idle) / (time.monotonic() - begun))
+    except (OSError, ValueError, IndexError):
+        # Only Linux has the file.
+        return able
+    return max(1, min(able, free))
+
+
+def _idle_seconds() -> float:
+    """The seconds that all processors together have been idle since the machine was started."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(path: Path, window: int, threads: int) -> ModelWeights:
