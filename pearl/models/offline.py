@@ -156,6 +156,9 @@ WHOLE = 5
 _PAIR = re.compile(r"\t|: \S|;(?=\w)|(?<!\d),(?=\w)|,(?=[^\W\d])")
 """The mark between a thing and its value, in a short line such as a table's row."""
 
+_HEADING = re.compile(r"#{1,6} ")
+"""The beginning of a heading in Markdown."""
+
 NO_OPTION = "no option"
 """The reply where no option is chosen; it is not *none*, which may be the text of an option."""
 
@@ -275,14 +278,17 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
             first.setdefault(texts[at], at)
     best = list(first.values())
     # A short sentence is dropped, unless it has several of the words asked for, or one that no
-    # other sentence has, or is a table's row or a labelled value.
+    # other sentence has, or is a table's row or a labelled value; a heading, unless it has one.
     asked = query.keys() & (words("\n".join(arguments)) or words(call.step.note))
     whole = {
         at
         for at in best
-        if len(texts[at].split()) >= WHOLE
-        or _PAIR.search(texts[at])
-        or len(asked & read.stems[at]) > 1
+        if not _HEADING.match(texts[at])
+        and (
+            len(texts[at].split()) >= WHOLE
+            or _PAIR.search(texts[at])
+            or len(asked & read.stems[at]) > 1
+        )
     }
     held = frozenset().union(*(read.stems[at] for at in whole))
     kept = [at for at in best if at in whole or not held.issuperset(asked & read.stems[at])]
