@@ -12,14 +12,15 @@ import math
 import os
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.text import counted
+from pearl.lang.text import counted, one_line, printable
 from pearl.models.base import Model
 from pearl.models.routing import members
+from pearl.models.secrets import redaction
 from pearl.runtime.calls import Entry, Journal
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ configured nothing, there are none."""
 
 TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 """Variables that say for how many seconds spans are tried to be sent."""
+
+HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+"""Variables that say what is sent with them to sign in."""
 
 WAIT = 2.0
 """That, where they do not: a program that is done waits for no collector that is not there."""
@@ -196,6 +200,26 @@ def _exporter() -> SpanExporter:
     return Exporter(timeout=None if has_timeout else WAIT)
 
 
+class _Listener(logging.Handler):
+    """Keeps the warnings that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@cache
+def _say(what: str, reason: str) -> None:
+    """Tell in a line, once however many questions there are, why a variable is of no use; what
+    signs in is left out of it."""
+    headers = ",".join(os.environ.get(name, "") for name in HEADERS).split(",")
+    told = redaction(map(str.strip, headers))(one_line(reason)).rstrip(".")
+    sys.stderr.write(f"pearl: {what}: {printable(told)}.\n")
+
+
 def _tracer() -> Tracer | None:
     """Who makes spans: the program's, where it has configured one, or one that sends them where
     the standard variables say; None where nobody wants them."""
@@ -204,26 +228,58 @@ def _tracer() -> Tracer | None:
     configured = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
     if not configured and "opentelemetry.trace" not in sys.modules:
         return None
+    # What the SDK logs of a variable would be several lines, and may hold a key.
+    logger, listener = logging.getLogger("opentelemetry"), _Listener()
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(listener)
     try:
-        from opentelemetry import trace
+        is_wanted = _provide(configured)
     except ImportError:
         return None
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        if not configured:
-            return None
-        try:
-            from opentelemetry.sdk.resources import Resource
-            from opentelemetry.sdk.trace import TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
-        except ImportError:
-            return None
-        name = os.environ.get("OTEL_SERVICE_NAME") or "pearl"
-        provider = TracerProvider(resource=Resource.create({"service.name": name}))
-        try:
-            provider.add_span_processor(BatchSpanProcessor(_exporter()))
-        except ValueError as error:
-            # What was answered stands, whatever the variables are.
-            warnings.warn(f"No spans are sent, by an OTEL_ variable: {error}", stacklevel=2)
-            return None
-        trace.set_tracer_provider(provider)
+    except Exception as error:  # noqa: BLE001 - what was answered stands, whatever the variables are
+        reason = str(error) or "; ".join(listener.messages)
+        _say("No spans are sent, by an OTEL_ variable", reason)
+        return None
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = propagate
+    for message in listener.messages:
+        _say("An OTEL_ variable cannot be read", message)
+    if not is_wanted:
+        return None
+    from opentelemetry import trace
+
     return trace.get_tracer("pearl", version("pearl"))
+
+
+def _provide(configured: bool) -> bool:
+    """Have spans sent where the standard variables say, unless the program has them sent.
+
+    Args:
+        configured: whether the variables say where.
+
+    Returns:
+        Whether anybody wants spans.
+
+    Raises:
+        ImportError: OpenTelemetry is not installed.
+        Exception: one of the variables cannot be used.
+    """
+    from opentelemetry import trace
+
+    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return True
+    if not configured:
+        return False
+    for name, value in os.environ.items():
+        if name.startswith("OTEL_") and value.encode("utf-8", "replace").decode() != value:
+            raise ValueError(f"{name} is not UTF-8")
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    name = os.environ.get("OTEL_SERVICE_NAME") or "pearl"
+    provider = TracerProvider(resource=Resource.create({"service.name": name}))
+    provider.add_span_processor(BatchSpanProcessor(_exporter()))
+    trace.set_tracer_provider(provider)
+    return True
