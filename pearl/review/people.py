@@ -25,7 +25,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.text import one_line
 from pearl.review.queue import Folders, Queue, QueuedPlan
-from pearl.store.database import reading
+from pearl.store.database import reading, writing
 from pearl.store.store import storable
 from pearl.store.tables import (
     review_people,
@@ -300,7 +300,7 @@ class ReviewSession:
         # One writer at a time is all a file takes; a queue here is fairer than asking it again
         # and again whether it is free.
         turn = self._turns if self.engine.dialect.name == "sqlite" else nullcontext()
-        with turn, self.engine.begin() as connection:
+        with turn, writing(self.engine) as connection:
             yield connection
 
 
@@ -327,7 +327,7 @@ def lay_out(
     Returns:
         The annotators, each with a token where it was made just now.
     """
-    with engine.begin() as connection:
+    with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         admitted = admit(connection, annotators, new_links=new_links)

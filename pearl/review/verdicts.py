@@ -23,7 +23,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.review.queue import LONGEST, Folders, QueuedPlan, within
-from pearl.store.database import reading
+from pearl.store.database import reading, writing
 from pearl.store.store import storable
 from pearl.store.tables import review_mappings, review_verdicts, review_versions
 
@@ -297,13 +297,13 @@ def add_version(
     Two people who do it at once get two versions.
 
     Raises:
-        InputError: its file cannot be written.
+        InputError: its file cannot be written, or the store.
     """
     columns = review_versions.c
     last = select(func.max(columns.number)).where(columns.plan == item.id)
     least = 2
     for _ in range(_TRIES):
-        with engine.connect() as connection:
+        with writing(engine) as connection:
             number = max(least, int(connection.execute(last).scalar() or 1) + 1)
             file = version_file(item.place, number) if item.place else None
             name = str(Path(item.name).with_name(file.name)) if file else ""
@@ -312,11 +312,12 @@ def add_version(
                 connection.execute(insert(review_versions), asdict(version))
             except IntegrityError:
                 # On a server another transaction may have taken the number since it was looked up.
+                connection.rollback()
                 continue
             # The row comes first: a file without one harms nobody, and the number is ours now.
             if not file or create(file, text, folders.plans):
-                connection.commit()
                 return version
+            connection.rollback()
             least = number + 1
     raise InputError("Too many versions are being made at once: try again.")
 
@@ -347,7 +348,7 @@ def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Pat
 
     Raises:
         InputError: it has no question, which a demonstration needs, or
-            cannot be written.
+            cannot be written, or the store cannot.
     """
     if version.demo:
         return version
@@ -359,14 +360,14 @@ def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Pat
             )
         text = f"question: {item.question}\n\n{text}"
     stem = demo_name(item.name)
-    for number in range(1, 1000):
-        name = f"{stem}.plan" if number == 1 else f"{stem}-{number}.plan"
-        if create(demos / name, text, (demos,)):
-            break
-    else:
-        raise InputError(f"{stem}.plan is there a thousand times: make room for another.")
     where = (review_versions.c.plan == item.id) & (review_versions.c.number == version.number)
-    with engine.begin() as connection:
+    with writing(engine) as connection:
+        for number in range(1, 1000):
+            name = f"{stem}.plan" if number == 1 else f"{stem}-{number}.plan"
+            if create(demos / name, text, (demos,)):
+                break
+        else:
+            raise InputError(f"{stem}.plan is there a thousand times: make room for another.")
         connection.execute(update(review_versions).where(where).values(demo=name))
     return replace(version, demo=name)
 

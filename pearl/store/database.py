@@ -117,34 +117,51 @@ def _no_store(engine: Engine) -> InputError:
     return InputError(f"The store {shown_place(engine)} cannot be used: it is no store of Pearl's.")
 
 
-class DisplacedError(InputError):
+class StoreError(InputError):
+    """A store that was opened cannot be used: it is damaged, or its server has gone."""
+
+
+class DisplacedError(StoreError):
     """A store's file is no longer where it was opened."""
 
 
 def check_in_place(engine: Engine) -> None:
     """See that a store's file still is where it was opened.
 
-    The log that it left is deleted, unless another process has it open: whoever opened the file in
-    its place would read the log into that.
-
     Raises:
         DisplacedError: it is not.
     """
     if _OPENED not in engine.get_execution_options():
         return
-    path, opened, log = engine.get_execution_options()[_OPENED]
+    path, opened, _ = engine.get_execution_options()[_OPENED]
     try:
         found = _identity(path)
     except OSError:
         # Its folder can be read no more, which says nothing of the file.
         return
-    if found == opened:
-        return
-    if _identity(f"{path}-wal") == log and not _is_locked(f"{path}-shm"):
-        for ending in ("-wal", "-shm"):
-            Path(f"{path}{ending}").unlink(missing_ok=True)
-    what = "replaced" if found else "deleted"
-    raise DisplacedError(f"The store {shown_place(engine)} was {what} meanwhile.")
+    if found != opened:
+        what = "replaced" if found else "deleted"
+        raise DisplacedError(f"The store {shown_place(engine)} was {what} meanwhile.")
+
+
+def check_to_write(engine: Engine) -> None:
+    """As `check_in_place`, before something is written: SQLite would write on to what nobody can
+    find again.
+
+    The log that a file left is deleted, unless another process has it open: whoever opened the file
+    in its place would read the log into that.
+
+    Raises:
+        DisplacedError: it is not where it was opened.
+    """
+    try:
+        check_in_place(engine)
+    except DisplacedError:
+        path, _, log = engine.get_execution_options()[_OPENED]
+        if _identity(f"{path}-wal") == log and not _is_locked(f"{path}-shm"):
+            for ending in ("-wal", "-shm"):
+                Path(f"{path}{ending}").unlink(missing_ok=True)
+        raise
 
 
 def _is_locked(path: str) -> bool:
@@ -300,10 +317,24 @@ def reading(engine: Engine) -> Iterator[Connection]:
     """A connection that only reads, and so stands in no writer's way.
 
     Raises:
-        InputError: the store cannot be read: it is damaged, or its server has gone.
+        StoreError: the store cannot be read.
     """
     with usable(engine), engine.connect().execution_options(**{_READS: True}) as connection:
         yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction; what it writes is safe when the block has ended.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    # A new connection would make a file where there is none.
+    check_to_write(engine)
+    with usable(engine), engine.begin() as connection:
+        yield connection
+        check_to_write(engine)
 
 
 def starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement[bool]:
@@ -321,7 +352,7 @@ def usable(engine: Engine) -> Iterator[None]:
     """What goes wrong with a database in the block is told in one line.
 
     Raises:
-        InputError: it is damaged, or its server has gone.
+        StoreError: it is damaged, or its server has gone.
     """
     from sqlalchemy.exc import DBAPIError
 
@@ -331,7 +362,7 @@ def usable(engine: Engine) -> Iterator[None]:
         reason = one_line(str(getattr(error, "orig", error)))[:200].rstrip(".")
         password = engine.url.password
         reason = reason.replace(str(password), "***") if password else reason
-        raise InputError(f"The store {shown_place(engine)} cannot be used: {reason}.") from None
+        raise StoreError(f"The store {shown_place(engine)} cannot be used: {reason}.") from None
 
 
 def _migrate(connection: Connection) -> None:

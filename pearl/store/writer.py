@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from pearl.lang.text import one_line
 from pearl.models.base import ModelError
-from pearl.store.database import DisplacedError, check_in_place, checkpoint, is_log_long
+from pearl.store.database import DisplacedError, check_to_write, checkpoint, is_log_long
 
 Work: TypeAlias = Callable[[Connection, list[Any]], list[Any] | None]
 """Carries out changes of one kind, as many as came together; answers one by one, or not at all."""
@@ -177,8 +177,7 @@ class LoopWriter(Writer):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        # SQLite would write on to what nobody can find again.
-        check_in_place(self._engine)
+        check_to_write(self._engine)
         # To take one from the pool and to give it back costs more than most transactions.
         self._held = self._held or self._engine.connect()
         try:

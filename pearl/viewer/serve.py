@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from pearl.lang.errors import InputError
+from pearl.store.database import DisplacedError, StoreError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -75,6 +76,10 @@ def describe_error(error: Exception) -> tuple[int, str]:
     match error:
         case RefusedError():
             return error.status, str(error)
+        case DisplacedError():
+            return 503, f"{error} Nothing is read from it or saved in it: start the server again."
+        case StoreError():
+            return 503, str(error)
         case InputError():
             return 422, str(error)
         case HTTPException():
