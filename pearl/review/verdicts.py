@@ -58,6 +58,10 @@ CATEGORIES = (
 )
 """The paper's (PEARL, section 5), which do not exclude one another."""
 
+_CORRECT, _CATEGORIES = (
+    frozenset(choice.name for choice in choices) for choices in (CORRECT, CATEGORIES)
+)
+
 WORDS = {choice.name: choice.words for choice in (*CORRECT, *CATEGORIES)}
 """What can be chosen, in words."""
 
@@ -114,12 +118,12 @@ def read_form(form: Mapping[str, list[str]]) -> Verdict:
         InputError: something is missing or is none of what can be chosen.
     """
     correct, confidence = field_of(form, "correct"), field_of(form, "confidence")
-    if correct not in {choice.name for choice in CORRECT}:
+    if correct not in _CORRECT:
         raise InputError("Say whether the plan is correct: choose yes, no, or cannot tell.")
     if confidence not in map(str, CONFIDENCE):
         raise InputError("Say how confident you are: choose from 1 to 5.")
     ticked = form.get("category", [])
-    if not set(ticked) <= {choice.name for choice in CATEGORIES}:
+    if not _CATEGORIES.issuperset(ticked):
         raise InputError("There is no such category: choose from those on the page.")
     words = storable(field_of(form, "words").replace("\r\n", "\n").strip())
     if len(words) > LONGEST_WORDS:
@@ -144,7 +148,7 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
 
 
 def read_verdicts(engine: Engine, plan: str = "") -> list[RecordedVerdict]:
-    """Verdicts in the order in which they were given.
+    """Verdicts in the order in which they were given; `damaged_rows` are left out.
 
     Args:
         engine: the store.
@@ -158,7 +162,19 @@ def of_person(engine: Engine, person: int) -> dict[str, Verdict]:
     """The last verdict of a person on each plan."""
     query = _GIVEN.where(review_verdicts.c.person == person)
     with reading(engine) as connection:
-        return {row.plan: _recorded(row).verdict for row in connection.execute(query)}
+        recorded = map(_recorded, connection.execute(query))
+        return {one.plan: one.verdict for one in recorded if one}
+
+
+def damaged_rows(engine: Engine) -> list[str]:
+    """What is left out of the verdicts, as no page has sent it: each row of the store in a line."""
+    with reading(engine) as connection:
+        rows = [row for row in connection.execute(_GIVEN) if _recorded(row) is None]
+    return [
+        f"Row {row.id} of review_verdicts is no verdict, and is left out: annotator {row.person} "
+        f"on plan {row.plan}."
+        for row in rows
+    ]
 
 
 def last(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
@@ -225,11 +241,25 @@ _GIVEN = select(review_verdicts).order_by(review_verdicts.c.id)
 
 def _read(connection: Connection, plan: str) -> list[RecordedVerdict]:
     query = _GIVEN.where(review_verdicts.c.plan == plan) if plan else _GIVEN
-    return list(map(_recorded, connection.execute(query)))
+    return [one for one in map(_recorded, connection.execute(query)) if one]
 
 
-def _recorded(row: Row[Any]) -> RecordedVerdict:
-    verdict = Verdict(row.correct, row.confidence, tuple(json.loads(row.categories)), row.words)
+def _recorded(row: Row[Any]) -> RecordedVerdict | None:
+    """A row's verdict; None where it holds none."""
+    try:
+        ticked = json.loads(row.categories)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if (
+        row.correct not in _CORRECT
+        or row.confidence not in CONFIDENCE
+        or not isinstance(ticked, list)
+        or not all(isinstance(name, str) and name in _CATEGORIES for name in ticked)
+        or not isinstance(row.words, str)
+        or not isinstance(row.given, float)
+    ):
+        return None
+    verdict = Verdict(row.correct, row.confidence, tuple(ticked), row.words)
     return RecordedVerdict(row.plan, row.person, verdict, bool(row.seen), row.given)
 
 
