@@ -276,6 +276,8 @@ class TestPeople:
     def test_who_is_wanted(self):
         assert read_wanted("3") == 3
         assert read_wanted("Anna, Ben") == ("Anna", "Ben")
+        for name in ("Nan", "7of9", "e1", "五"):
+            assert read_wanted(name) == (name,)
 
 
 class TestQueue:
@@ -692,6 +694,14 @@ class TestCommands:
             (("--no-tokens", "--host", "0.0.0.0"), "a link with a token"),
             (("--annotators", "0"), "from 1 to"),
             (("--annotators", "101"), "from 1 to"),
+            (("--annotators", "-1"), "from 1 to"),
+            (("--annotators", "1e9"), "from 1 to"),
+            (("--annotators", "²"), "from 1 to"),
+            (("--annotators", "9" * 5000), "from 1 to"),
+            (("--name", "http://x"), "http://x is no host's name"),
+            (("--name", "x:8800"), "is no host's name"),
+            (("--name", "two words"), "is no host's name"),
+            (("--name", ""), "is no host's name"),
             (("--annotators", "a,A"), "names one twice"),
             (("--annotators", "a,,b"), "A name has"),
             (("--demos", "nowhere"), "--demos"),

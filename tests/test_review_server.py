@@ -16,7 +16,7 @@ from pearl.review.app import LARGEST
 from pearl.review.people import form_token
 from pearl.review.verdicts import add_version, read_verdicts, read_versions
 from pearl.store.database import DisplacedError
-from pearl.viewer.serve import HEADERS, address_of, is_loopback, listen
+from pearl.viewer.serve import HEADERS, address_of, check_host_name, is_loopback, listen
 from tests.reviewing import GOOD, Answer, Browser, Review, at_once, plans, process, reviewing
 from tests.runs import runs
 from tests.shell import STORY, call, write_rows
@@ -191,6 +191,8 @@ class TestHosts:
 
     def test_a_server_for_others_is_reached_by_address_and_by_its_names(self, tmp_path: Path):
         folder, names = plans(tmp_path / "plans", 1), ("Lab.example",)
+        for name in (*names, "xn--bcher-kva.example.", "my_host", "192.0.2.7", "2001:db8::1"):
+            check_host_name(name)
         with listen("127.0.0.1", 0) as taken:
             assert address_of(taken, "0.0.0.0", names).startswith("http://Lab.example:")
             assert address_of(taken, "::1", ()).startswith("http://[::1]:")

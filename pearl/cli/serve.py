@@ -159,8 +159,10 @@ def review_command(
     from pearl.review.queue import read_folders, read_queue
     from pearl.review.verdicts import damaged_rows
     from pearl.store.database import address, open_database
-    from pearl.viewer.serve import address_of, is_loopback, listen, serve
+    from pearl.viewer.serve import address_of, check_host_name, is_loopback, listen, serve
 
+    for name in hosts:
+        check_host_name(name)
     if no_tokens and not is_loopback(host):
         raise InputError(
             f"--no-tokens lets in anybody who reaches {host}: leave it out, and everybody gets a "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import threading
 import time
@@ -47,6 +48,9 @@ LONGEST_NAME = 60
 MOST = 100
 """Annotators of one review."""
 
+_WITH_POWER = re.compile(r"[-+]?[\d.]+[eE][-+]?\d+")
+"""A number with a letter in it, as 1e9, which is nobody's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -73,10 +77,11 @@ def read_wanted(annotators: str) -> int | tuple[str, ...]:
     Raises:
         InputError: it is neither.
     """
-    if annotators.strip().isdecimal():
-        if not 1 <= int(annotators) <= MOST:
+    alone = annotators.strip()
+    if "," not in alone and (_WITH_POWER.fullmatch(alone) or not any(map(str.isalpha, alone))):
+        if not (alone.isdecimal() and len(alone) < 10 and 1 <= int(alone) <= MOST):
             raise InputError(f"--annotators is to be from 1 to {MOST}, or names with commas.")
-        return int(annotators)
+        return int(alone)
     names = tuple(one_line(name) for name in annotators.split(","))
     for name in names:
         check_name(name)

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -56,6 +57,8 @@ HEADERS = (
 KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 """What files are, by their endings."""
 
+_HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
+
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -99,6 +102,19 @@ def is_address(name: str) -> bool:
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
     return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def check_host_name(name: str) -> None:
+    """Make sure that a link can begin with a name.
+
+    Raises:
+        InputError: it is no host's.
+    """
+    if not is_address(name) and not _HOST.fullmatch(name):
+        raise InputError(
+            f"{name} is no host's name: give --name without http:// and port, as "
+            "reviews.example.org."
+        )
 
 
 def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
