@@ -478,6 +478,15 @@ class TestSafe:
             assert (sorted(folder.iterdir()), list(demos.iterdir())) == (before, [])
         assert store.exists() is there
 
+    def test_a_variable_of_the_server_s_own_library_stops_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("WEB_CONCURRENCY", "abc")
+        with process(plans(tmp_path / "plans", 1), "--no-tokens") as (child, said):
+            port = int(said["address"].rpartition(":")[2])
+            assert Browser(port).get("/enter").status == 200
+            assert child.poll() is None
+
     def test_a_killed_server_loses_nothing_that_it_acknowledged(self, tmp_path: Path):
         folder = plans(tmp_path / "plans", 20)
         acknowledged: list[str] = []

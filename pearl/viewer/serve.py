@@ -285,6 +285,8 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=Hurried,
+        # Else a variable says how many, and need be no number.
+        workers=1,
         # Addresses hold tokens, and are not written down.
         access_log=False,
         log_level="warning",
