@@ -31,7 +31,7 @@ from pearl.report.document import Chart, Column, Point, Report, Series, Table, T
 from pearl.report.text import terminal, text_chart
 from pearl.strategies import baselines
 from pearl.strategies.pearl import direct_plan
-from tests.shell import call, on_terminal, one_line, read_rows, write_rows
+from tests.shell import call, on_terminal, one_line, process, read_rows, write_rows
 
 HOSTILE = (
     '<script>alert(1)</script> & "50 %" $x_1$ \\input{secret} `code` | [a](http://b) '
@@ -648,6 +648,12 @@ class TestCommand:
         said = "matplotlib is not installed: pip install 'pearl[plots]'."
         assert result == (0, "", f"pearl: The charts are drawn as text, as {said}\n")
         assert "<svg" not in Path("r.html").read_text("utf-8")
+
+    def test_a_backend_of_matplotlib_s_that_is_none_is_one_line(self):
+        pytest.importorskip("matplotlib")
+        result = process("report", "eval.jsonl", "-o", "r.html", MPLBACKEND="zz")
+        assert one_line(result, 2).startswith("matplotlib cannot be loaded: unset MPLBACKEND")
+        assert not Path("r.html").exists()
 
     def test_the_form_that_is_asked_for_comes_first(self):
         assert call("report", "eval.jsonl", "--format", "latex", "-o", "r.md").code == 0

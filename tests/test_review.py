@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -59,7 +61,7 @@ from pearl.review.verdicts import (
 from pearl.store.database import open_database
 from pearl.store.tables import review_people, review_sessions
 from pearl.viewer.documents import DocumentPiece
-from tests.reviewing import GOOD, at_once, laid_out, plans
+from tests.reviewing import GOOD, at_once, laid_out, plans, reviewing
 from tests.shell import BAD, STORY, call, one_line, write_rows
 
 pytest_plugins = ["tests.postgres"]
@@ -274,6 +276,8 @@ class TestPeople:
     def test_who_is_wanted(self):
         assert read_wanted("3") == 3
         assert read_wanted("Anna, Ben") == ("Anna", "Ben")
+        for name in ("Nan", "7of9", "e1", "五"):
+            assert read_wanted(name) == (name,)
 
 
 class TestQueue:
@@ -647,6 +651,36 @@ class TestCommands:
         data = call("review", "agreement", "--json", "--store", "s.db").json
         assert "krippendorff" in json.dumps(data)
 
+    @pytest.mark.parametrize(
+        "change",
+        ["categories = 'not json'", "categories = '3'", """categories = '["x", []]'""",
+         "categories = CAST(printf('%.*c', 99999, '[') AS TEXT)", "categories = X'ff'",
+         "correct = 'maybe'", "confidence = 6", "confidence = 'x'", "words = X'ff'", "given = 'x'"],
+    )  # fmt: skip
+    def test_a_row_that_is_no_verdict_is_told_and_the_others_stay(
+        self, tmp_path: Path, change: str
+    ):
+        folder, store = plans(tmp_path / "plans", 2), str(tmp_path / "s.db")
+        with reviewing(folder, place=store) as found:
+            browsers = [found.browser(number) for number in (0, 1)]
+            for browser in browsers:
+                assert [browser.judge(id).status for id in found.ids] == [303, 303]
+            with contextlib.closing(sqlite3.connect(store)) as changed:
+                changed.execute(f"UPDATE review_verdicts SET {change} WHERE id = 1")
+                changed.commit()
+            for browser in browsers:
+                for path in ("/", "/agreement", f"/plan/{found.ids[0]}"):
+                    assert browser.get(path).status == 200
+            line = (f"pearl: Row 1 of review_verdicts is no verdict, and is left out: annotator 1 "
+                    f"on plan {found.ids[0]}.")  # fmt: skip
+            done = call("review", "export", "--json", "--store", store)
+            assert (len(done.json), done.err.splitlines()[0]) == (3, line)
+            done = call("review", "agreement", "--store", store)
+            assert (done.code, done.err.splitlines()) == (0, [line])
+            # Whoever gave it may judge the plan anew.
+            assert browsers[0].judge(found.ids[0], "no").status == 303
+            assert len(call("review", "export", "--json", "--store", store).json) == 4
+
     def test_help_says_what_there_is(self):
         for words in (("--help",), ("export", "--help"), ("agreement", "--help")):
             found = call("review", *words)
@@ -660,6 +694,14 @@ class TestCommands:
             (("--no-tokens", "--host", "0.0.0.0"), "a link with a token"),
             (("--annotators", "0"), "from 1 to"),
             (("--annotators", "101"), "from 1 to"),
+            (("--annotators", "-1"), "from 1 to"),
+            (("--annotators", "1e9"), "from 1 to"),
+            (("--annotators", "²"), "from 1 to"),
+            (("--annotators", "9" * 5000), "from 1 to"),
+            (("--name", "http://x"), "http://x is no host's name"),
+            (("--name", "x:8800"), "is no host's name"),
+            (("--name", "two words"), "is no host's name"),
+            (("--name", ""), "is no host's name"),
             (("--annotators", "a,A"), "names one twice"),
             (("--annotators", "a,,b"), "A name has"),
             (("--demos", "nowhere"), "--demos"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ import pytest
 
 from pearl.review.app import LARGEST
 from pearl.review.people import form_token
-from pearl.review.verdicts import read_verdicts, read_versions
-from pearl.viewer.serve import HEADERS, address_of, is_loopback, listen
+from pearl.review.verdicts import add_version, read_verdicts, read_versions
+from pearl.store.database import DisplacedError
+from pearl.viewer.serve import HEADERS, address_of, check_host_name, is_loopback, listen
 from tests.reviewing import GOOD, Answer, Browser, Review, at_once, plans, process, reviewing
 from tests.runs import runs
 from tests.shell import STORY, call, write_rows
@@ -189,6 +191,8 @@ class TestHosts:
 
     def test_a_server_for_others_is_reached_by_address_and_by_its_names(self, tmp_path: Path):
         folder, names = plans(tmp_path / "plans", 1), ("Lab.example",)
+        for name in (*names, "xn--bcher-kva.example.", "my_host", "192.0.2.7", "2001:db8::1"):
+            check_host_name(name)
         with listen("127.0.0.1", 0) as taken:
             assert address_of(taken, "0.0.0.0", names).startswith("http://Lab.example:")
             assert address_of(taken, "::1", ()).startswith("http://[::1]:")
@@ -437,6 +441,51 @@ class TestSafe:
             kept = [(one.plan, one.person) for one in read_verdicts(found.session.engine)]
             assert len(acknowledged) == 48
             assert sorted(kept) == sorted(acknowledged)
+
+    @pytest.mark.parametrize("there", [True, False])
+    def test_nothing_is_said_to_be_saved_in_a_store_that_is_gone(self, tmp_path: Path, there: bool):
+        folder, store = plans(tmp_path / "plans", 1), tmp_path / "store.db"
+        demos = tmp_path / "demos"
+        demos.mkdir()
+        with reviewing(folder, place=str(store), demos=demos) as found:
+            browser, (plan,) = found.browser(0), found.ids
+            edit = {"text": GOOD.format(who="Jo")}
+            assert browser.post(f"/plan/{plan}/versions", edit).status == 303
+            copy = Path(shutil.copy(store, tmp_path / "copy.db"))
+            store.unlink()
+            if there:
+                copy.rename(store)
+            before = sorted(folder.iterdir())
+            what = "replaced" if there else "deleted"
+            edit = {"text": GOOD.format(who="Tom")}
+            for answer in (
+                browser.judge(plan, words="precious"),
+                browser.post(f"/plan/{plan}/verdict", {"correct": "no", "confidence": 1},
+                             HX_Request="true"),
+                browser.post(f"/plan/{plan}/versions", edit),
+                browser.post(f"/plan/{plan}/versions", edit, HX_Request="true"),
+                browser.post(f"/plan/{plan}/versions/2/demo", {}),
+                browser.post("/enter", {"token": found.admitted[1].token, "name": "Bo"}),
+                browser.post("/leave", {}),
+                browser.get(f"/plan/{plan}"),
+            ):  # fmt: skip
+                refused(answer, 503, f"was {what} meanwhile. Nothing is read from it or saved in")
+            with pytest.raises(DisplacedError), found.session.writing():
+                pass
+            with pytest.raises(DisplacedError):
+                add_version(found.session.engine, found.session.items[0], 1, GOOD,
+                            found.session.folders)  # fmt: skip
+            assert (sorted(folder.iterdir()), list(demos.iterdir())) == (before, [])
+        assert store.exists() is there
+
+    def test_a_variable_of_the_server_s_own_library_stops_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("WEB_CONCURRENCY", "abc")
+        with process(plans(tmp_path / "plans", 1), "--no-tokens") as (child, said):
+            port = int(said["address"].rpartition(":")[2])
+            assert Browser(port).get("/enter").status == 200
+            assert child.poll() is None
 
     def test_a_killed_server_loses_nothing_that_it_acknowledged(self, tmp_path: Path):
         folder = plans(tmp_path / "plans", 20)

@@ -29,7 +29,7 @@ from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.recorded import load_recording
 from pearl.runtime.calls import Entry
 from pearl.store import cache, history
-from pearl.store.database import is_dead, new_owner, open_database
+from pearl.store.database import DisplacedError, is_dead, new_owner, open_database, writing
 from pearl.store.history import (
     RowCounts,
     RowKey,
@@ -888,6 +888,20 @@ class TestDisk:
         with opened(str(place)) as store, store.engine.connect() as connection:
             keys = connection.execute(select(replies.c.key)).scalars().all()
         assert keys == (["theirs"] if there else [])
+
+    def test_runs_are_neither_called_nor_let_go_in_a_store_that_is_gone(self, tmp_path: Path):
+        with opened(str(tmp_path / "store.db")) as store:
+            made = store.start("ask", {})
+            gone = pytest.raises(DisplacedError, match=r"store\.db was deleted meanwhile")
+            with gone, writing(store.engine) as connection:
+                connection.execute(runs.delete())
+                (tmp_path / "store.db").unlink()
+            for write in (
+                lambda: history.tag_run(store.engine, made, ["good"]),
+                lambda: cache.prune(store.engine, time.time()),
+            ):
+                with gone:
+                    write()
 
     def test_the_log_of_a_process_that_has_the_new_file_open_stays(self, tmp_path: Path):
         place, other = tmp_path / "store.db", tmp_path / "other.db"

@@ -21,7 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.server import KEY, Loopback, Serve, completion, failing
-from tests.shell import STORY, call, process
+from tests.shell import STORY, call, process, write_rows
 
 WHY = "Why does Mara leave the lighthouse?"
 PLAN = '1. ans = FIND_REASON(CTX, "Mara leaves") : Find why\n'
@@ -130,11 +130,50 @@ def test_what_failed_says_so(receiver: Receiver, serve: Serve):
         assert {one.status.code for one in spans} == {Status.STATUS_CODE_ERROR}
 
 
-def test_a_wrong_variable_takes_no_answer(receiver: Receiver, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "0")
-    done = process("ask", "story.txt", WHY, "--model", "offline", "--store", "s.db")
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "max_queue_size must be a positive integer."),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "abc",
+         "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT must be a non-negative integer but got abc."),
+        ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "-1",
+         "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must be a non-negative integer but got -1."),
+        ("OTEL_PYTHON_TRACER_PROVIDER", "zz",
+         "Failed to load configured provider tracer_provider."),
+        ("OTEL_SERVICE_NAME", "\udcff", "OTEL_SERVICE_NAME is not UTF-8."),
+    ],
+)  # fmt: skip
+def test_a_wrong_variable_takes_no_answer(receiver: Receiver, name: str, value: str, why: str):
+    words = ("ask", "story.txt", WHY, "--model", "offline", "--json", "--store", "s.db")
+    done = process(*words, **{name: value})
     assert (done.code, receiver.came) == (0, []), done.err
-    assert "No spans are sent, by an OTEL_ variable: max_queue_size" in done.err
+    assert done.json["answer"]
+    assert done.err == f"pearl: No spans are sent, by an OTEL_ variable: {why}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("OTEL_BSP_SCHEDULE_DELAY", "abc", "OTEL_BSP_SCHEDULE_DELAY as integer. Defaulting to "),
+        ("OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "zz", "Failed to load resource detector 'zz'"),
+        ("OTEL_PYTHON_CONTEXT", "zz", "Failed to load context: zz"),
+        ("OTEL_TRACES_SAMPLER", "zz", "Couldn't recognize sampler zz."),
+        ("OTEL_EXPORTER_OTLP_HEADERS", f"Authorization: Bearer {KEY}", "Header format invalid!"),
+    ],
+)
+def test_a_variable_that_is_left_out_is_one_line_without_a_key(
+    receiver: Receiver, name: str, value: str, why: str
+):
+    write_rows("q.jsonl", *({"id": str(at), "question": WHY, "document": "story.txt"}
+                            for at in range(3)))  # fmt: skip
+    words = ("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline", "--store", "s.db")
+    done = process(*words, **{name: value})
+    assert done.code == 0, done.err
+    assert len([one for one in receiver.spans() if not one.parent_span_id]) == 3
+    [line] = [one for one in done.err.splitlines() if "OTEL_" in one or "Traceback" in one]
+    assert line.startswith("pearl: An OTEL_ variable cannot be read: ")
+    assert why in line
+    assert KEY not in done.err
 
 
 def test_a_collector_that_is_not_there_is_one_line_at_the_end(receiver: Receiver):

@@ -289,6 +289,22 @@ def test_a_batch_with_a_tag_that_is_none_is_not_begun():
     assert "no store" in one_line(call("runs"), 2)
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_store_that_is_gone_is_shown_no_more(filled: Path, tmp_path: Path, there: bool):
+    store, other = tmp_path / "store.db", tmp_path / "other.db"
+    for copy in (store, other):
+        shutil.copy(filled, copy)
+    with viewing(str(store)) as browser:
+        assert browser.get("/").status == 200
+        store.unlink()
+        if there:
+            other.rename(store)
+        answer = browser.get("/")
+        assert answer.status == 503
+        assert f"was {'replaced' if there else 'deleted'} meanwhile. Nothing is" in answer.text
+    assert store.exists() is there
+
+
 class TestWhoIsLetIn:
     def test_who_has_no_link_sees_nothing(self, inside: Browser):
         other = Browser(inside.port)

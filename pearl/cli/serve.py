@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pearl.cli import warn
 from pearl.cli.eval import show
 from pearl.cli.inputs import load, load_sound, open_existing, own_libraries
 from pearl.cli.options import Options, choose, shared
@@ -153,9 +154,12 @@ def review_command(
     from pearl.review.pages import application
     from pearl.review.people import ReviewSession, lay_out, read_wanted
     from pearl.review.queue import read_folders, read_queue
+    from pearl.review.verdicts import damaged_rows
     from pearl.store.database import address, open_database
-    from pearl.viewer.serve import address_of, is_loopback, listen, serve
+    from pearl.viewer.serve import address_of, check_host_name, is_loopback, listen, serve
 
+    for name in hosts:
+        check_host_name(name)
     if no_tokens and not is_loopback(host):
         raise InputError(
             f"--no-tokens lets in anybody who reaches {host}: leave it out, and everybody gets a "
@@ -172,6 +176,7 @@ def review_command(
             admitted = lay_out(engine, queue, invited, overlap, new_links=new_links)
             people = tuple(annotator.person.id for annotator in admitted)
             cookie = f"pearl_review_{sock.getsockname()[1]}"
+            warn(*damaged_rows(engine))
             session = ReviewSession(
                 engine, queue.items, library, folders, people, no_tokens, cookie
             )
@@ -195,9 +200,11 @@ def export(options: Options) -> None:
     check_output(options.output, "file of verdicts")
     check_ending(options.output, ".csv", "a file of verdicts")
     from pearl.review.agreement import verdict_rows, verdict_table
+    from pearl.review.verdicts import damaged_rows
 
     with open_existing(options.store) as engine:
         rows = verdict_rows(engine)
+        warn(*damaged_rows(engine))
     deliver(options, lambda: verdict_table(rows), lambda: rows)
     click.echo(f"{counted(len(rows), 'verdict')}.", err=True)
 
@@ -210,12 +217,13 @@ def agreement(options: Options) -> None:
     check_output(options.output, "report")
     from pearl.review.agreement import review_report
     from pearl.review.people import everybody
-    from pearl.review.verdicts import read_mappings, read_verdicts
+    from pearl.review.verdicts import damaged_rows, read_mappings, read_verdicts
     from pearl.store.database import shown_place
 
     with open_existing(options.store) as engine:
         about = (("store", shown_place(engine)),)
         verdicts, people = read_verdicts(engine), everybody(engine)
+        warn(*damaged_rows(engine))
         report = review_report(verdicts, people, about, read_mappings(engine))
     show(report, options)
 

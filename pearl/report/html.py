@@ -16,6 +16,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from pearl.lang.errors import InputError
 from pearl.lang.text import one_line, printable, shorten
 from pearl.report.document import LABEL, Chart, Point, Report, describe
 from pearl.report.text import text_chart
@@ -100,8 +101,15 @@ def svg(chart: Chart, name: str) -> str:
 
     Raises:
         ImportError: matplotlib is not installed.
+        InputError: it cannot be loaded.
     """
-    import matplotlib
+    try:
+        import matplotlib
+    except ValueError:
+        # It looks at the variable as it is loaded, though nothing here is drawn by it.
+        raise InputError(
+            "matplotlib cannot be loaded: unset MPLBACKEND, or name a backend that it knows."
+        ) from None
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 

@@ -23,6 +23,7 @@ from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.review import verdicts
 from pearl.review.people import Person, ReviewSession, everybody, form_token, who_is
+from pearl.store.database import check_in_place
 from pearl.viewer.render import make_templates
 from pearl.viewer.serve import TROUBLES, RefusedError, describe_error, is_secret, static_files
 
@@ -214,6 +215,7 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
             return await to_thread.run_sync(work, request, key, form, limiter=limiter)
 
         def work(request: Request, key: str, form: dict[str, list[str]]) -> Response:
+            check_in_place(session.engine)
             person = who_is(session.engine, key) if key else None
             if person is not None and person.id not in session.people:
                 person = None

@@ -24,6 +24,7 @@ from pearl.review.app import Page, Visit, back_to, make_app
 from pearl.review.people import ReviewSession
 from pearl.review.queue import LONGEST, QueuedPlan, read_run
 from pearl.review.verdicts import Verdict, Version
+from pearl.store.database import StoreError
 from pearl.store.history import find_run
 from pearl.viewer.journal_tree import head_of, read_journal
 from pearl.viewer.render import PlanLine, plan_lines
@@ -136,6 +137,8 @@ def come_in(visit: Visit) -> Response:
             if visit.field("name").strip():
                 person = people.rename(connection, person, visit.field("name"))
             key = people.enter(connection, person)
+    except StoreError:
+        raise
     except InputError as error:
         return _form(visit, person, token, str(error))
     response = back_to("/")
@@ -319,9 +322,9 @@ def _kept(
     visit: Visit, item: QueuedPlan, version: Version | None, trouble: InputError | None = None
 ) -> Response:
     """The list of versions, after one was stored or sent, or that failed."""
+    if trouble and (isinstance(trouble, StoreError) or not visit.in_part):
+        raise trouble
     if not visit.in_part:
-        if trouble:
-            raise trouble
         return back_to(f"/plan/{item.id}#versions")
     values = {"version": version, "trouble_of_versions": str(trouble or "")}
     return visit.show("_versions.jinja", values | _versions(visit, item), 422 if trouble else 200)

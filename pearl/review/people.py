@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import threading
 import time
@@ -25,7 +26,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.text import one_line
 from pearl.review.queue import Folders, Queue, QueuedPlan
-from pearl.store.database import reading
+from pearl.store.database import reading, writing
 from pearl.store.store import storable
 from pearl.store.tables import (
     review_people,
@@ -46,6 +47,9 @@ LONGEST_NAME = 60
 
 MOST = 100
 """The most annotators of a review."""
+
+_WITH_POWER = re.compile(r"[-+]?[\d.]+[eE][-+]?\d+")
+"""A number with a letter in it, as 1e9, which is nobody's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,11 @@ def read_wanted(annotators: str) -> int | tuple[str, ...]:
     Raises:
         InputError: it is neither.
     """
-    if annotators.strip().isdecimal():
-        if not 1 <= int(annotators) <= MOST:
+    alone = annotators.strip()
+    if "," not in alone and (_WITH_POWER.fullmatch(alone) or not any(map(str.isalpha, alone))):
+        if not (alone.isdecimal() and len(alone) < 10 and 1 <= int(alone) <= MOST):
             raise InputError(f"--annotators is to be from 1 to {MOST}, or names with commas.")
-        return int(annotators)
+        return int(alone)
     names = tuple(one_line(name) for name in annotators.split(","))
     for name in names:
         check_name(name)
@@ -299,7 +304,7 @@ class ReviewSession:
         """A transaction, which is committed when the block ends."""
         # SQLite allows one writer at a time; a lock here is fairer than polling the file.
         turn = self._turns if self.engine.dialect.name == "sqlite" else nullcontext()
-        with turn, self.engine.begin() as connection:
+        with turn, writing(self.engine) as connection:
             yield connection
 
 
@@ -326,7 +331,7 @@ def lay_out(
     Returns:
         The annotators, each with a token if it was just made.
     """
-    with engine.begin() as connection:
+    with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         admitted = admit(connection, annotators, new_links=new_links)

@@ -23,7 +23,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import check
 from pearl.review.queue import LONGEST, Folders, QueuedPlan, within
-from pearl.store.database import reading
+from pearl.store.database import reading, writing
 from pearl.store.store import storable
 from pearl.store.tables import review_mappings, review_verdicts, review_versions
 
@@ -57,6 +57,10 @@ CATEGORIES = (
     Choice("edit", "Needs a slight edit", "s"),
 )
 """The paper's categories (PEARL, section 5); a plan may have several."""
+
+_CORRECT, _CATEGORIES = (
+    frozenset(choice.name for choice in choices) for choices in (CORRECT, CATEGORIES)
+)
 
 WORDS = {choice.name: choice.words for choice in (*CORRECT, *CATEGORIES)}
 """The words of all choices, by name."""
@@ -114,12 +118,12 @@ def read_form(form: Mapping[str, list[str]]) -> Verdict:
         InputError: something is missing or is none of what can be chosen.
     """
     correct, confidence = field_of(form, "correct"), field_of(form, "confidence")
-    if correct not in {choice.name for choice in CORRECT}:
+    if correct not in _CORRECT:
         raise InputError("Say whether the plan is correct: choose yes, no, or cannot tell.")
     if confidence not in map(str, CONFIDENCE):
         raise InputError("Say how confident you are: choose from 1 to 5.")
     ticked = form.get("category", [])
-    if not set(ticked) <= {choice.name for choice in CATEGORIES}:
+    if not _CATEGORIES.issuperset(ticked):
         raise InputError("There is no such category: choose from those on the page.")
     words = storable(field_of(form, "words").replace("\r\n", "\n").strip())
     if len(words) > LONGEST_WORDS:
@@ -141,7 +145,7 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
 
 
 def read_verdicts(engine: Engine, plan: str = "") -> list[RecordedVerdict]:
-    """Verdicts in the order in which they were given.
+    """Verdicts in the order in which they were given; `damaged_rows` are left out.
 
     Args:
         engine: the store.
@@ -155,7 +159,19 @@ def of_person(engine: Engine, person: int) -> dict[str, Verdict]:
     """The last verdict of a person on each plan."""
     query = _GIVEN.where(review_verdicts.c.person == person)
     with reading(engine) as connection:
-        return {row.plan: _recorded(row).verdict for row in connection.execute(query)}
+        recorded = map(_recorded, connection.execute(query))
+        return {one.plan: one.verdict for one in recorded if one}
+
+
+def damaged_rows(engine: Engine) -> list[str]:
+    """What is left out of the verdicts, as no page has sent it: each row of the store in a line."""
+    with reading(engine) as connection:
+        rows = [row for row in connection.execute(_GIVEN) if _recorded(row) is None]
+    return [
+        f"Row {row.id} of review_verdicts is no verdict, and is left out: annotator {row.person} "
+        f"on plan {row.plan}."
+        for row in rows
+    ]
 
 
 def last(recorded: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
@@ -221,11 +237,25 @@ _GIVEN = select(review_verdicts).order_by(review_verdicts.c.id)
 
 def _read(connection: Connection, plan: str) -> list[RecordedVerdict]:
     query = _GIVEN.where(review_verdicts.c.plan == plan) if plan else _GIVEN
-    return list(map(_recorded, connection.execute(query)))
+    return [one for one in map(_recorded, connection.execute(query)) if one]
 
 
-def _recorded(row: Row[Any]) -> RecordedVerdict:
-    verdict = Verdict(row.correct, row.confidence, tuple(json.loads(row.categories)), row.words)
+def _recorded(row: Row[Any]) -> RecordedVerdict | None:
+    """A row's verdict; None where it holds none."""
+    try:
+        ticked = json.loads(row.categories)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if (
+        row.correct not in _CORRECT
+        or row.confidence not in CONFIDENCE
+        or not isinstance(ticked, list)
+        or not all(isinstance(name, str) and name in _CATEGORIES for name in ticked)
+        or not isinstance(row.words, str)
+        or not isinstance(row.given, float)
+    ):
+        return None
+    verdict = Verdict(row.correct, row.confidence, tuple(ticked), row.words)
     return RecordedVerdict(row.plan, row.person, verdict, bool(row.seen), row.given)
 
 
@@ -291,13 +321,13 @@ def add_version(
     """Store a version; two people who do so at the same time get two versions.
 
     Raises:
-        InputError: its file cannot be written.
+        InputError: its file cannot be written, or the store.
     """
     columns = review_versions.c
     last = select(func.max(columns.number)).where(columns.plan == item.id)
     least = 2
     for _ in range(_TRIES):
-        with engine.connect() as connection:
+        with writing(engine) as connection:
             number = max(least, int(connection.execute(last).scalar() or 1) + 1)
             file = version_file(item.place, number) if item.place else None
             name = str(Path(item.name).with_name(file.name)) if file else ""
@@ -306,12 +336,13 @@ def add_version(
                 connection.execute(insert(review_versions), asdict(version))
             except IntegrityError:
                 # Another transaction may have taken the number since it was looked up.
+                connection.rollback()
                 continue
             # The row is inserted first, which reserves the number; a file without a row would do
             # no harm.
             if not file or create(file, text, folders.plans):
-                connection.commit()
                 return version
+            connection.rollback()
             least = number + 1
     raise InputError("Too many versions are being made at once: try again.")
 
@@ -342,7 +373,7 @@ def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Pat
 
     Raises:
         InputError: it has no question, which a demonstration needs, or
-            cannot be written.
+            cannot be written, or the store cannot.
     """
     if version.demo:
         return version
@@ -354,14 +385,14 @@ def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Pat
             )
         text = f"question: {item.question}\n\n{text}"
     stem = demo_name(item.name)
-    for number in range(1, 1000):
-        name = f"{stem}.plan" if number == 1 else f"{stem}-{number}.plan"
-        if create(demos / name, text, (demos,)):
-            break
-    else:
-        raise InputError(f"{stem}.plan is there a thousand times: make room for another.")
     where = (review_versions.c.plan == item.id) & (review_versions.c.number == version.number)
-    with engine.begin() as connection:
+    with writing(engine) as connection:
+        for number in range(1, 1000):
+            name = f"{stem}.plan" if number == 1 else f"{stem}-{number}.plan"
+            if create(demos / name, text, (demos,)):
+                break
+        else:
+            raise InputError(f"{stem}.plan is there a thousand times: make room for another.")
         connection.execute(update(review_versions).where(where).values(demo=name))
     return replace(version, demo=name)
 

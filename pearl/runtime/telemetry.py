@@ -12,14 +12,15 @@ import math
 import os
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.text import counted
+from pearl.lang.text import counted, one_line, printable
 from pearl.models.base import Model
 from pearl.models.routing import members
+from pearl.models.secrets import redaction
 from pearl.runtime.calls import Entry, Journal
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ configured nothing, no spans are made."""
 
 TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 """Variables that give the timeout for sending spans, in seconds."""
+
+HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+"""Variables that give headers, which may hold keys."""
 
 WAIT = 2.0
 """The default of that timeout, so that a program does not wait long for a missing collector."""
@@ -196,6 +200,26 @@ def _exporter() -> SpanExporter:
     return Exporter(timeout=None if has_timeout else WAIT)
 
 
+class _Listener(logging.Handler):
+    """Keeps the warnings that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@cache
+def _say(what: str, reason: str) -> None:
+    """Write one line, once for each message, about a variable that cannot be used; the values of
+    headers are redacted."""
+    headers = ",".join(os.environ.get(name, "") for name in HEADERS).split(",")
+    told = redaction(map(str.strip, headers))(one_line(reason)).rstrip(".")
+    sys.stderr.write(f"pearl: {what}: {printable(told)}.\n")
+
+
 def _tracer() -> Tracer | None:
     """The tracer: the program's own if it has configured one, or one that sends spans where the
     standard variables say; None where neither is configured."""
@@ -204,26 +228,58 @@ def _tracer() -> Tracer | None:
     configured = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
     if not configured and "opentelemetry.trace" not in sys.modules:
         return None
+    # What the SDK logs about a variable may be several lines, and hold a key.
+    logger, listener = logging.getLogger("opentelemetry"), _Listener()
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(listener)
     try:
-        from opentelemetry import trace
+        is_sending = _provide(configured)
     except ImportError:
         return None
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        if not configured:
-            return None
-        try:
-            from opentelemetry.sdk.resources import Resource
-            from opentelemetry.sdk.trace import TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
-        except ImportError:
-            return None
-        name = os.environ.get("OTEL_SERVICE_NAME") or "pearl"
-        provider = TracerProvider(resource=Resource.create({"service.name": name}))
-        try:
-            provider.add_span_processor(BatchSpanProcessor(_exporter()))
-        except ValueError as error:
-            # A wrong variable must not make a question fail that has been answered.
-            warnings.warn(f"No spans are sent, by an OTEL_ variable: {error}", stacklevel=2)
-            return None
-        trace.set_tracer_provider(provider)
+    except Exception as error:  # noqa: BLE001 - what was answered stands, whatever the variables are
+        reason = str(error) or "; ".join(listener.messages)
+        _say("No spans are sent, by an OTEL_ variable", reason)
+        return None
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = propagate
+    for message in listener.messages:
+        _say("An OTEL_ variable cannot be read", message)
+    if not is_sending:
+        return None
+    from opentelemetry import trace
+
     return trace.get_tracer("pearl", version("pearl"))
+
+
+def _provide(configured: bool) -> bool:
+    """Set up the sending of spans by the standard variables, unless the program has done so itself.
+
+    Args:
+        configured: whether the variables say where spans are sent.
+
+    Returns:
+        Whether spans are sent.
+
+    Raises:
+        ImportError: OpenTelemetry is not installed.
+        Exception: a variable cannot be used; the SDK raises errors of many classes.
+    """
+    from opentelemetry import trace
+
+    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return True
+    if not configured:
+        return False
+    for name, value in os.environ.items():
+        if name.startswith("OTEL_") and value.encode("utf-8", "replace").decode() != value:
+            raise ValueError(f"{name} is not UTF-8")
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    name = os.environ.get("OTEL_SERVICE_NAME") or "pearl"
+    provider = TracerProvider(resource=Resource.create({"service.name": name}))
+    provider.add_span_processor(BatchSpanProcessor(_exporter()))
+    trace.set_tracer_provider(provider)
+    return True

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Text, and_, cast, delete, func, select, text
 
-from pearl.store.database import is_dead, reading, usable
+from pearl.store.database import is_dead, reading, usable, writing
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs, tags
 from pearl.store.totals import usage_of
 
@@ -81,7 +81,7 @@ def prune(engine: Engine, before: float) -> PruneCounts:
     now = time.time()
     times = (runs.c.started, runs.c.seen)
     going = select(runs.c.id, runs.c.owner, *times).where(runs.c.ended.is_(None))
-    with usable(engine), engine.begin() as connection:
+    with writing(engine) as connection:
         alive = [row for row in connection.execute(going) if not is_dead(row.owner, row.seen, now)]
         past = and_(runs.c.seen < before, runs.c.id.not_in([row.id for row in alive]))
         old = select(runs.c.id).where(past)

@@ -117,34 +117,51 @@ def _no_store(engine: Engine) -> InputError:
     return InputError(f"The store {shown_place(engine)} cannot be used: it is no store of Pearl's.")
 
 
-class DisplacedError(InputError):
+class StoreError(InputError):
+    """A store that was opened cannot be used: it is damaged, or its server has gone."""
+
+
+class DisplacedError(StoreError):
     """A store's file is no longer where it was opened."""
 
 
 def check_in_place(engine: Engine) -> None:
     """Check that a store's file is still where it was opened.
 
-    If it is not, its log is deleted, unless another process has it open: the log would be applied
-    to the file that is now in its place.
-
     Raises:
         DisplacedError: the file was deleted or replaced.
     """
     if _OPENED not in engine.get_execution_options():
         return
-    path, opened, log = engine.get_execution_options()[_OPENED]
+    path, opened, _ = engine.get_execution_options()[_OPENED]
     try:
         now = _identity(path)
     except OSError:
         # Its folder cannot be read any more, which says nothing of the file.
         return
-    if now == opened:
-        return
-    if _identity(f"{path}-wal") == log and not _is_locked(f"{path}-shm"):
-        for ending in ("-wal", "-shm"):
-            Path(f"{path}{ending}").unlink(missing_ok=True)
-    what = "replaced" if now else "deleted"
-    raise DisplacedError(f"The store {shown_place(engine)} was {what} meanwhile.")
+    if now != opened:
+        what = "replaced" if now else "deleted"
+        raise DisplacedError(f"The store {shown_place(engine)} was {what} meanwhile.")
+
+
+def check_to_write(engine: Engine) -> None:
+    """As `check_in_place`, before something is written, as SQLite would go on writing to a deleted
+    file.
+
+    The log of a file that is gone is deleted, unless another process has it open: it would be
+    applied to the file that is now in its place.
+
+    Raises:
+        DisplacedError: the file was deleted or replaced.
+    """
+    try:
+        check_in_place(engine)
+    except DisplacedError:
+        path, _, log = engine.get_execution_options()[_OPENED]
+        if _identity(f"{path}-wal") == log and not _is_locked(f"{path}-shm"):
+            for ending in ("-wal", "-shm"):
+                Path(f"{path}{ending}").unlink(missing_ok=True)
+        raise
 
 
 def _is_locked(path: str) -> bool:
@@ -300,10 +317,24 @@ def reading(engine: Engine) -> Iterator[Connection]:
     """A connection that only reads, and does not block writers.
 
     Raises:
-        InputError: the store cannot be read: it is damaged, or its server is gone.
+        StoreError: the store cannot be read: it is damaged, or its server is gone.
     """
     with usable(engine), engine.connect().execution_options(**{_READS: True}) as connection:
         yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction; its changes are on disk when the block has ended.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    # A new connection would make a file where there is none.
+    check_to_write(engine)
+    with usable(engine), engine.begin() as connection:
+        yield connection
+        check_to_write(engine)
 
 
 def starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement[bool]:
@@ -321,7 +352,7 @@ def usable(engine: Engine) -> Iterator[None]:
     """Turn errors of the database in the block into one line.
 
     Raises:
-        InputError: the database is damaged, or its server is gone.
+        StoreError: the database is damaged, or its server is gone.
     """
     from sqlalchemy.exc import DBAPIError
 
@@ -331,7 +362,7 @@ def usable(engine: Engine) -> Iterator[None]:
         reason = one_line(str(getattr(error, "orig", error)))[:200].rstrip(".")
         password = engine.url.password
         reason = reason.replace(str(password), "***") if password else reason
-        raise InputError(f"The store {shown_place(engine)} cannot be used: {reason}.") from None
+        raise StoreError(f"The store {shown_place(engine)} cannot be used: {reason}.") from None
 
 
 def _migrate(connection: Connection) -> None:

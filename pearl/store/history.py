@@ -17,7 +17,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.text import one_line
 from pearl.models.base import Reply
 from pearl.runtime.calls import Entry
-from pearl.store.database import is_dead, reading, starts_with, usable
+from pearl.store.database import is_dead, reading, starts_with, writing
 from pearl.store.statements import insert_into
 from pearl.store.store import storable
 from pearl.store.tables import PLAIN, entries, replies, rows, runs, tags
@@ -278,7 +278,7 @@ def as_tags(names: Iterable[str]) -> list[str]:
 def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
     """Add tags to a run, or remove them with ``off``; `as_tags` raises `InputError`."""
     added = [{"run": run, "tag": name} for name in as_tags(names)]
-    with usable(engine), engine.begin() as connection:
+    with writing(engine) as connection:
         for row in added:
             if off:
                 where = and_(tags.c.run == row["run"], tags.c.tag == row["tag"])

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from pearl.lang.text import one_line
 from pearl.models.base import ModelError
-from pearl.store.database import DisplacedError, check_in_place, checkpoint, is_log_long
+from pearl.store.database import DisplacedError, check_to_write, checkpoint, is_log_long
 
 Work: TypeAlias = Callable[[Connection, list[Any]], list[Any] | None]
 """Carries out changes of one kind together; gives an answer for each, or None."""
@@ -176,8 +176,7 @@ class LoopWriter(Writer):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        # SQLite would go on writing to a deleted file.
-        check_in_place(self._engine)
+        check_to_write(self._engine)
         # Taking a connection from the pool and returning it costs more than most transactions.
         self._held = self._held or self._engine.connect()
         try:

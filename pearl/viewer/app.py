@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pearl.lang.errors import InputError
+from pearl.store.database import check_in_place
 from pearl.store.history import (
     STATUSES,
     RunFilter,
@@ -199,6 +200,7 @@ def application(shown: ServedStore, token: str) -> ASGIApp:
                 return response
             if not is_secret(request.cookies.get(shown.cookie, ""), key):
                 raise RefusedError(401, "You are not in: open the link that pearl view printed.")
+            check_in_place(shown.engine)
             return _page(page(shown, _view(request), **request.path_params))
 
         return Route(path, answer, methods=["GET"])

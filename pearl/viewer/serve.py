@@ -7,6 +7,7 @@ import errno
 import hashlib
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from pearl.lang.errors import InputError
+from pearl.store.database import DisplacedError, StoreError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -52,6 +54,8 @@ HEADERS = (
 KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 """Media types by file ending."""
 
+_HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
+
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -72,6 +76,10 @@ def describe_error(error: Exception) -> tuple[int, str]:
     match error:
         case RefusedError():
             return error.status, str(error)
+        case DisplacedError():
+            return 503, f"{error} Nothing is read from it or saved in it: start the server again."
+        case StoreError():
+            return 503, str(error)
         case InputError():
             return 422, str(error)
         case HTTPException():
@@ -91,6 +99,19 @@ def is_address(name: str) -> bool:
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
     return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def check_host_name(name: str) -> None:
+    """Make sure that a link can begin with a name.
+
+    Raises:
+        InputError: it is no host's.
+    """
+    if not is_address(name) and not _HOST.fullmatch(name):
+        raise InputError(
+            f"{name} is no host's name: give --name without http:// and port, as "
+            "reviews.example.org."
+        )
 
 
 def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
@@ -261,6 +282,8 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=Hurried,
+        # By default a variable gives the number, and it may be none.
+        workers=1,
         # Addresses contain tokens, which must not be logged.
         access_log=False,
         log_level="warning",
