@@ -466,6 +466,14 @@ def test_an_option_that_says_none_is_no_answer_of_the_reader(none: str):
     assert (answer.option.letter, answer.option.fits) == ("", False)
 
 
+def test_a_heading_is_quoted_only_where_it_alone_has_a_word():
+    text = "# The Survey of Brackwater: a report\n\nAda Finch made the survey of Brackwater."
+    answer = ask(text, "Who made the survey of Brackwater?")
+    assert [quote.text for quote in answer.evidence] == ["Ada Finch made the survey of Brackwater."]
+    answer = ask(text, "What does the report on Brackwater say?")
+    assert "# The Survey of Brackwater: a report" in [quote.text for quote in answer.evidence]
+
+
 @pytest.mark.parametrize(
     ("text", "question", "first"),
     [
