@@ -33,6 +33,7 @@ from pearl.lint.checker import (
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model
 from pearl.models.constraints import Mode
+from pearl.models.middleware.stack import EngineLimits
 from pearl.models.routing import check_model, choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.retrieval.converters import read_documents
@@ -192,6 +193,8 @@ async def ask(
     shown: int = 0,
     turns: bool = False,
     depth: int | None = None,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
 ) -> Answer:
     """Answer a question about a document, with evidence; by default with a plan written first.
 
@@ -217,12 +220,15 @@ async def ask(
         turns: for ``fsm1`` and ``fsm2``, whether states are turns of one conversation.
         depth: how deep decompositions (``decomp``) or sub-questions (``rebel``, where 0 splits
             nothing) may nest; by default the strategy's own limit.
+        max_cost: the most dollars that the calls may cost; None for no limit.
+        max_tokens: the most tokens that they may read and write; None for no limit.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
-        ModelError: the model gave no usable answer.
+        ModelError: the model gave no usable answer, or the next call would exceed a limit.
         RunError: a step has no output, or the strategy came to no answer.
     """
+    limits = EngineLimits(max_cost=max_cost, max_tokens=max_tokens)
     model = as_model(model)
     settings = StrategySettings(limits=limits_within(depth), shown=shown, turns=turns)
     planner = planner_of(model).name
@@ -238,8 +244,9 @@ async def ask(
     check_whole(examples=examples)
     refuse_unused(prepared, examples)
     opened = open_session(
-        model, head, "ask", store, context=fitting, cache=cache, began=began, constrain=constrain
-    )
+        model, head, "ask", store, context=fitting, cache=cache, began=began, constrain=constrain,
+        limits=limits,
+    )  # fmt: skip
     async with open_tools(chosen) as toolbox, opened as session:
         cached = cached_tools(toolbox, session, question) if toolbox else None
         session = replace(session, examples=examples)
@@ -258,6 +265,8 @@ async def run(
     cache: bool = True,
     watch: Watch | None = None,
     began: Began | None = None,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
 ) -> Answer:
     """Run a plan on a document.
 
@@ -266,7 +275,7 @@ async def run(
         document: a `Source`, or the path of a file or folder, or several.
         options: as `ask` takes them; the plan then needs a question.
         library: as for `check`.
-        model, context: as `ask` takes them.
+        model, context, max_cost, max_tokens: as `ask` takes them.
         store, cache, watch, began: as `write_plan` takes them.
 
     Raises:
@@ -275,6 +284,7 @@ async def run(
         ModelError: the model gave no usable answer.
         RunError: there is no plan, it has errors, or a step has no output.
     """
+    limits = EngineLimits(max_cost=max_cost, max_tokens=max_tokens)
     if isinstance(plan, Planned):
         if plan.plan is None:
             raise RunError(
@@ -298,7 +308,7 @@ async def run(
     head = heading(question, source, actions, model, options=options)
     fitting = as_context(context, model)
     async with open_session(
-        model, head, "run", store, context=fitting, cache=cache, began=began
+        model, head, "run", store, context=fitting, cache=cache, began=began, limits=limits
     ) as session:
         return await answer(prepared, question, source, options, session, watch)
 

@@ -107,8 +107,8 @@ class Pearl:
         cache: whether to reuse the replies of earlier runs in the store.
         constrain: as `write_plan` takes it.
         concurrency: the most calls of a batch at the same time; 0 adapts it to the endpoint.
-        max_cost: dollars that a batch may spend.
-        max_tokens: tokens that a batch may spend.
+        max_cost: the most dollars that a job, or a question that is asked alone, may cost.
+        max_tokens: the most tokens that it may read and write.
         restart: whether a batch starts again even where the store has one to resume.
         quiet: whether to show no progress bar.
 
@@ -175,6 +175,8 @@ class Pearl:
             shown=shown,
             turns=turns,
             depth=depth,
+            max_cost=self.max_cost,
+            max_tokens=self.max_tokens,
         )
 
     async def plan(
@@ -220,6 +222,8 @@ class Pearl:
             cache=self.cache,
             watch=watch,
             began=began,
+            max_cost=self.max_cost,
+            max_tokens=self.max_tokens,
         )
 
     async def batch(

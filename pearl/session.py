@@ -16,9 +16,9 @@ from pearl.lang.library import Library
 from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, TokenCounter, env_number
 from pearl.models.constraints import Mode, choose_mode
-from pearl.models.middleware.stack import Engine, start_engine
+from pearl.models.middleware.stack import Engine, EngineLimits, check_priced, start_engine
 from pearl.models.routing import Models, planner_of, readers_of, sampling_of
-from pearl.models.tokens import Prices, counter_of, load_prices
+from pearl.models.tokens import NO_PRICES, Prices, counter_of, load_prices
 from pearl.runtime.calls import Caller, Journal, Watch
 from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.loop import RunError
@@ -122,6 +122,7 @@ async def open_session(
     cache: bool = True,
     began: Began | None = None,
     constrain: Mode | None = None,
+    limits: EngineLimits | None = None,
 ) -> AsyncIterator[Session]:
     """Open a session for one run; it closes the model and the store at the end.
 
@@ -135,11 +136,15 @@ async def open_session(
         cache: whether to reuse the replies of earlier runs.
         began: called with the run's name.
         constrain: whether replies are held to grammars and schemas; None as for `choose_mode`.
+        limits: limits of the calls and of what they cost; None for the defaults.
 
     Raises:
         InputError: the store cannot be used, or a setting is wrong.
     """
-    mode = choose_mode(constrain)
+    mode, limits, prices = choose_mode(constrain), limits or EngineLimits(), NO_PRICES
+    if limits.max_cost is not None:
+        prices = load_prices()
+        check_priced(limits, model, prices)
     head = {**head, **model_head(model, mode)}
     context = replace(context, learned=learned_window(model.identity))
     opened, run, journal = None, "", Journal()
@@ -155,7 +160,8 @@ async def open_session(
             if began:
                 began(run)
         journal.decide("run", head)
-        engine = start_engine(model, opened, "" if cache else run, constrain=mode)
+        scope = "" if cache else run
+        engine = start_engine(model, opened, scope, limits, prices, constrain=mode)
         planning = planning_context(model, context)
         yield Session(engine, journal, context, planning=planning)
         if opened:

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import pytest
 
+import pearl
 from pearl.lang.output_files import replacing
 from pearl.store.store import open_store
 from tests.forks import Fork
 from tests.runs import runs
-from tests.server import Serve, Server, dripping, failing
+from tests.server import Serve, Server, completion, dripping, failing
 from tests.shell import BAD, GOOD, STORY, call, command, one_line
 
 ASK = "Why did Mara leave?"
@@ -578,6 +579,25 @@ def test_a_run_without_an_answer_has_ended(serve: Serve, tmp_path: Path):
     assert call("ask", "story.txt", ASK, "--model", "m").code == 1
     (run,) = runs(tmp_path / ".pearl" / "store.db")
     assert run.ended is not None
+
+
+def test_a_question_asked_alone_has_a_budget(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    server = serve(lambda _: completion("Yes.", usage={"prompt_tokens": 400}), PEARL_MAX_TOKENS="9")
+    words = ("ask", "story.txt", ASK, "--model", "some-model", "--strategy", "fsm1")
+    assert "No price is known for some-model" in one_line(call(*words, "--max-cost", "1"), 2)
+    assert not server.asked
+    assert "raise --max-tokens" in one_line(call(*words, "--max-tokens", "1k"), 1)
+    sent = len(server.asked)
+    assert sent in (1, 2)
+    Path("p.toml").write_text('[models."some-model"]\ninput = 1e6\noutput = 1e6\n', "utf-8")
+    monkeypatch.setenv("PEARL_PRICES", "p.toml")
+    plan = ("run", "good.plan", "story.txt", "--model", "some-model")
+    assert "raise --max-cost" in one_line(call(*plan, "--max-cost", "0.01"), 1)
+    with pytest.raises(pearl.ModelError, match="raise --max-cost"):
+        pearl.Pearl(model="some-model", max_cost=0.01).ask_sync("story.txt", ASK)
+    assert len(server.asked) == sent
 
 
 def test_a_strategy_without_an_answer_names_its_run(serve: Serve, tmp_path: Path):

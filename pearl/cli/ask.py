@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 @click.argument("documents", nargs=-1, metavar="DOCUMENT...")
 @click.argument("question")
 @shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns")
-@shared("depth", "models", "constrain", "context", "store", "cache", "json")
+@shared("depth", "models", "constrain", "context", "max-cost", "max-tokens")
+@shared("store", "cache", "json")
 def ask_command(documents: tuple[str, ...], question: str, options: Options) -> None:
     """Answer QUESTION about DOCUMENT... (files and folders; one may be - for standard input).
 
@@ -74,6 +75,8 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
         examples=options.examples,
         turns=options.turns,
         depth=options.depth,
+        max_cost=options.max_cost,
+        max_tokens=options.max_tokens,
     )
     answer, _ = settle(work, model, options)
     show(answer, as_json=options.as_json)
@@ -147,7 +150,8 @@ def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
 @click.command("run", epilog="Example:  pearl run mara.plan story.txt")
 @click.argument("plan")
 @click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
-@shared("option", "library", "model", "reader", "context", "store", "cache", "json")
+@shared("option", "library", "model", "reader", "context", "max-cost", "max-tokens")
+@shared("store", "cache", "json")
 def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None:
     """Run PLAN on DOCUMENT... (files and folders; one may be - for standard input)."""
     from pearl.api import run
@@ -178,7 +182,16 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
             {"findings": [as_object(error, source) for error in errors]},
         )
     context = context_for(model, options.context, options.window)
-    work = partial(run, source.text, doc, options=options.choices, library=library, context=context)
+    work = partial(
+        run,
+        source.text,
+        doc,
+        options=options.choices,
+        library=library,
+        context=context,
+        max_cost=options.max_cost,
+        max_tokens=options.max_tokens,
+    )
     answer, _ = settle(work, model, options)
     show(answer, as_json=options.as_json)
 

@@ -33,8 +33,7 @@ from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode
 from pearl.models.middleware.budget import Amount, Ceiling
-from pearl.models.middleware.stack import EngineLimits, start_engine
-from pearl.models.routing import members
+from pearl.models.middleware.stack import EngineLimits, check_priced, start_engine
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.session import model_head
@@ -154,12 +153,7 @@ def _begin(
     """Open the store, and resume the latest run of this job in it, or begin a new one. The run is
     marked as ended unless an exception stops it."""
     tags, model = as_tags(settings.tags), settings.model
-    unpriced = [each.name for each in members(model) if settings.prices.get(each.name) is None]
-    if settings.limits.max_cost is not None and unpriced:
-        raise InputError(
-            f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
-            "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
-        )
+    check_priced(settings.limits, model, settings.prices)
     if job.output:
         check_replaceable(job.output)
         refuse_locked(job.output)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pearl.lang.errors import check_numbers, check_whole
+from pearl.lang.errors import InputError, check_numbers, check_whole
 from pearl.models.base import Ask, Model, ModelError, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
@@ -93,6 +93,20 @@ class EngineLimits:
         if tokens is not None:
             tokens = max(0, tokens - sum(usage.total for usage in spent.values()))
         return replace(self, max_cost=cost, max_tokens=tokens)
+
+
+def check_priced(limits: EngineLimits, model: Model, prices: Prices) -> None:
+    """Make sure that a limit of the cost can be kept.
+
+    Raises:
+        InputError: the price of a model is not known.
+    """
+    unpriced = [each.name for each in members(model) if prices.get(each.name) is None]
+    if limits.max_cost is not None and unpriced:
+        raise InputError(
+            f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
+            "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
+        )
 
 
 @dataclass(frozen=True)
