@@ -35,7 +35,7 @@ from pearl.models.base import Model
 from pearl.models.constraints import Mode
 from pearl.models.routing import check_model, choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
-from pearl.retrieval.converters import read_documents
+from pearl.retrieval.converters import read_aside
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError
@@ -226,7 +226,7 @@ async def ask(
     chosen = as_tools(tools)
     prepared = prepare(strategy, planner, as_library(library), demonstrations, settings, chosen)
     model = with_library(model, (prepared.library,))
-    question, source = _question(question), _document(document)
+    question, source = _question(question), await _read(document)
     check_options(options)
     head = heading(question, source, prepared.library, model, prepared.demonstrated, options)
     name = prepared.spec.name
@@ -289,7 +289,7 @@ async def run(
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
     model = with_library(as_model(model), (actions.called_by(parsed.plan),))
-    question, source = parsed.plan.question, _document(document)
+    question, source = parsed.plan.question, await _read(document)
     check_options(options)
     head = heading(question, source, actions, model, options=options)
     fitting = as_context(context, model)
@@ -393,11 +393,15 @@ def _question(text: object) -> str:
     return question
 
 
-def _document(document: Document) -> Source:
-    if isinstance(document, Source):
-        if not document.text.strip():
-            raise InputError(f"{document.name} is empty: give a document with text in it.")
-        return document
+async def _read(document: Document) -> Source:
+    if not isinstance(document, Source):
+        return await read_aside(_paths(document))
+    if not document.text.strip():
+        raise InputError(f"{document.name} is empty: give a document with text in it.")
+    return document
+
+
+def _paths(document: str | Path | Sequence[str | Path]) -> list[str]:
     paths = _listed(document)
     if isinstance(document, str) and (
         "\n" in document
@@ -412,7 +416,7 @@ def _document(document: Document) -> Source:
         raise InputError(
             f"{shorten(repr(document))} is no document: give a path, several, or a Source."
         )
-    return read_documents([*map(str, paths)])
+    return [*map(str, paths)]
 
 
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:

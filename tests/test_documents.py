@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import subprocess
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
+from time import monotonic
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -282,6 +286,21 @@ def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytes
     for convert in (documents.docx, documents.epub):
         with pytest.raises(ValueError, match="too much is packed in it"):
             convert(WORD)
+
+
+def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_the_call():
+    Path("long.docx").write_bytes(docx_of(paragraph("word") * 200_000))
+
+    async def ask() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pearl.ask("long.docx", QUESTION, model="offline"), 1)
+
+    began = monotonic()
+    # The loop's end waits for its threads.
+    asyncio.run(ask())
+    assert monotonic() - began < 5
+    of_ours = ["pgrep", "--full", "--parent", str(os.getpid()), documents.__name__]
+    assert subprocess.run(of_ours, capture_output=True).stdout == b""
 
 
 def test_where_nothing_converts_a_file_the_message_names_the_command(

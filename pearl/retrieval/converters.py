@@ -6,15 +6,21 @@ process of its own, with a limit to its time and memory, that may reach no other
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from pearl.lang.errors import InputError, LinesError, install_command, refuse
@@ -36,6 +42,9 @@ ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm"
 
 _MOST = 1000
 _SECONDS = 120
+_LOOKING = 0.2
+"""Seconds after which it is looked again whether a conversion is still waited for."""
+
 _MEMORY = 4_000_000_000
 """Bytes of the converter's process."""
 
@@ -47,15 +56,17 @@ _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|htm
 _FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 
 
-def read_document(path: str, seconds: float = _SECONDS) -> Source:
+def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = None) -> Source:
     """Read a document from a path, or from standard input when the path is ``-``.
 
     Args:
         path: a text, PDF, Word (.docx), EPUB or HTML file.
         seconds: how long its conversion may take.
+        stopped: as `read_documents` takes it.
 
     Raises:
         InputError: it cannot be read, or has no text; or what converts it is not installed.
+        CancelledError: ``stopped`` was set while it was converted.
     """
     data = read_bytes(path, "document")
     kind = _kind(path, data)
@@ -69,17 +80,8 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
         raise InputError(f"{name} is {kind.title}: {install_command('documents')} to read it.")
     if len(data) > LARGEST:
         raise InputError(f"{name} has {len(data):,} bytes, and {LARGEST:,} are read: split it.")
-    home = str(Path(__file__).parents[2])
-    paths = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
     try:
-        # -P: a module that lies beside the document is not what was installed.
-        done = subprocess.run(  # noqa: S603 - our own words
-            [sys.executable, "-P", "-m", __name__, kind.convert.__name__],
-            input=data,
-            capture_output=True,
-            timeout=seconds,
-            env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:replace"},
-        )
+        done = _converted(kind, data, seconds, stopped)
     except subprocess.TimeoutExpired:
         raise InputError(
             f"{name} took longer than {seconds:g} seconds to read as {kind.title}: split it, or "
@@ -102,22 +104,65 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
     return Source(path, composed(text))
 
 
-def read_documents(paths: Sequence[str]) -> Source:
+def _converted(
+    kind: _Kind, data: bytes, seconds: float, stopped: Event | None
+) -> subprocess.CompletedProcess[bytes]:
+    """What the process that converts a file gave; it is ended where nobody waits for it any more,
+    and with a `subprocess.TimeoutExpired` where it takes too long."""
+    home = str(Path(__file__).parents[2])
+    paths = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
+    # -P: a module that lies beside the document is not what was installed.
+    words = [sys.executable, "-P", "-m", __name__, kind.convert.__name__]
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:replace"}
+    pipe, until = subprocess.PIPE, monotonic() + seconds
+    # A file, as `communicate` sends the rest of an input no more once its time has run out.
+    with TemporaryFile() as given:
+        given.write(data)
+        given.seek(0)
+        process = subprocess.Popen(  # noqa: S603 - our own words
+            words, stdin=given, stdout=pipe, stderr=pipe, env=environment
+        )
+    with process:
+        try:
+            while (left := until - monotonic()) > 0:
+                if stopped and stopped.is_set():
+                    raise CancelledError
+                with suppress(subprocess.TimeoutExpired):
+                    out, told = process.communicate(timeout=min(left, _LOOKING))
+                    return subprocess.CompletedProcess(words, process.returncode, out, told)
+        finally:
+            process.kill()
+    raise subprocess.TimeoutExpired(words, seconds)
+
+
+async def read_aside(paths: Sequence[str]) -> Source:
+    """`read_documents` in a thread, as a conversion may take minutes; where the call is cancelled,
+    it ends."""
+    stopped = Event()
+    try:
+        return await asyncio.to_thread(read_documents, paths, stopped)
+    finally:
+        stopped.set()
+
+
+def read_documents(paths: Sequence[str], stopped: Event | None = None) -> Source:
     """Read documents as one text, in which each stands under its name.
 
     Args:
         paths: as `read_document` takes each; a folder stands for the documents in it.
+        stopped: set where nobody waits for them any more.
 
     Raises:
         LinesError: some of them cannot be read; each is named.
         InputError: a folder has none or too many.
+        CancelledError: ``stopped`` was set while one was converted.
     """
     files = list(dict.fromkeys(file for path in paths for file in files_of(path)))
     read: list[Source] = []
     wrong: list[str] = []
     for file in files:
         try:
-            read.append(read_document(file))
+            read.append(read_document(file, stopped=stopped))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
