@@ -652,6 +652,13 @@ def test_members_share_one_size(here: Services):
         ("[it.headers]\nCookie = 'session=feedfeed'\n", "it.headers.Cookie"),
         ("[it.headers]\nX-Api-Key = 'feedfeed'\n", "it.headers.X-Api-Key"),
         ("[it.headers]\nX-Auth-Token = 'feedfeed'\n", "it.headers.X-Auth-Token"),
+        ("[it.headers]\nPassword = 'feedfeed'\n", "it.headers.Password"),
+        ("[it.headers]\nX-Credential = 'feedfeed'\n", "it.headers.X-Credential"),
+        ("[it.headers]\nApiAuth = 'feedfeed'\n", "it.headers.ApiAuth"),
+        ("[it.headers]\nX-Pass = 'feedfeed'\n", "it.headers.X-Pass"),
+        ("[it.headers]\nX-Sig = 'feedfeed'\n", "it.headers.X-Sig"),
+        ("[it.static]\npw = 'feedfeed'\n", "it.static.pw"),
+        ("[it.static]\ndb_pwd = 'feedfeed'\n", "it.static.db_pwd"),
         ("[it.static]\nclientSecret = 'feedfeed'\n", "it.static.clientSecret"),
         ("[it.static]\napikey = 12345678\n", "it.static.apikey"),
         ("[it.static]\nkey = 'feedfeed'\n", "it.static.key"),
@@ -678,6 +685,7 @@ def test_a_secret_in_the_address_is_a_mistake():
 
 def test_what_is_no_secret_may_stand_in_the_file():
     static = "keywords = 'news'\nmax_tokens = 9\nkey = 'a ${KEY}'\ntoken = ''\nuse_key = true\n"
+    static += "author = 'Poe'\nauthority = 'court'\npassenger = 'Mara'\nsig_figs = 3\n"
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
     path = declare(f"[it]\n{GOOD}[it.static]\n{static}[it.headers]\n{headers}")
     assert read_tools(path).mistakes == ()

@@ -32,6 +32,13 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _Pattern(text, flags))
 
 
+SECRET_NAME = pattern(
+    r"(?i)key(?!word)|token|secret|cookie|credential|passw|passphrase|pwd|auth(?!or(?!i[sz]))"
+    r"|(?:^|[^a-z])(?:pass|pw|sig|signature)$"
+)
+"""What is in the name of a header, parameter or variable whose value only its owner may know; an
+author is none."""
+
 _HIDDEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSAFE = pattern(f"[\x00-\x1f{_HIDDEN}]")
 _UNSAFE_IN_JSON = pattern(f"[{_HIDDEN}]")
