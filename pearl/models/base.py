@@ -225,6 +225,10 @@ class ModelError(PortableError):
         self.status = status
         self.sent = sent
 
+    def reword(self, reworded: Callable[[str], str]) -> None:
+        """Say it in other words, also where it is told again."""
+        self.args, self.message = (reworded(str(self)),), reworded(self.message)
+
 
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
 """What a model's ``answer`` is, and every layer that is put around it."""

@@ -28,7 +28,7 @@ from pearl.lang.text import SECRET_NAME
 from pearl.models.base import ModelError
 from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
 from pearl.models.secrets import is_key, redaction
-from pearl.models.settings import Settings, make_settings
+from pearl.models.settings import Settings, make_settings, renamed
 from pearl.models.transport import FAULTS, Incoming, Transport
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ def azure_transport() -> ClientTransport:
         raise InputError(f"A model on Azure needs {' and '.join(missing)}: set it, or them.")
     from openai import AsyncAzureOpenAI
 
-    endpoint, key, version = (os.environ[name].strip() for name in names)
-    if not endpoint.lower().startswith(("http://", "https://")):
-        raise InputError("AZURE_OPENAI_ENDPOINT is wrong: it starts with neither http nor https.")
+    settings, version = make_settings(AZURE), os.environ["OPENAI_API_VERSION"].strip()
+    endpoint, key = settings.base_url, settings.api_key.get_secret_value()
     return ClientTransport(
         partial(AsyncAzureOpenAI, azure_endpoint=endpoint, api_key=key, api_version=version),
+        settings,
         names=AZURE,
         owned=True,
     )
@@ -132,9 +132,7 @@ class ClientTransport(Transport):
         return text
 
     def named(self, message: str) -> str:
-        for name, own in self._names.items():
-            message = message.replace(name, own)
-        return message
+        return renamed(message, self._names)
 
     @asynccontextmanager
     async def request(
