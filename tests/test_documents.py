@@ -236,6 +236,11 @@ def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
         ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
         ("cut.pdf", pdf_of([["x"]])[:90], "error)): save it anew, or as text."),
         ("locked.pdf", LOCKED, "locked.pdf has a password: save it without one."),
+        (
+            "lost.epub",
+            packed({"META-INF/container.xml": "<rootfile full-path='my password'/>"}),
+            "lost.epub cannot be read as an EPUB (\"There is no item named 'my password' in the",
+        ),
         ("a.xlsx", packed({"xl/workbook.xml": ""}), "a.xlsx is a spreadsheet, and no text: save"),
         ("a.ods", packed({"opendocument.spreadsheet": ""}), "as CSV, in UTF-8, first."),
         ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),

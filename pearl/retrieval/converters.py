@@ -53,6 +53,10 @@ _PACKED = 400_000_000
 
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
 
+_LOCKED = re.compile(r"PDFium: Incorrect password error\)$|, password required for extraction$")
+"""How pypdfium2 and zipfile end what they say of a file that is encrypted; a file's own words may
+hold that of a password, too."""
+
 _FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 
 
@@ -91,7 +95,7 @@ def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = 
         reason = (
             done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200].rstrip(".")
         )
-        if "password" in reason:
+        if _LOCKED.search(reason):
             raise InputError(f"{name} has a password: save it without one.")
         raise InputError(
             f"{name} cannot be read as {kind.title} ({reason or 'its reader crashed'}): save it "
