@@ -128,12 +128,26 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         ("a.docx", WORD, f"# Lease\n\n{LEASE}\n\n| Rent | 950 |\n| --- | --- |"),
         ("a.epub", packed(EPUB), "# One\n\nMara left.\n\nTom stayed."),
         ("page", PAGE.encode(), f"# Lease\n\n{LEASE}"),
+        ("a.htm", b"<meta charset=utf-16le><p>Caf\xc3\xa9", "Café"),
+        ("a.htm", b"<meta charset=unicode_escape><p>C:\\x41 caf\xc3\xa9", "C:\\x41 café"),
+        ("a.htm", b"<meta charset=none><ol start='\xc2\xb2'><li>Caf\xc3\xa9</ol>", "1. Café"),
         ("a.htm", b"<meta charset=latin1><p>Caf\xe9 \x80<script>x()</script>", "Café €"),
         ("a.html", b"<table><tr><th>A<td>B<tr><td>1<td>2</table><ul><li>x<li>y</ul>", LISTS),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
     ],
-    ids=("word", "epub", "html", "latin", "unclosed", "markdown", "utf-16"),
+    ids=(
+        "word",
+        "epub",
+        "html",
+        "not utf-16",
+        "no page's",
+        "figure",
+        "latin",
+        "unclosed",
+        "markdown",
+        "utf-16",
+    ),
 )
 def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
     Path(name).write_bytes(data)

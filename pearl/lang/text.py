@@ -1,5 +1,6 @@
 """How text is shown: made safe, cut, counted and measured."""
 
+import codecs
 import json
 import re
 import unicodedata
@@ -38,6 +39,20 @@ SECRET_NAME = pattern(
 )
 """What is in the name of a header, parameter or variable whose value only its owner may know; an
 author is none."""
+
+_CHARSETS = pattern(r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac")
+
+
+def page_encoding(declared: str | None) -> str:
+    """Python's name of the encoding that a page says it is in; of UTF-8, which may begin with its
+    mark, where it names none that pages are in."""
+    try:
+        name = codecs.lookup(declared or "utf-8").name
+    except (LookupError, ValueError):
+        name = "utf-8"
+    # Python knows others that no page is in, and reads some in the square of the time.
+    return name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
+
 
 _HIDDEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSAFE = pattern(f"[\x00-\x1f{_HIDDEN}]")

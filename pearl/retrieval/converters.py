@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from pearl.lang.errors import InputError, LinesError, install_command, refuse
 from pearl.lang.source import START, UTF_16, Source, decode, files_below, read_bytes
-from pearl.lang.text import composed, one_line, printable
+from pearl.lang.text import composed, one_line, page_encoding, printable
 from pearl.retrieval.pdf import pdf
 
 if TYPE_CHECKING:
@@ -262,10 +262,10 @@ def _declared(data: bytes) -> str:
     """A page's characters, in the encoding that it declares, else in UTF-8."""
     from bs4.dammit import EncodingDetector
 
-    named = EncodingDetector.find_declared_encoding(data, is_html=True) or "utf-8"
-    # Browsers read what is declared as Latin-1 so.
-    encoding = "cp1252" if named.lower() in ("iso-8859-1", "latin1", "latin-1") else named
-    return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
+    named = page_encoding(EncodingDetector.find_declared_encoding(data, is_html=True))
+    # As browsers do: a page whose declaration can be read where it stands is not in UTF-16.
+    in_place = {"iso8859-1": "cp1252", "utf-16": "utf-8-sig", "utf-32": "utf-8-sig"}
+    return data.decode(in_place.get(named.removesuffix("-le").removesuffix("-be"), named))
 
 
 def _markdown(page: str) -> str:
@@ -276,6 +276,9 @@ def _markdown(page: str) -> str:
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
+    for tag in soup("ol", start=lambda start: start and not re.fullmatch(r"\d{1,9}", start)):
+        # The converter takes a figure such as ² for a number.
+        del tag["start"]
     plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub", "del", "s"]
     text: str = MarkdownConverter(
         heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,
