@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -49,7 +50,7 @@ from pearl.strategies.registry import OwnStrategy, StrategySettings, limits_with
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-Document: TypeAlias = str | Path | Source | Sequence[str | Path]
+Document: TypeAlias = str | os.PathLike[str] | Source | Sequence[str | os.PathLike[str]]
 Named: TypeAlias = "str | Path | Action | OwnAction"
 Actions: TypeAlias = "Library | Named | Sequence[Named] | None"
 """A library, what `load_library` takes, one or several, functions that `action` made actions of
@@ -396,12 +397,17 @@ def _question(text: object) -> str:
 async def _read(document: Document) -> Source:
     if not isinstance(document, Source):
         return await read_aside(_paths(document))
-    if not document.text.strip():
+    text: object = document.text
+    if not isinstance(text, str):
+        raise InputError(f"The text of {document.name} is {type(text).__name__}: give a text.")
+    if not text.strip():
         raise InputError(f"{document.name} is empty: give a document with text in it.")
     return document
 
 
-def _paths(document: str | Path | Sequence[str | Path]) -> list[str]:
+def _paths(document: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    if hasattr(document, "read"):
+        raise InputError("An open file is no document: give its path, or pearl.Source(name, text).")
     paths = _listed(document)
     if isinstance(document, str) and (
         "\n" in document
@@ -412,11 +418,11 @@ def _paths(document: str | Path | Sequence[str | Path]) -> list[str]:
             f"{shorten(document)} is no file: a document is given by its path; a text itself as "
             "pearl.Source(name, text)."
         )
-    if not paths or not all(isinstance(path, str | Path) for path in paths):
+    if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
         raise InputError(
             f"{shorten(repr(document))} is no document: give a path, several, or a Source."
         )
-    return [*map(str, paths)]
+    return [*map(os.fsdecode, paths)]
 
 
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
