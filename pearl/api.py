@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -36,7 +37,7 @@ from pearl.models.constraints import Mode
 from pearl.models.middleware.stack import EngineLimits
 from pearl.models.routing import check_model, choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
-from pearl.retrieval.converters import read_documents
+from pearl.retrieval.converters import read_aside
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError
@@ -50,7 +51,7 @@ from pearl.strategies.registry import OwnStrategy, StrategySettings, limits_with
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-Document: TypeAlias = str | Path | Source | Sequence[str | Path]
+Document: TypeAlias = str | os.PathLike[str] | Source | Sequence[str | os.PathLike[str]]
 Named: TypeAlias = "str | Path | Action | OwnAction"
 Actions: TypeAlias = "Library | Named | Sequence[Named] | None"
 """A `Library`; one or several of what `load_library` takes, such as functions made into actions by
@@ -235,7 +236,7 @@ async def ask(
     chosen = as_tools(tools)
     prepared = prepare(strategy, planner, as_library(library), demonstrations, settings, chosen)
     model = with_library(model, (prepared.library,))
-    question, source = _question(question), _document(document)
+    question, source = _question(question), await _read(document)
     check_options(options)
     head = heading(question, source, prepared.library, model, prepared.demonstrated, options)
     name = prepared.spec.name
@@ -303,7 +304,7 @@ async def run(
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
     model = with_library(as_model(model), (actions.called_by(parsed.plan),))
-    question, source = parsed.plan.question, _document(document)
+    question, source = parsed.plan.question, await _read(document)
     check_options(options)
     head = heading(question, source, actions, model, options=options)
     fitting = as_context(context, model)
@@ -408,11 +409,20 @@ def _question(text: object) -> str:
     return question
 
 
-def _document(document: Document) -> Source:
-    if isinstance(document, Source):
-        if not document.text.strip():
-            raise InputError(f"{document.name} is empty: give a document with text in it.")
-        return document
+async def _read(document: Document) -> Source:
+    if not isinstance(document, Source):
+        return await read_aside(_paths(document))
+    text: object = document.text
+    if not isinstance(text, str):
+        raise InputError(f"The text of {document.name} is {type(text).__name__}: give a text.")
+    if not text.strip():
+        raise InputError(f"{document.name} is empty: give a document with text in it.")
+    return document
+
+
+def _paths(document: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    if hasattr(document, "read"):
+        raise InputError("An open file is no document: give its path, or pearl.Source(name, text).")
     paths = _listed(document)
     if isinstance(document, str) and (
         "\n" in document
@@ -423,11 +433,11 @@ def _document(document: Document) -> Source:
             f"{shorten(document)} is no file: a document is given by its path; a text itself as "
             "pearl.Source(name, text)."
         )
-    if not paths or not all(isinstance(path, str | Path) for path in paths):
+    if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
         raise InputError(
             f"{shorten(repr(document))} is no document: give a path, several, or a Source."
         )
-    return read_documents([*map(str, paths)])
+    return [*map(os.fsdecode, paths)]
 
 
 def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:

@@ -233,6 +233,11 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
 ]
 
 
+def test_a_library_that_is_no_text_is_called_one():
+    Path("my.actions").write_bytes(b"\x7fELF\x00")
+    assert "binary file: give the library as UTF-8" in one_line(call("lint", "my.actions"), 1)
+
+
 @pytest.mark.parametrize(("code", "said", "args"), CASES, ids=lambda value: str(value)[:60])
 def test_one_clear_line(code: int, said: str, args: Sequence[str]):
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}

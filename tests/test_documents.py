@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import subprocess
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
+from time import monotonic
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -124,12 +128,26 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         ("a.docx", WORD, f"# Lease\n\n{LEASE}\n\n| Rent | 950 |\n| --- | --- |"),
         ("a.epub", packed(EPUB), "# One\n\nMara left.\n\nTom stayed."),
         ("page", PAGE.encode(), f"# Lease\n\n{LEASE}"),
+        ("a.htm", b"<meta charset=utf-16le><p>Caf\xc3\xa9", "Café"),
+        ("a.htm", b"<meta charset=unicode_escape><p>C:\\x41 caf\xc3\xa9", "C:\\x41 café"),
+        ("a.htm", b"<meta charset=none><ol start='\xc2\xb2'><li>Caf\xc3\xa9</ol>", "1. Café"),
         ("a.htm", b"<meta charset=latin1><p>Caf\xe9 \x80<script>x()</script>", "Café €"),
         ("a.html", b"<table><tr><th>A<td>B<tr><td>1<td>2</table><ul><li>x<li>y</ul>", LISTS),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
     ],
-    ids=("word", "epub", "html", "latin", "unclosed", "markdown", "utf-16"),
+    ids=(
+        "word",
+        "epub",
+        "html",
+        "not utf-16",
+        "no page's",
+        "figure",
+        "latin",
+        "unclosed",
+        "markdown",
+        "utf-16",
+    ),
 )
 def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
     Path(name).write_bytes(data)
@@ -232,6 +250,11 @@ def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
         ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
         ("cut.pdf", pdf_of([["x"]])[:90], "error)): save it anew, or as text."),
         ("locked.pdf", LOCKED, "locked.pdf has a password: save it without one."),
+        (
+            "lost.epub",
+            packed({"META-INF/container.xml": "<rootfile full-path='my password'/>"}),
+            "lost.epub cannot be read as an EPUB (\"There is no item named 'my password' in the",
+        ),
         ("a.xlsx", packed({"xl/workbook.xml": ""}), "a.xlsx is a spreadsheet, and no text: save"),
         ("a.ods", packed({"opendocument.spreadsheet": ""}), "as CSV, in UTF-8, first."),
         ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),
@@ -282,6 +305,21 @@ def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytes
     for convert in (documents.docx, documents.epub):
         with pytest.raises(ValueError, match="too much is packed in it"):
             convert(WORD)
+
+
+def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_the_call():
+    Path("long.docx").write_bytes(docx_of(paragraph("word") * 200_000))
+
+    async def ask() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pearl.ask("long.docx", QUESTION, model="offline"), 1)
+
+    began = monotonic()
+    # The loop's end waits for its threads.
+    asyncio.run(ask())
+    assert monotonic() - began < 5
+    of_ours = ["pgrep", "--full", "--parent", str(os.getpid()), documents.__name__]
+    assert subprocess.run(of_ours, capture_output=True).stdout == b""
 
 
 def test_where_nothing_converts_a_file_the_message_names_the_command(

@@ -235,6 +235,14 @@ def test_an_endpoint_is_asked_in_its_own_words(
     assert RequestWriter(name, settings).first_form == form
 
 
+def test_a_proxy_that_is_no_address_is_named(serve: Serve, monkeypatch: pytest.MonkeyPatch):
+    serve(["fine"], PEARL_MODEL="m", no_proxy="")
+    monkeypatch.setenv("http_proxy", "nonsense")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://api.openai.com/v1")
+    with pytest.raises(ModelError, match="OPENAI_BASE_URL, and http_proxy or https_proxy, where"):
+        answered(short())
+
+
 def test_openai_itself_is_given_a_key_and_a_breakpoint(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ):

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -269,10 +270,19 @@ def test_a_plan_says_which_library_that_ships_it_is_written_for(tmp_path: Path):
         pearl.run_sync(plan, story, library="core", model="offline")
 
 
+def test_a_document_is_named_by_whatever_is_a_path(tmp_path: Path):
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    with os.scandir(tmp_path) as entries:
+        asked = pearl.ask_sync(next(entries), "Why does Mara leave?", model="offline")
+    assert asked.evidence
+
+
 @pytest.mark.parametrize(("asked", "said"), [
     (lambda one: one.ask_sync("story.txt", "Who?", shown=-1), "shown is -1: give a number"),
     (lambda one: one.ask_sync("story.txt", "Who?", examples="2"), "examples is '2': give a number"),
     (lambda one: one.ask_sync([], "Who?"), "is no document: give a path, several, or a Source"),
+    (lambda one: one.ask_sync(StringIO("Late."), "Who?"), "An open file is no document: give"),
+    (lambda one: one.ask_sync(pearl.Source("a", None), "Who?"), "The text of a is NoneType: "),
     (lambda one: one.ask_sync(STORY * 900, "Why?"), r"pearl.Source\(name, text\)"),
     (lambda one: one.ask_sync("Mara left.", "Why?"), r"^Mara left. is no file: .*Source\(name"),
     (lambda one: one.ask_sync("story.txt", None), "The question is None: give a text"),

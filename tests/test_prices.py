@@ -67,6 +67,13 @@ def test_a_name_is_looked_up_and_never_guessed(name: str, known: bool):
         assert load_prices().get(free) == FREE
 
 
+def test_ones_own_table_is_read_as_every_file_is():
+    Path("own.toml").write_text('\ufeff[models."m"]\ninput = 1\noutput = 2.5\n', encoding="utf-8")
+    assert load_prices(Path("own.toml")).get("m") == Price(1, 2.5)
+    with pytest.raises(InputError, match="/dev/zero has more than 256 MB: name a file"):
+        load_prices(Path("/dev/zero"))
+
+
 def test_ones_own_table_goes_over_the_other(monkeypatch: pytest.MonkeyPatch):
     Path("own.toml").write_text('[models."m"]\ninput = 1\noutput = 2.5\nwindow = 8_000\n')
     assert load_prices(Path("own.toml")).get("m") == Price(1, 2.5, None, 8000)

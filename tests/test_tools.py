@@ -612,7 +612,17 @@ def test_a_secret_is_found_in_every_form(secret: str, before: str, after: str):
     hidden = redaction([secret])
     for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1], html.escape(secret)):
         assert hidden(f"<{form}>") == "<***>"
+    in_json, in_address = json.dumps(secret)[1:-1], quote(secret, safe="")
+    for _ in range(2):
+        in_json, in_address = json.dumps(in_json)[1:-1], quote(in_address, safe="")
+        assert hidden(f"<{in_json}>") == hidden(f"<{in_address}>") == "<***>"
+    data = secret.encode()
+    for form in (data.hex(), data.hex(" "), data.hex(":").upper()):
+        assert hidden(f"<{form}>") == "<***>"
     whole = f"{before}{secret}{after}".encode()
+    lines = base64.encodebytes(b"user" * 14 + whole).decode()
+    for form in (lines, lines.replace("\n", "\r\n"), json.dumps(lines)):
+        assert "***" in hidden(form)
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         told = hidden(encode(whole).decode())
         # A character at either end belongs to the neighbours as well.
@@ -628,8 +638,9 @@ def test_short_secrets_and_words():
 
 @SOON
 def test_a_secret_is_found_in_a_long_text():
-    hidden = redaction(["feedfeedfeedfeedfeedfeedfeed", KEY])
-    for text in ("feedfeed" * 100_000, "&#" * 400_000, "%" * 800_000, "f" * 800_000):
+    hidden = redaction(["feedfeedfeedfeedfeedfeedfeed", KEY, "\\\\\\\\\\\\\\x1"])
+    parts = ("feedfeed", "&#", "%", "f", "\\", '\\"', "%25", "66 65 ", "ZmVl\n")
+    for text in (part * (800_000 // len(part)) for part in parts):
         hidden(text)
 
 
@@ -666,6 +677,13 @@ def test_members_share_one_size(here: Services):
         ("[it.headers]\nCookie = 'session=feedfeed'\n", "it.headers.Cookie"),
         ("[it.headers]\nX-Api-Key = 'feedfeed'\n", "it.headers.X-Api-Key"),
         ("[it.headers]\nX-Auth-Token = 'feedfeed'\n", "it.headers.X-Auth-Token"),
+        ("[it.headers]\nPassword = 'feedfeed'\n", "it.headers.Password"),
+        ("[it.headers]\nX-Credential = 'feedfeed'\n", "it.headers.X-Credential"),
+        ("[it.headers]\nApiAuth = 'feedfeed'\n", "it.headers.ApiAuth"),
+        ("[it.headers]\nX-Pass = 'feedfeed'\n", "it.headers.X-Pass"),
+        ("[it.headers]\nX-Sig = 'feedfeed'\n", "it.headers.X-Sig"),
+        ("[it.static]\npw = 'feedfeed'\n", "it.static.pw"),
+        ("[it.static]\ndb_pwd = 'feedfeed'\n", "it.static.db_pwd"),
         ("[it.static]\nclientSecret = 'feedfeed'\n", "it.static.clientSecret"),
         ("[it.static]\napikey = 12345678\n", "it.static.apikey"),
         ("[it.static]\nkey = 'feedfeed'\n", "it.static.key"),
@@ -692,6 +710,7 @@ def test_a_secret_in_the_address_is_a_mistake():
 
 def test_what_is_no_secret_may_stand_in_the_file():
     static = "keywords = 'news'\nmax_tokens = 9\nkey = 'a ${KEY}'\ntoken = ''\nuse_key = true\n"
+    static += "author = 'Poe'\nauthority = 'court'\npassenger = 'Mara'\nsig_figs = 3\n"
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
     path = declare(f"[it]\n{GOOD}[it.static]\n{static}[it.headers]\n{headers}")
     assert read_tools(path).mistakes == ()

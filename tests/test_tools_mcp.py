@@ -258,6 +258,17 @@ def test_a_server_over_http_that_misbehaves():
     assert not [line for line in told.values() if KEY in line or "Ignore" in line]
 
 
+ANOTHER_VERSION = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = {"name": "x", "version": "1"}
+    said = {"protocolVersion": "9999", "capabilities": {}, "serverInfo": about}
+    if asked["method"] == "initialize":
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": said}), flush=True)
+"""
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -266,6 +277,10 @@ def test_a_server_over_http_that_misbehaves():
         (
             "command = ['sh', '-c', 'tr 0 x </dev/zero']",
             "It ended before it answered, or its answer",
+        ),
+        (
+            f'command = ["{sys.executable}", "-c", """{ANOTHER_VERSION}"""]',
+            "It speaks a version of the protocol that is not known.",
         ),
         ('command = ["./none"]', "There is no program ./none."),
         ('command = ["sleep", "60"]', "It gave no answer in time."),

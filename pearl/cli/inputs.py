@@ -115,7 +115,7 @@ def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[I
                 except InputError as error:
                     refused(UnreadableError(str(error), name))
             return
-        source = read_source(path, "plan")
+        source = read_source(path, "library" if path.endswith(".actions") else "plan")
         if path.endswith(".plan") and _is_library(source.text):
             raise InputError(f"{path} is an action library: save it as {path[:-4]}actions.")
         item = Input(source, kind_of(source))

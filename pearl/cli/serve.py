@@ -418,15 +418,14 @@ class McpTools:
             options: answers to choose from, two at least, or none.
         """
         from pearl.answer import as_object
-        from pearl.retrieval.converters import read_documents
 
         with self._refusing():
             if not documents:
                 raise InputError("documents is empty: name a file or a folder.")
             paths = [documents] if isinstance(documents, str) else documents
-            source = read_documents([str(below(self._root, path)) for path in paths])
+            read = [str(below(self._root, path)) for path in paths]
             pearl = replace(self._pearl, model=self._new_model())
-            return as_object(await pearl.ask(source, question, options=options))
+            return as_object(await pearl.ask(read, question, options=options))
 
     async def plan(self, question: str) -> dict[str, Any]:
         """Write a plan for a question; no document is looked at. It is empty where none passed the

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.errors import InputError
-from pearl.lang.text import one_line, pattern
+from pearl.lang.text import SECRET_NAME, one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Group: TypeAlias = Literal["actions", "metrics", "strategies", "tools"]
 
 
-_SECRET = pattern(r"(?i)auth|key|token|secret|passw|credential")
 _SHORTEST, _LONGEST = 8, 300
 """The fewest characters of a value that is taken for a key, and the most of an error's text."""
 
@@ -33,7 +32,7 @@ def failure_text(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - whatever a class of a person's own raises
         message = "<exception str() failed>"
     text = one_line(": ".join(filter(None, (type(error).__name__, message))))
-    secrets = {value.strip() for name, value in os.environ.items() if _SECRET.search(name)}
+    secrets = {value.strip() for name, value in os.environ.items() if SECRET_NAME.search(name)}
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "***")

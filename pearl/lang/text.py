@@ -1,5 +1,6 @@
 """How text is shown: made safe, cut, counted and measured."""
 
+import codecs
 import json
 import re
 import unicodedata
@@ -30,6 +31,26 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     count: Python 3.11.0 to 3.11.4 then keep the beginning of what matched no longer.
     """
     return cast("re.Pattern[str]", _Pattern(text, flags))
+
+
+SECRET_NAME = pattern(
+    r"(?i)key(?!word)|token|secret|cookie|credential|passw|passphrase|pwd|auth(?!or(?!i[sz]))"
+    r"|(?:^|[^a-z])(?:pass|pw|sig|signature)$"
+)
+"""A part of the name of a header, parameter or variable that holds a secret; *author* is none."""
+
+_CHARSETS = pattern(r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac")
+
+
+def page_encoding(declared: str | None) -> str:
+    """Python's name of the encoding that a page declares; that of UTF-8, with or without a byte
+    order mark, if it declares none that web pages use."""
+    try:
+        name = codecs.lookup(declared or "utf-8").name
+    except (LookupError, ValueError):
+        name = "utf-8"
+    # Python's other codecs are used by no page, and some take quadratic time.
+    return name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
 
 
 _HIDDEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"

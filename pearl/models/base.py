@@ -225,6 +225,10 @@ class ModelError(PortableError):
         self.status = status
         self.sent = sent
 
+    def reword(self, reworded: Callable[[str], str]) -> None:
+        """Change the words of the message, also in a copy of the error."""
+        self.args, self.message = (reworded(str(self)),), reworded(self.message)
+
 
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
 """The type of a model's ``answer``, and of every layer around it."""

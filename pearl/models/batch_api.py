@@ -80,7 +80,7 @@ class Batches:
         try:
             reply = await session.reply(request)
         except ModelError as error:
-            error.args = (session.transport.named(str(error)),)
+            error.reword(session.transport.named)
             raise
         check_read(request, self.name, reply.usage)
         return reply

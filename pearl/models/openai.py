@@ -74,7 +74,7 @@ class OpenAI:
                 sent = await self._send(request, self._form)
             reply = reply_of(api.completion(read_json(sent)), transport.redact)
         except ModelError as error:
-            error.args = (transport.named(str(error)),)
+            error.reword(transport.named)
             if error.reason in FINAL:
                 self._final = error
             raise

@@ -24,19 +24,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 from pearl.lang.errors import InputError
+from pearl.lang.text import SECRET_NAME
 from pearl.models.base import ModelError
 from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
 from pearl.models.secrets import is_key, redaction
-from pearl.models.settings import Settings, make_settings
+from pearl.models.settings import Settings, make_settings, renamed
 from pearl.models.transport import FAULTS, Incoming, Transport
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 APIS = {"chat": CHAT, "responses": RESPONSES}
-
-SECRET = re.compile(r"(?i)auth|key|token|secret|cookie|passw|credential")
-"""A part of the names of headers that hold a secret."""
 
 AZURE = {"OPENAI_BASE_URL": "AZURE_OPENAI_ENDPOINT", "OPENAI_API_KEY": "AZURE_OPENAI_API_KEY"}
 HANDED_OVER = {
@@ -82,11 +80,11 @@ def azure_transport() -> ClientTransport:
         raise InputError(f"A model on Azure needs {' and '.join(missing)}: set it, or them.")
     from openai import AsyncAzureOpenAI
 
-    endpoint, key, version = (os.environ[name].strip() for name in names)
-    if not endpoint.lower().startswith(("http://", "https://")):
-        raise InputError("AZURE_OPENAI_ENDPOINT is wrong: it starts with neither http nor https.")
+    settings, version = make_settings(AZURE), os.environ["OPENAI_API_VERSION"].strip()
+    endpoint, key = settings.base_url, settings.api_key.get_secret_value()
     return ClientTransport(
         partial(AsyncAzureOpenAI, azure_endpoint=endpoint, api_key=key, api_version=version),
+        settings,
         names=AZURE,
         owned=True,
     )
@@ -133,9 +131,7 @@ class ClientTransport(Transport):
         return text
 
     def named(self, message: str) -> str:
-        for name, own in self._names.items():
-            message = message.replace(name, own)
-        return message
+        return renamed(message, self._names)
 
     @asynccontextmanager
     async def request(
@@ -191,7 +187,7 @@ class ClientTransport(Transport):
     def _note(self, headers: Mapping[str, str]) -> None:
         """Remember what a request's headers sign in with."""
         for name, text in headers.items():
-            if SECRET.search(name):
+            if SECRET_NAME.search(name):
                 # A cookie header has several, each as name=value.
                 parts = {*text.split(), *re.split(r"[\s;,]+", text)}
                 self._hide(*parts, *(part.partition("=")[2] for part in parts))

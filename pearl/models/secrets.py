@@ -23,15 +23,25 @@ MASK = "***"
 _TELLING = re.compile(r"(?=.*\d)(?=.*[^\W\d]).")
 """A text with both letters and digits."""
 
-_IN_BASE64 = {"+": r"(?:[+-]|%2[Bb]|\\u002[Bb])", "/": r"(?:\\?/|_|%2[Ff]|\\u002[Ff])"}
+_PERCENT, _SLASHES = "%(?:25){0,3}", r"\\{1,8}"
+"""The prefix of an escaped character, in URLs and in JSON, which may be escaped again."""
+
+_IN_BASE64 = {
+    "+": rf"(?:[+-]|{_PERCENT}2[Bb]|{_SLASHES}u002[Bb])",
+    "/": rf"(?:\\{{0,8}}/|_|{_PERCENT}2[Ff]|{_SLASHES}u002[Ff])",
+}
 """Characters that differ between the two alphabets of base64, each also escaped."""
+
+_LINE_END = rf"(?:[\r\n]|{_SLASHES}[rn]){{0,2}}"
+"""What may stand between two digits of base64, as its text may have line breaks."""
 
 
 def redaction(secrets: Iterable[str]) -> Callable[[str], str]:
     """A function that replaces secrets in a text with ``***``.
 
-    It finds a secret in upper or lower case, with characters escaped as in JSON, URLs or HTML,
-    in base64 (also as part of a longer text, such as ``user:key``), and in hexadecimal digits.
+    It finds a secret in upper or lower case, with characters escaped as in HTML, JSON or URLs (up
+    to three times), in base64 (also in lines, or as part of a longer text, such as ``user:key``),
+    and in hexadecimal digits, with or without a separator between bytes.
 
     Args:
         secrets: the values.
@@ -58,7 +68,8 @@ def is_key(text: str) -> bool:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    plain = "".join(map(_character, secret))
+    # Backslashes in a row are one piece, as single ones could match in exponentially many ways.
+    plain = "".join(map(_piece, re.findall(r"\\+|[^\\]", secret)))
     if len(secret) < CERTAIN:
         # An escaped character before it, such as \n or %20, ends in a letter or a digit.
         escaped = r"(?<=\\[nrt])|(?<=%[0-9a-f]{2})|(?<=\\u[0-9a-f]{4})"
@@ -66,26 +77,27 @@ def _forms(secret: str) -> Iterator[str]:
         return
     yield f"(?i:{plain})"
     data = secret.encode()
-    yield f"(?i:{data.hex()})"
+    yield f"(?i:{'[ :-]?'.join(data.hex(' ').split())})"
     for before in range(3):
         # A base64 character has six bits, so those at the ends also depend on the neighbours.
         packed = b64encode(bytes(before) + data).decode().rstrip("=")
         digits = packed[(8 * before + 5) // 6 : (8 * (before + len(data))) // 6]
-        yield "".join(_IN_BASE64.get(char, char) for char in digits)
+        yield _LINE_END.join(_IN_BASE64.get(char, char) for char in digits)
 
 
-def _character(char: str) -> str:
-    """All the ways to write a character, in one group."""
-    code = ord(char)
-    ways = ["".join(f"%{byte:02x}" for byte in char.encode())]
-    units = char.encode("utf-16-be").hex()
-    ways.append("".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)))
-    ways += [f"&#0*{code};", f"&#x0*{code:x};"]
-    if code in codepoint2name:
-        ways.append(f"&{codepoint2name[code]};")
-    if char in "\"'/\\":
-        ways.append(rf"\\{re.escape(char)}")
-    if char == " ":
+def _piece(text: str) -> str:
+    """A group of all the ways to write a character, or backslashes in a row."""
+    ways = ["".join(f"{_PERCENT}{byte:02x}" for byte in text.encode())]
+    units = text.encode("utf-16-be").hex()
+    ways.append("".join(f"{_SLASHES}u{units[at : at + 4]}" for at in range(0, len(units), 4)))
+    ways.append("".join(f"&#(?:0*{ord(char)}|x0*{ord(char):x});" for char in text))
+    if ord(text[0]) in codepoint2name:
+        ways.append(f"&{codepoint2name[ord(text[0])]};")
+    if text[0] == "\\":
+        ways.append(rf"\\{{{len(text)},{8 * len(text)}}}")
+    elif text in "\"'/":
+        ways.append(rf"{_SLASHES}{re.escape(text)}")
+    elif text == " ":
         ways.append(r"\+")
-    # The plain character comes last, because an escaped backslash begins with a backslash.
-    return f"(?:{'|'.join([*ways, re.escape(char)])})"
+    # The plain text comes last, because an escaped backslash begins with a backslash.
+    return f"(?:{'|'.join([*ways, re.escape(text)])})"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -143,13 +145,26 @@ def read_settings(name: str) -> Settings:
     return make_settings()
 
 
-def make_settings() -> Settings:
-    """The environment's settings; the `InputError` says which is wrong."""
+def make_settings(names: Mapping[str, str] = MappingProxyType({})) -> Settings:
+    """The environment's settings; the `InputError` says which is wrong.
+
+    Args:
+        names: of variables that are read in place of others, by the names of these; all are set.
+    """
+    given: dict[str, Any] = {name: os.environ[own] for name, own in names.items()}
     try:
-        return Settings()
+        return Settings(**given)
     except ValidationError as error:
         first = error.errors()[0]
         setting = str(first["loc"][0]).upper()
         setting = setting if setting.startswith("OPENAI_") else f"PEARL_{setting}"
         why = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{setting} is wrong: {why[:1].lower()}{why[1:]}.") from None
+        message = f"{setting} is wrong: {why[:1].lower()}{why[1:]}."
+        raise InputError(renamed(message, names)) from None
+
+
+def renamed(message: str, names: Mapping[str, str]) -> str:
+    """A message with some names of settings replaced by those that the user has set."""
+    for name, own in names.items():
+        message = message.replace(name, own)
+    return message

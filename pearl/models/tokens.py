@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import read_toml
+from pearl.lang.source import read_source, read_toml
 from pearl.models.base import OFFLINE, Model, TokenCounter, Usage, env_number
 from pearl.prompts.calls import Message
 
@@ -219,11 +219,7 @@ def load_prices(extra: Path | None = None) -> Prices:
     named = os.environ.get("PEARL_PRICES", "").strip()
     own = extra or (Path(named) if named else None)
     if own is not None:
-        try:
-            text = own.read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            raise InputError(f"{own} cannot be read: name a table of prices.") from None
-        models.update(_read(text, str(own)))
+        models.update(_read(read_source(str(own), "table of prices").text, str(own)))
     return Prices(models)
 
 

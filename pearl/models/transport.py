@@ -278,7 +278,11 @@ FAULTS = {
     ),
     "half": ("connection", "The endpoint broke off in the middle of its answer."),
     "unreachable": ("connection", "The endpoint cannot be reached: check OPENAI_BASE_URL."),
-    "address": ("request", "There is nowhere to send calls to: check OPENAI_BASE_URL."),
+    "address": (
+        "request",
+        "There is nowhere to send calls to: check OPENAI_BASE_URL, and http_proxy or https_proxy, "
+        "where it is set.",
+    ),
     "broken": ("connection", "The endpoint broke the connection off."),
 }  # fmt: skip
 """Why a call got no answer: an error's reason and message."""

@@ -6,20 +6,26 @@ own, with a limit to its time and memory and no access to the network.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from pearl.lang.errors import InputError, LinesError, install_command, refuse
 from pearl.lang.source import START, UTF_16, Source, decode, files_below, read_bytes
-from pearl.lang.text import composed, one_line, printable
+from pearl.lang.text import composed, one_line, page_encoding, printable
 from pearl.retrieval.pdf import pdf
 
 if TYPE_CHECKING:
@@ -36,6 +42,9 @@ ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm"
 
 _MOST = 1000
 _SECONDS = 120
+_LOOKING = 0.2
+"""Seconds between two checks whether a conversion is still wanted."""
+
 _MEMORY = 4_000_000_000
 """The most bytes of memory of the converter's process."""
 
@@ -44,18 +53,24 @@ _PACKED = 400_000_000
 
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
 
+_LOCKED = re.compile(r"PDFium: Incorrect password error\)$|, password required for extraction$")
+"""The ends of the errors of pypdfium2 and zipfile for an encrypted file; the word "password" alone
+may come from the file itself."""
+
 _FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 
 
-def read_document(path: str, seconds: float = _SECONDS) -> Source:
+def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = None) -> Source:
     """Read a document from a path, or from standard input when the path is ``-``.
 
     Args:
         path: a text, PDF, Word (.docx), EPUB or HTML file.
         seconds: how long its conversion may take.
+        stopped: as `read_documents` takes it.
 
     Raises:
         InputError: it cannot be read, has no text, or needs a converter that is not installed.
+        CancelledError: ``stopped`` was set while it was converted.
     """
     data = read_bytes(path, "document")
     kind = _kind(path, data)
@@ -69,17 +84,8 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
         raise InputError(f"{name} is {kind.title}: {install_command('documents')} to read it.")
     if len(data) > LARGEST:
         raise InputError(f"{name} has {len(data):,} bytes, and {LARGEST:,} are read: split it.")
-    home = str(Path(__file__).parents[2])
-    paths = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
     try:
-        # -P: no module may be imported from the folder of the document.
-        done = subprocess.run(  # noqa: S603 - our own words
-            [sys.executable, "-P", "-m", __name__, kind.convert.__name__],
-            input=data,
-            capture_output=True,
-            timeout=seconds,
-            env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:replace"},
-        )
+        done = _converted(kind, data, seconds, stopped)
     except subprocess.TimeoutExpired:
         raise InputError(
             f"{name} took longer than {seconds:g} seconds to read as {kind.title}: split it, or "
@@ -89,7 +95,7 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
         reason = (
             done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200].rstrip(".")
         )
-        if "password" in reason:
+        if _LOCKED.search(reason):
             raise InputError(f"{name} has a password: save it without one.")
         raise InputError(
             f"{name} cannot be read as {kind.title} ({reason or 'its reader crashed'}): save it "
@@ -102,22 +108,65 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
     return Source(path, composed(text))
 
 
-def read_documents(paths: Sequence[str]) -> Source:
+def _converted(
+    kind: _Kind, data: bytes, seconds: float, stopped: Event | None
+) -> subprocess.CompletedProcess[bytes]:
+    """Convert a file in a process of its own, which ends when ``stopped`` is set; raises
+    `subprocess.TimeoutExpired` where it takes longer than ``seconds``."""
+    home = str(Path(__file__).parents[2])
+    paths = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
+    # -P: no module may be imported from the folder of the document.
+    words = [sys.executable, "-P", "-m", __name__, kind.convert.__name__]
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:replace"}
+    pipe, until = subprocess.PIPE, monotonic() + seconds
+    # A file, because `communicate` does not send the rest of an input after its timeout.
+    with TemporaryFile() as given:
+        given.write(data)
+        given.seek(0)
+        process = subprocess.Popen(  # noqa: S603 - our own words
+            words, stdin=given, stdout=pipe, stderr=pipe, env=environment
+        )
+    with process:
+        try:
+            while (left := until - monotonic()) > 0:
+                if stopped and stopped.is_set():
+                    raise CancelledError
+                with suppress(subprocess.TimeoutExpired):
+                    out, told = process.communicate(timeout=min(left, _LOOKING))
+                    return subprocess.CompletedProcess(words, process.returncode, out, told)
+        finally:
+            process.kill()
+    raise subprocess.TimeoutExpired(words, seconds)
+
+
+async def read_aside(paths: Sequence[str]) -> Source:
+    """`read_documents` in a thread, as a conversion may take minutes; it ends if the call is
+    cancelled."""
+    stopped = Event()
+    try:
+        return await asyncio.to_thread(read_documents, paths, stopped)
+    finally:
+        stopped.set()
+
+
+def read_documents(paths: Sequence[str], stopped: Event | None = None) -> Source:
     """Read documents as one text, in which each stands under its name.
 
     Args:
         paths: paths for `read_document`, or folders, which stand for the documents in them.
+        stopped: an event that is set when the documents are no longer needed.
 
     Raises:
         LinesError: some documents cannot be read; each is named.
         InputError: a folder has no document, or too many.
+        CancelledError: ``stopped`` was set while a document was converted.
     """
     files = list(dict.fromkeys(file for path in paths for file in files_of(path)))
     read: list[Source] = []
     wrong: list[str] = []
     for file in files:
         try:
-            read.append(read_document(file))
+            read.append(read_document(file, stopped=stopped))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
@@ -213,10 +262,10 @@ def _declared(data: bytes) -> str:
     """A page's characters, in the encoding that it declares, else in UTF-8."""
     from bs4.dammit import EncodingDetector
 
-    named = EncodingDetector.find_declared_encoding(data, is_html=True) or "utf-8"
-    # Browsers too read pages that declare Latin-1 as Windows-1252.
-    encoding = "cp1252" if named.lower() in ("iso-8859-1", "latin1", "latin-1") else named
-    return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
+    named = page_encoding(EncodingDetector.find_declared_encoding(data, is_html=True))
+    # As in browsers: if the declaration itself can be read as ASCII, the page is not in UTF-16.
+    in_place = {"iso8859-1": "cp1252", "utf-16": "utf-8-sig", "utf-32": "utf-8-sig"}
+    return data.decode(in_place.get(named.removesuffix("-le").removesuffix("-be"), named))
 
 
 def _markdown(page: str) -> str:
@@ -227,6 +276,9 @@ def _markdown(page: str) -> str:
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
+    for tag in soup("ol", start=lambda start: start and not re.fullmatch(r"\d{1,9}", start)):
+        # The converter takes a digit such as ² for a number.
+        del tag["start"]
     plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub", "del", "s"]
     text: str = MarkdownConverter(
         heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,

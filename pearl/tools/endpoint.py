@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
-from pearl.lang.text import one_line
+from pearl.lang.text import SECRET_NAME, one_line
 from pearl.tools.toolbox import Parameter
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -35,9 +35,6 @@ USUAL_PORTS = {"http": 80, "https": 443}
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
 """Headers that a file may not set: they say where a call is sent and how it is read."""
-
-_SECRET = re.compile(r"key(?!word)|token|secret|authorization|cookie", re.IGNORECASE)
-"""A part of the name of a header or parameter whose value is a secret."""
 
 _COUNT = re.compile("tokens", re.IGNORECASE)
 """A part of the name of a number that is no secret (``max_tokens``)."""
@@ -262,7 +259,7 @@ def read_address(table: TomlTable, key: str) -> tuple[SplitResult, str] | None:
             f"[{table.place}.limits], where that is meant."
         )
     for name, value in parse_qsl(parts.query):
-        if _SECRET.search(name) and not _COUNT.search(name) and not VARIABLE.search(value):
+        if SECRET_NAME.search(name) and not _COUNT.search(name) and not VARIABLE.search(value):
             wrong(f"{name} looks like a secret: give it in static, as ${{NAME}}.")
     return parts, origin_of(parts.scheme, host, parts.port or USUAL_PORTS[parts.scheme])
 
@@ -326,7 +323,7 @@ def _check_value(table: TomlTable, name: str, value: str | float) -> None:
         literal = bool(value.strip()) and not VARIABLE.search(value)
     else:
         literal = not isinstance(value, bool) and not _COUNT.search(name)
-    if literal and _SECRET.search(name):
+    if literal and SECRET_NAME.search(name):
         table.wrong("that looks like a secret: write it as ${NAME}, and set NAME.", name)
 
 

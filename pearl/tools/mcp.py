@@ -227,6 +227,8 @@ class Connection:
                 return ToolError("status", f"It refused the call, with error {error.code}.")
             case ValidationError():
                 return ToolError("reply", "Its answer is not as the protocol says.")
+            case RuntimeError() if str(error).startswith("Unsupported protocol version"):
+                return ToolError("reply", "It speaks a version of the protocol that is not known.")
         return ToolError("network", "It broke off before it answered.")
 
     def _session(self) -> tuple[BlockingPortal, mcp.Client]:

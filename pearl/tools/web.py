@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import re
 import socket
@@ -21,6 +20,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from pearl.lang.text import page_encoding
 from pearl.tools.endpoint import (
     HOLE,
     Http,
@@ -35,7 +35,6 @@ from pearl.tools.toolbox import ToolError, ToolLimits
 
 _TEXTS = re.compile(r"text/|application/(?:json|xml|x-ndjson|jsonl|yaml|toml)$|.*\+(?:json|xml)$")
 _PAGES = ("text/html", "application/xhtml+xml")
-_CHARSETS = re.compile(r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac")
 _UNKNOWN = ("", "application/octet-stream")
 
 # The standard library's parser fails on some pages (an AssertionError at "<![<"), and takes the
@@ -79,13 +78,7 @@ def read_text(body: bytes, kind: str, charset: str | None) -> str:
     """
     if kind not in _UNKNOWN and not _TEXTS.match(kind):
         raise ToolError("reply", "It answered with something that is no text.")
-    try:
-        name = codecs.lookup(charset or "utf-8").name
-    except (LookupError, ValueError):
-        name = "utf-8"
-    # Python's other codecs are used by no page, and some take quadratic time.
-    encoding = name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
-    text = body.decode(encoding, "replace")
+    text = body.decode(page_encoding(charset), "replace")
     if kind in _UNKNOWN and ("\0" in text or "\ufffd" in text):
         raise ToolError("reply", "It answered with something that is no text.")
     if kind in _PAGES:
