@@ -178,7 +178,7 @@ def test_of_two_models_the_one_is_held_that_takes_a_grammar(
     assert sent.count((True, "large")) == 2  # The proof, and the plan.
     assert (False, "large") not in sent
     assert sent.count((True, "right")) == 1  # The proof alone, which it refused.
-    assert "No grammar was found that the endpoint keeps replies to" in result.json["notice"]
+    assert "found no grammar that the endpoint keeps replies to" in result.json["notice"]
 
 
 def test_a_call_is_kept_for_the_model_that_answered_it(serve: Serve, tmp_path: Path):

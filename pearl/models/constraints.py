@@ -330,8 +330,9 @@ class Forms:
     def none_taken(self, kind: Kind) -> None:
         """Say in the notice that replies are not constrained, as no form of a kind is taken."""
         self.notice = self.notice or (
-            f"No {kind} was found that the endpoint keeps replies to: they are checked "
-            "instead, and sent back where they are wrong."
+            f"Short test calls, made once a week, found no {kind} that the endpoint keeps replies "
+            "to: they are checked instead, and sent back where they are wrong (--constrain never "
+            "makes no such calls)."
         )
 
     def refuse(self, kind: Kind) -> None:

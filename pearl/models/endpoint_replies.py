@@ -408,7 +408,7 @@ def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tu
     if status == 402 or any(code in complaint.text for code in QUOTA):
         return "quota", "The account's quota is used up: nothing more can be asked."
     if status in (401, 403):
-        return "authentication", "The endpoint refuses the key: check OPENAI_API_KEY."
+        return "authentication", "The endpoint refuses the key, or wants one: check OPENAI_API_KEY."
     if status == 408:
         return "timeout", "The endpoint did not answer in time."
     if status == 409 or status >= 500:
