@@ -58,6 +58,17 @@ if TYPE_CHECKING:
     from pearl.mining.mine import Mined
 
 
+def _path_of(questions: object) -> str:
+    """The path of a file of questions.
+
+    Raises:
+        InputError: it is no path.
+    """
+    if not isinstance(questions, str | Path):
+        raise InputError("Questions are in a file, an object a line: write it, and give its path.")
+    return str(questions)
+
+
 def _by_name(
     methods: str | Sequence[str | OwnStrategy],
 ) -> tuple[list[str], dict[str, OwnStrategy]]:
@@ -253,10 +264,7 @@ class Pearl:
             ModelError: a budget ran out, or the endpoint refuses every call. The answers so far
                 are in the store.
         """
-        if not isinstance(questions, str | Path):
-            raise InputError(
-                "Questions are in a file, an object a line: write it, and give its path."
-            )
+        file = _path_of(questions)
         setup, model = make_setup(
             as_model(self.model),
             strategy,
@@ -268,9 +276,7 @@ class Pearl:
             examples=examples,
             tools=as_tools(tools),
         )
-        index = read_index(
-            str(questions), str(documents), CONCURRENT_TASKS, problem=setup.plan_problem
-        )
+        index = read_index(file, str(documents), CONCURRENT_TASKS, problem=setup.plan_problem)
         job = batch_job(index, str(output), setup)
         with self._settings(model) as settings:
             done = await self._do(job, settings)
@@ -297,14 +303,15 @@ class Pearl:
         """
         from pearl.mining.mine import gather, mine_job, read_examples
 
+        file = _path_of(questions)
         if output:
-            check_writable(str(output), (questions, exclude))
+            check_writable(str(output), (file, exclude))
             check_kind(str(output), "library")
         seed = as_library(seeds) or load_library()
         left_out = questions_in(str(exclude)) if exclude else ()
-        examples = read_examples(str(questions), left_out)
+        examples = read_examples(file, left_out)
         with self._settings(as_model(self.model)) as settings:
-            done = await self._do(mine_job(examples, str(questions), seed, left_out), settings)
+            done = await self._do(mine_job(examples, file, seed, left_out), settings)
             mined = gather(read_results(settings.store, done.run), seed)
         if output:
             write(str(output), mined.text)
@@ -388,7 +395,8 @@ class Pearl:
 
         check_whole(rounds=rounds)
         shown = self.demonstrations if isinstance(self.demonstrations, str | Path) else ""
-        read = (shown, documents or Path(questions).parent)
+        file = _path_of(questions)
+        read = (shown, documents or Path(file).parent)
         check_writable(first_file(Path(output), read))
         setup, model = make_setup(
             as_model(self.model),
@@ -398,7 +406,7 @@ class Pearl:
             fit=self._fit,
         )
         left_out = questions_in(str(exclude)) if exclude else ()
-        index = read_index(str(questions), str(documents), without=left_out, problem=gold_problem)
+        index = read_index(file, str(documents), without=left_out, problem=gold_problem)
         scorer = find_metric(metric)
         model, how = with_grader(model, scorer), (index, setup, rounds, left_out, scorer)
         with self._settings(model) as settings:
@@ -460,7 +468,7 @@ class Pearl:
         if not isinstance(self.demonstrations, str | Path | None):
             raise InputError("An evaluation takes demonstrations as the folder they are in.")
         check_whole(limit=limit, sample=sample, examples=examples)
-        chosen = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
+        chosen = read_sample(dataset, _path_of(data), split, limit, str(documents), sample, seed)
         own_library = as_library(self.library)
         library = own_library or load_library(*chosen.dataset.libraries)
         names, own = _by_name(methods)

@@ -109,9 +109,9 @@ class Evaluation(Tabled):
     about: tuple[tuple[str, str], ...]
     methods: tuple[str, ...]
     asked: Mapping[str, int]
-    results: tuple[Result, ...]
+    results: tuple[Result, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
-    strays: tuple[Result, ...] = ()
+    strays: tuple[Result, ...] = field(default=(), repr=False)
     called: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[tuple[str, ...], ...] = ()
     planned_with: Mapping[str, tuple[str, str, str, str]] = field(default_factory=dict)

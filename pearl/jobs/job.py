@@ -413,7 +413,7 @@ class JobResult(Tabled):
     """
 
     run: str
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, Any], ...] = field(repr=False)
     progress: JobProgress
 
     def frame(self) -> DataFrame:
