@@ -141,17 +141,21 @@ def prompts(checkout: Path) -> dict[str, str]:
     """The prompt of each call of CASES, made by the Pearl of a checkout in a process of its own."""
     sent: dict[str, str] = {}
     for case in CASES:
-        server = serve(list(case.calls), sent)
+        server, before = serve(list(case.calls), sent), len(sent)
         with tempfile.TemporaryDirectory() as folder:
             settings = {
                 "OPENAI_BASE_URL": f"http://127.0.0.1:{server.server_port}/v1",
                 "OPENAI_API_KEY": "none", "PEARL_CONTEXT": "128000", "PEARL_CONSTRAIN": "never",
                 "PYTHONPATH": str(checkout),
             }  # fmt: skip
-            subprocess.run(
+            done = subprocess.run(
                 [sys.executable, "-m", "pearl", *case.arguments, "--model", "scripted"],
                 cwd=folder, env={**os.environ, **settings}, capture_output=True, check=False,
+                text=True,
             )  # fmt: skip
+            # Some cases end with a refused call; a Pearl that does not start makes none.
+            if len(sent) == before:
+                sys.exit(f"pearl {case.arguments[0]} fails in {checkout}: {done.stderr.strip()}")
         server.shutdown()
     return sent
 
