@@ -388,7 +388,7 @@ async def _run_call(
     """The output of one call: for the whole step, or for one item of its list."""
     call, handlers = bind_call(step, action, values, item, frame.room), frame.handlers
     if isinstance(action.body, Solver | Function):
-        # These may call no model, whose claim in the store would commit the journal first.
+        # A call to a model commits the journal with its claim; these may make no such call.
         await frame.caller.journal.flush()
     match action.body:
         case Prompt():
