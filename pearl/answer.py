@@ -509,7 +509,7 @@ def check_options(options: object, where: str = "") -> Sequence[str]:
             text twice, as rows of data sets do.
 
     Raises:
-        InputError: they are no list of 2 to `MOST_OPTIONS` texts, none of them empty.
+        InputError: they are no list of 0 or 2 to `MOST_OPTIONS` texts; one is empty, or repeated.
     """
     place = f"{where}: " if where else ""
     if not isinstance(options, list | tuple) or not all(isinstance(each, str) for each in options):

@@ -307,7 +307,7 @@ class _KnownQuestions:
     def head_cost(self, head: tuple[str, ...], form: Form) -> float:
         """The cost of a last hop that does not ask for what a question begins with.
 
-        It is higher the more of that the last hops of known questions usually ask for.
+        It counts how much less it asks for than the last hops of known questions usually do.
         """
         return _ASKED * max(0.0, self._usual_share - self._share(head, form))
 

@@ -80,7 +80,7 @@ class Move:
         arguments: for each blank, an entity of the question (1 is its first), an earlier answer
             (-1 is the last), or a text that stands for itself.
         over: the earlier answer whose items are asked for (-1 is the last); None where it is the
-            first answer in ``arguments``, or the hop is asked once.
+            first answer that the question names, or the hop is asked once.
     """
 
     mode: Mode

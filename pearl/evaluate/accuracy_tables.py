@@ -135,7 +135,7 @@ def in_parts(evaluation: Evaluation) -> bool:
 
 
 def recorded_table(evaluation: Evaluation) -> Table | None:
-    """Counts of each method's rows by kind; None where every question has an answer."""
+    """Counts of rows by kind; None where each question has one answer, and no method is renamed."""
 
     def row(method: str) -> Row:
         results = evaluation.results_of(method)

@@ -36,7 +36,7 @@ GRADES: Mapping[str, float] = MappingProxyType({"wrong": 0.0, "partly": 0.5, "ri
 
 def holds(answer: str, *golds: str) -> bool:
     """Whether an open answer contains one of the gold answers: its words, in their order. Case and
-    articles do not count, as when answers to SQuAD are compared (Rajpurkar et al., 2016).
+    articles before words do not count, as in comparisons with SQuAD (Rajpurkar et al., 2016).
 
     Numbers are compared by value: ``148,000`` equals ``148000``, as 2.50 equals 2.5, ``3.750,00``
     equals 3750, 1.2 million equals 1200000, and twelve equals 12; -5 and 5 differ. A number with

@@ -49,7 +49,7 @@ STEPS = 2.94
 """Calls of a plan that is not written yet: the mean of GPT-4's 1,988 plans."""
 
 AROUND = 220
-"""Tokens of a step's prompt without the document: the mean of Pearl's own runs."""
+"""Tokens of a step's prompt beside the document, its arguments included: as in Pearl's own runs."""
 
 SMALLEST_PREFIX = 1024
 """The fewest tokens of a prompt's beginning that endpoints cache; beyond, they cache 128 at a

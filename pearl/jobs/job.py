@@ -185,7 +185,7 @@ def _begin(
 
 
 def fingerprint(job: Job, settings: JobSettings) -> str:
-    """The hash by which a job is recognised when it is started again with the same settings."""
+    """The hash by which a job is recognised: its identity, model, ``cache`` and ``constrain``."""
     identity = {"kind": job.kind, "model": settings.model.identity, "cache": settings.cache}
     if settings.constrain != "auto":
         identity["constrain"] = settings.constrain

@@ -381,7 +381,7 @@ def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternati
     else:
         text = rules.add(f"CHARS{most}", [(Chars(_IN_TEXTS, 1, most),)])
     forms.append(('"', text, '"'))
-    # A reference in braces has as many characters at most.
+    # For each reference in braces, as many of the characters are set aside.
     count = min(_REFS, most // _ITEM)
     if refs.every and count:
         part, ref = _part(rules, (most - count * _ITEM) // (count + 1)), _ref(rules, refs)

@@ -153,7 +153,7 @@ class OpenAIEmbedding:
         return (await self.ask(texts))[0]
 
     async def ask(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        """The vectors of texts, and the tokens they took; an `InputError` for a wrong setting."""
+        """As `Embed`, and the tokens that it took; an `InputError` where a setting is wrong."""
         settings = self._settings
         body = json.dumps({"model": self.name, "input": list(texts)}).encode()
         # Calls are far apart, so no connection is kept open between them.

@@ -278,7 +278,7 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
             first.setdefault(texts[at], at)
     best = list(first.values())
     # A short sentence is dropped, unless it has several of the words asked for, or one that no
-    # other sentence has, or is a table's row or a labelled value; a heading, unless it has one.
+    # other has, or is a table's row or a labelled value; a heading, unless no other has its word.
     asked = query.keys() & (words("\n".join(arguments)) or words(call.step.note))
     whole = {
         at

@@ -127,7 +127,7 @@ class RequestFormat:
             prefix; ``breakpoint`` also marks its end; ``anthropic`` marks its end
             as Anthropic's API does.
         limit: the name of the field that limits the tokens of a reply.
-        settled: whether the endpoint's own words have decided that name.
+        settled: whether that name is decided, as by the endpoint's own words, and stays.
         greedy: whether it takes a temperature of 0 where none is set.
         most: the most tokens of a reply that it allows, where no setting limits it; 0 for no limit.
     """

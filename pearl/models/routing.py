@@ -232,7 +232,7 @@ def with_library(model: Model, libraries: Iterable[Library]) -> Model:
         libraries: the actions that steps may call.
 
     Raises:
-        InputError: there is no such model, or an action names one that no model carries out.
+        InputError: there is no such model, or an action that no model carries out names one.
     """
     by_name = {member.name: member for member in members(model)}
     named = dict(model.actions) if isinstance(model, Models) else {}

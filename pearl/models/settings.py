@@ -149,7 +149,7 @@ def make_settings(names: Mapping[str, str] = MappingProxyType({})) -> Settings:
     """The environment's settings; the `InputError` says which is wrong.
 
     Args:
-        names: of variables that are read in place of others, by the names of these; all are set.
+        names: variables to read in place of the usual ones, by the usual names; all must be set.
     """
     given: dict[str, Any] = {name: os.environ[own] for name, own in names.items()}
     try:

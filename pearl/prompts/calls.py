@@ -46,7 +46,7 @@ class WritePlan:
         listed: names of the actions that are shown; empty for all. The others may be called too.
         held: whether the reply is constrained by a grammar, in which steps are referred to by
             number and only the library's actions may be called.
-        documents: the names of the documents where there are several; `DOCUMENTS` are shown.
+        documents: names of the documents where there are several; the first `DOCUMENTS` are shown.
     """
 
     question: str

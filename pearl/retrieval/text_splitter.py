@@ -63,7 +63,7 @@ def _break(text: str, target: int, reach: int) -> int:
         # A heading belongs to what follows it.
         apart = [at for at in places if not _AT_HEADING.search(text, max(0, at - 300), at)]
         return min(apart or places, key=lambda place: abs(place - target))
-    # No text has more than 30 marks on a character (UAX #15, stream-safe text).
+    # Stream-safe text has at most 30 marks on a character (UAX #15).
     marks = takewhile(unicodedata.combining, text[target : target + 30])
     return target + len(list(marks))
 

@@ -321,7 +321,7 @@ def _item(visit: Visit) -> QueuedPlan:
 def _kept(
     visit: Visit, item: QueuedPlan, version: Version | None, trouble: InputError | None = None
 ) -> Response:
-    """The list of versions, after one was stored or sent, or that failed."""
+    """The list of versions, after one was stored or sent, or could not be."""
     if trouble and (isinstance(trouble, StoreError) or not visit.in_part):
         raise trouble
     if not visit.in_part:

@@ -61,7 +61,7 @@ class Entry:
         usage: the tokens that a call took.
         seconds: how long a call took.
         kept: whether nothing was sent, because the reply was cached, another question made the
-            call, or the run had stopped.
+            call, or it was refused first, as by a budget or once the run had stopped.
         started: when a call, or a try at it, began, or a decision was made: seconds since 1970;
             None where that was not recorded.
         model: the name of the model that was asked, where the run has several.
@@ -316,7 +316,7 @@ def calls_made(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def failed_calls(entries: Iterable[Entry]) -> list[Entry]:
-    """The failed tries of such calls, without those that another question made."""
+    """The failed tries of such calls, without those that another question made or none sent."""
     return [entry for entry in _asked(entries) if entry.status == "failed" and not entry.kept]
 
 

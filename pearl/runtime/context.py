@@ -100,8 +100,8 @@ class Context:
         window: the most tokens of a prompt and its reply together; None where it is unknown, and
             nothing is checked or rewritten.
         reply: tokens of the window kept free for the reply; 0 for an eighth, between 256 and 4,096.
-        count: counts the tokens of a text: at most one for each byte of its UTF-8 form. Counts of
-            documents are cached by this function.
+        count: counts the tokens of a text: at most one for each byte of its UTF-8 form. Its counts
+            of documents are cached, apart from those of any other function.
         learned: what the endpoint says of its window during the run; None to ignore it.
         whole: the model's own window, where this one is smaller only to keep prompts short.
 

@@ -388,7 +388,7 @@ async def _run_call(
     """The output of one call: for the whole step, or for one item of its list."""
     call, handlers = bind_call(step, action, values, item, frame.room), frame.handlers
     if isinstance(action.body, Solver | Function):
-        # These may call no model, whose claim in the store would commit the journal first.
+        # A call to a model commits the journal with its claim; these may make no such call.
         await frame.caller.journal.flush()
     match action.body:
         case Prompt():
@@ -509,7 +509,7 @@ async def _run_prompt(
     """The output of an action that the model carries out; after a reply of the wrong type, another
     one is asked for."""
     document, omitted = _read_by(inputs, frame), 0.0
-    # In one of several documents nothing is omitted, but in a part of a document.
+    # One of several documents is a whole one, of which nothing is omitted; a part is not.
     if document not in (None, frame.document) and not read_name(inputs.document or ""):
         share = len(document.text) / max(len(frame.document.text), 1)
         omitted = round(1 - share, 4)
@@ -558,7 +558,7 @@ part were used; no step can have this name."""
 
 
 def _whole_lines(text: str) -> str:
-    """A cut text without its last line, or, if it has only one line, without the last sentence."""
+    """A cut text without its last line, or the last sentence of its only one; it may be empty."""
     lines, _, _ = text.rpartition("\n")
     if lines.strip():
         return lines

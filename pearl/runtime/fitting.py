@@ -288,8 +288,8 @@ def _cut_texts(
     context: Context,
 ) -> tuple[_Cut, Decision] | None:
     """Cut the longest of some texts to passages that are relevant to ``words``, until the prompt of
-    the call that ``put`` makes of them fits, whose tokens ``size`` counts. None where that is not
-    enough."""
+    the call that ``put`` makes of them fits, whose tokens ``size`` counts. Gives that call, and the
+    texts' tokens before and after, with the window's facts; None where that is not enough."""
     query = dict.fromkeys(passage_terms(words), 1.0)
     cut, before = [*texts], [*map(context.count, texts)]
     sizes = before

@@ -164,7 +164,7 @@ def fit_plan(
         library: the actions, without the plan's own.
         context: the window, and the policy.
         values: outputs that are known by now, where one was longer than expected.
-        inside: the names of the actions whose plan it is, outermost first; it is not split then.
+        inside: names of the action whose plan it is, and of those around it; it is not split then.
 
     Returns:
         The plan with steps that read parts and merge the findings, and the decision for the
@@ -435,7 +435,7 @@ def condense_long(
         values: the outputs of the plan's steps.
         library: the actions, without the plan's own.
         context: the window.
-        beside: whether to condense texts for a step that reads the document, which has no room.
+        beside: whether to condense texts beside the document too, no part of which is small enough.
 
     Returns:
         The plan with steps that condense outputs, group by group until a prompt has room for the

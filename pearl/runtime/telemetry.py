@@ -39,7 +39,7 @@ HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 """Variables that give headers, which may hold keys."""
 
 WAIT = 2.0
-"""The default of that timeout, so that a program does not wait long for a missing collector."""
+"""The default timeout for spans, in seconds: a program is not to wait for a missing collector."""
 
 _PROVIDERS = {"openai_client": "openai", "batch_api": "openai", "local": "llama.cpp"}
 """The provider of a backend's model, by the backend's module, where it has another name."""

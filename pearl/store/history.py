@@ -115,7 +115,7 @@ STATUSES = ("running", "ended", "failed", "stopped")
 _LAST = select(entries.c.path).where(entries.c.run == runs.c.id, entries.c.item == "")
 _LAST = _LAST.where(entries.c.path.in_(("run", "failed"))).order_by(entries.c.id.desc()).limit(1)
 _FAILED = func.coalesce(_LAST.correlate(runs).scalar_subquery(), "") == "failed"
-"""Whether a run's question had no answer when the run was last started."""
+"""Whether a run, when it was last started, ended without an answer to its question."""
 
 _RUNS = select(runs, _FAILED.label("failed"))
 """Runs, as `RunRow.of` takes them."""

@@ -155,7 +155,7 @@ class StrategySpec:
         demonstrations: the folder in ``plans/`` whose plans are shown by default, unless there is
             a folder with the name of a chosen library; empty for a strategy that is shown no plans.
         uses: what else decides its answers.
-        options: those options, among the two that not every strategy has, that it uses.
+        options: which of two options it uses: ``depth`` of questions, and worked ``examples``.
         needs_model: whether it asks for next steps or structured output, which the offline
             reader does not write.
         version: a digest that tells the user's own strategies of one name apart.

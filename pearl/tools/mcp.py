@@ -128,7 +128,7 @@ class Connection:
         """The tools that may be called, each with its service.
 
         Raises:
-            InputError: the server cannot be reached, or lacks a tool that can be called.
+            InputError: the server cannot be reached, or a declared tool is missing or not callable.
         """
         server = self._server
         pairs: list[tuple[Tool, Service]] = []

@@ -16,8 +16,8 @@ from pearl.strategies.registry import OwnStrategy, own_strategy
 _PROSE = partial(Method, prose=True)
 _ONE_STEP = partial(Method, setup="", prose=True, plans=False)
 _BY_MODEL = partial(Method, setup="", needs_model=True)
-"""Methods that answer in sentences, of these the ones that plan nothing, and those with actions of
-their own for a language model."""
+"""Methods that answer in sentences; those of them that write no plan; and methods that have actions
+of their own and need a language model."""
 
 _REACT = partial(
     _BY_MODEL,

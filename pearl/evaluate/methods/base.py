@@ -242,7 +242,7 @@ class EvaluationContext(StrategySettings):
         uses = strategy.uses if strategy else ()
         reached = [tools if use == "tools" else self.embed.identity for use in uses]
         decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
-        # What nobody has set is no part of it: digests of before there was the setting stay.
+        # Settings that are not set are left out, so that digests older than a setting stay.
         set_too = (
             strategy and strategy.version,
             self.metric and [self.metric.name, self.metric.version],

@@ -61,7 +61,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step":
         return None
     if broken.accepts == {"_OPEN"}:
-        # What stands in a call's place may be a part of a step.
+        # The text in a call's place may be a part of a step's output.
         span = trimmed(
             broken.source.text, broken.source.text.find("=", broken.span.start) + 1, broken.span.end
         )
@@ -90,7 +90,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         help = f"If you mean the step, write {name}."
         return no_reference(help, guess(span, name), name=name)
     if _ONE.fullmatch(text):
-        # Where an action takes no document, it would be a text like any other.
+        # Only a call's first argument is fixed: elsewhere the label would be an ordinary text.
         before = broken.source.text[broken.span.start : span.start].rstrip()
         return RULE(
             span,

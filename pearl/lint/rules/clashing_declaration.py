@@ -30,7 +30,7 @@ from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 def check(view: PlanView) -> Findings:
     for action in view.plan.declares:
         shipped = view.base.get(action.name)
-        # What says the same, as a trace from before the library had it, is the same action.
+        # An equal action is no clash, as in a trace that is older than the library's action.
         if shipped and _content(shipped) != _content(action):
             yield RULE(
                 action.span,

@@ -37,7 +37,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         taken = mend(Span(mark, mark + 1), "", f'take out "{text[mark]}"')
         found = f'"{text[mark]}" stands between the call and its note.'
         return RULE(Span(mark, mark + 1), found, help=f'Take out "{text[mark]}".', fix=taken)
-    # A bracket that nothing behind the call opens says that the call goes on.
+    # A bracket that is closed but not opened after the call shows that the call goes on.
     over = min(accumulate((mark == "(") - (mark == ")") for mark in rest), default=0) < 0
     plain = broken.before == "CLOSE" and broken.got == "NAME" and not over
     return RULE(

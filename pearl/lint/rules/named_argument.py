@@ -48,7 +48,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     start = word_start(text, at)
     past = len(text) - len(text[at:].lstrip(":=： \t"))
     names = _NAMED.findall(text, broken.span.start, end)
-    # By place they would be others' values.
+    # In another order than the parameters', values without names would go to other parameters.
     others = names != sorted(names, key=lambda name: (name != DOCUMENT, name))
     fix = None if others else guess(Span(start, past), "", "take the name out")
     return _finding(Span(start, past), broken, fix)

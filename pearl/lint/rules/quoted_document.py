@@ -22,7 +22,7 @@ from pearl.lint.rules.base import CALLED, DOCUMENT, ERROR, Findings, PlanView, R
 def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
         name, action = str(arg.value).casefold(), view.actions[index]
-        # Of an action that nobody knows, another word may be one that it is about.
+        # For an unknown action, only CTX counts: another word may be what it is asked about.
         if name not in CALLED or (action is None and name != DOCUMENT.casefold()):
             continue
         for_document = place == 0

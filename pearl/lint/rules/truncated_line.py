@@ -26,7 +26,7 @@ from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern
 
 # A number alone, or the first letters of a name.
 _STUMP = pattern(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
-# A call that goes on behind the text: a quote is missing, and no more.
+# The end of a call, after a text that is not closed: only its quote is missing.
 _ENDED = pattern(r"[)）]\s*(?:[:：#]|$)")
 
 

@@ -33,7 +33,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         gap = _NUMBER.search(text, start, at)
     if not gap:
         return None
-    # The number that it has is what #2 means.
+    # The second step keeps its number, as references such as #2 may mean it.
     number = _OWN.search(gap[0])
     return RULE(
         Span(gap.end(), end),

@@ -105,7 +105,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     ):
         fix = guess(ref.span, f'"{ref.name}"', "quote the word")
     where = "in the plan" if returned else f"before step {view.number(index)}"
-    # A name that nearly is another is no word.
+    # A name that resembles another one is not taken for a word.
     is_word = not (returned or numbered or near or ref.mode)
     word = f' If you mean the word, write "{ref.name}".' if is_word else ""
     shown = f"Closest: {', '.join(close or parts)}. " if close or parts else ""

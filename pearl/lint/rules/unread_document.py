@@ -23,7 +23,7 @@ from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 def check(view: PlanView) -> Findings:
     steps = view.plan.steps
-    # What is not defined may mean the document, as ctx does: that is told by itself.
+    # An undefined name, such as ctx, may mean the document; another rule reports it.
     named = DOCUMENT in view.uses or not view.uses.keys() <= view.defined.keys()
     if steps and not named and not view.broken and not _reads_elsewhere(view):
         yield RULE(
@@ -34,8 +34,8 @@ def check(view: PlanView) -> Findings:
 
 
 def _reads_elsewhere(view: PlanView) -> bool:
-    """Whether steps read a part of the document, or ask somebody who knows without it, as all do
-    with a library whose actions read none."""
+    """Whether steps name a part of the document, or call a solver, a function, a plan or a
+    decomposition, which may know without it; or no action of the library takes the document."""
     actions = [action for action in view.library.actions.values() if not action.is_builtin]
     if actions and not any(param.name == DOCUMENT for action in actions for param in action.params):
         return True

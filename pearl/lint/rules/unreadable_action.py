@@ -35,7 +35,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     at = broken.at
     if broken.before == "TYPE" and re.match(r"[\w\[(<{]", broken.token):
-        # What only begins as a type does: boolean, list[text].
+        # The place includes the type that a longer word begins with: boolean, list[text].
         head = broken.source.text[broken.span.start : at.start]
         at = Span(at.start - max(len(kind) * head.endswith(kind) for kind in TYPES), at.end)
     token = shorten(broken.source.at(at), 20)

@@ -28,7 +28,7 @@ from pearl.lang.graph import needed
 from pearl.lint.rules.base import DOCUMENT, WARNING, Findings, PlanView, Rule, alike, resembling
 from pearl.lint.rules.quoted_variable import quotations
 
-# With many names that are undefined, the first are looked at.
+# The most undefined names that are compared with the unused steps.
 _MOST = 100
 
 
@@ -49,7 +49,7 @@ def check(view: PlanView) -> Findings:
     unused = [step for step in steps if step.name not in view.uses]
     if len(unused) < 2:
         return
-    # A quoted name and a misspelt one have rules of their own, and a line that cannot be read may
+    # Other rules report a quoted name and a misspelt one, and a line that cannot be read may
     # use the step.
     explained = {step.name for step, _ in quotations(view)}
     names = [step.name for step in unused]

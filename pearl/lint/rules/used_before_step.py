@@ -21,18 +21,18 @@ Fix
 from pearl.lang.graph import needed
 from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, Label, PlanView, Rule
 
-# A plan of many steps: so many before one are looked through.
+# The most steps before the definition that are searched for a cycle.
 _MOST = 100
 
 
 def check(view: PlanView) -> Findings:
     steps = view.plan.steps
-    # Of a name the first line that cannot be read and defines it.
+    # For each name, the start of the first unreadable line that defines it.
     unread = {line.name: line.span.start for line in reversed(view.broken)}
     for index, used in enumerate(view.step_refs):
         for ref in used:
             at = view.defined.get(ref.name, -1)
-            # A step that has the document's name is told as such, and once.
+            # Another rule reports a step with the document's name.
             if at < index or ref.name == DOCUMENT:
                 continue
             if unread.get(ref.name, ref.span.start) < ref.span.start:

@@ -48,11 +48,11 @@ def check(view: PlanView) -> Findings:
             )
     for index, (step, action) in enumerate(zip(view.plan.steps, view.actions, strict=True)):
         asks = action and isinstance(action.body, Prompt)
-        # Most take anything: that is quickly seen.
+        # A quick test first, as most actions take anything.
         if not action or (asks and all(param.type == "any" for param in action.params)):
             continue
-        # A model reads the document beside what it is given, and CONCAT passes over it. Where it
-        # stands instead of its own place, or as well, is told by itself.
+        # A model reads the document beside its arguments, and CONCAT ignores it. If the action has
+        # a parameter for the document, another rule reports it in any other place.
         reads = asks or action.body == Builtin("concat")
         placed = any(param.name == DOCUMENT for param in action.params)
         arguments = zip(action.params, step.args, strict=False)

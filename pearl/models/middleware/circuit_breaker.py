@@ -57,7 +57,7 @@ class CircuitBreaker:
     _open: set[int] = field(default_factory=set, init=False)
     """Models with no limit of calls: they have answered, were tested, or fail in several ways."""
     _alike: dict[int, tuple[str, int]] = field(default_factory=dict, init=False)
-    """The words in which each model's last calls failed, and the number of these calls."""
+    """The words in which each model's last calls failed, and how many since it last answered."""
     _tested: set[tuple[int, str]] = field(default_factory=set, init=False)
     """Models that were tested, with the words in which their calls had failed."""
     _begun: Counter[int] = field(default_factory=Counter, init=False)

@@ -20,7 +20,7 @@ from pearl.models.base import Ask, FailedTry, ModelError, Reply, Request, Usage
 from pearl.prompts.calls import ProveForm
 
 BURST = 1.0
-"""The burst that is let through after a quiet time, as seconds of the rate."""
+"""Seconds' worth that may go at once after a quiet time; no minute exceeds its limit by more."""
 
 
 class RateLimiter:
@@ -65,7 +65,7 @@ FAILING = 20
 probes it. It is more than the tries of one request, which may itself be the cause."""
 
 PROBES = 5
-"""The number of failed probes after which the endpoint counts as dead."""
+"""The endpoint counts as dead at this many failures: the `FAILING`th in a row, then probes."""
 
 FIRST_PAUSE = 1.0
 """Seconds without a call before the first probe; before each further one twice as long."""
@@ -172,7 +172,7 @@ class ConcurrencyLimiter:
         self._admit()
 
     def _count(self, entered: float, now: float, reason: str) -> None:
-        """Count the tries in a row that the endpoint failed, and those it did not answer."""
+        """Count failed tries in a row, which unanswered ones do not end, and unanswered ones."""
         if reason not in ("connection", "timeout"):
             self.unanswered = 0
         elif entered > self._unanswered_at:
