@@ -160,7 +160,7 @@ def read_sample(
             f"{path} has questions of your own, and none of {dataset.title}: {own} evaluates them."
         ) from None
     splits = split.split(",")
-    there = dataset.splits or sorted({example.split for example in examples} - {""})
+    there = dataset.splits or sorted({example.split for example in examples} - {"", "all"})
     for unknown in (part for part in splits if part not in (*there, "all")):
         known = ", ".join((*there, "all"))
         raise InputError(f"{dataset.title} has no split {unknown}: use one of {known}.")

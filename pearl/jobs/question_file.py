@@ -71,7 +71,7 @@ class Question:
     documents: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     split: str = ""
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def golds(self) -> tuple[str, ...]:
@@ -430,7 +430,7 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         InputError: the row cannot be used.
     """
     options = check_options(row.get("options") or [], name)
-    for key in ("question", "plan", "split"):
+    for key in ("question", "plan"):
         if row.get(key) is not None and not isinstance(row[key], str):
             raise InputError(f"{name}: {key} is to be a text.")
     document, paths = row.get("document"), row.get("documents") or []
@@ -462,20 +462,26 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         plan=row.get("plan") or "",
         documents=tuple(paths),
         accepted=tuple(accepted),
-        split=one_line(row.get("split") or ""),
-        labels=_labels(row.get("labels"), name),
+        split=_plain(row.get("split")),
+        labels=_labels(row.get("labels")),
     )
 
 
-def _labels(given: Any, name: str) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
-    """The kinds that a row says its question belongs to, by what they tell apart."""
-    if given is None:
-        return {}
-    kinds = given.items() if isinstance(given, dict) else [("", None)]
-    labels = {key: value if isinstance(value, list) else [value] for key, value in kinds}
-    if not all(isinstance(text, str) for texts in labels.values() for text in texts):
-        raise InputError(f'{name}: labels are to be texts by name, as {{"kind": "why"}}.')
-    return {one_line(key): tuple(map(one_line, texts)) for key, texts in labels.items()}
+def _labels(given: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401 - any JSON
+    """The kinds that a row says its question belongs to, by what they tell apart; what is no text
+    and no number says nothing."""
+    labels = {}
+    for key, value in (given if isinstance(given, dict) else {"label": given}).items():
+        values = value if isinstance(value, list) else [value]
+        if kinds := tuple(filter(None, map(_plain, values))):
+            labels[one_line(key) or "label"] = kinds
+    return labels
+
+
+def _plain(value: Any) -> str:  # noqa: ANN401 - any JSON
+    """A text or a number in one line; empty for anything else."""
+    is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return one_line(str(value)) if is_plain else ""
 
 
 def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  # noqa: ANN401
