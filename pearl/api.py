@@ -421,7 +421,7 @@ async def _read(document: Document) -> Source:
 
 
 def _paths(document: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    if hasattr(document, "read"):
+    if hasattr(document, "read") and not isinstance(document, os.PathLike):
         raise InputError("An open file is no document: give its path, or pearl.Source(name, text).")
     paths = _listed(document)
     if isinstance(document, str) and (

@@ -296,6 +296,7 @@ def test_a_document_is_named_by_whatever_is_a_path(tmp_path: Path):
     (lambda one: one.evaluate_sync("questions", [{"id": 1}] * 400), "give its path"),
     (lambda one: one.refine_sync([{"id": 1}], "demos"), "give its path"),
     (lambda one: one.mine_sync([{"id": 1}]), "give its path"),
+    (lambda one: pearl.OwnPrompt(5), "An own prompt is made of texts"),
     (lambda one: pearl.Models("offline", "offline"), "'offline' is no model"),
     (lambda one: pearl.Pearl(model=5).plan_sync("Who?"), "5 is no model"),
     *((lambda one, name=name: pearl.Pearl(**{name: -1}),

@@ -90,8 +90,10 @@ def lines() -> Callable[..., None]:
         nonlocal last
         if time.monotonic() - last >= LINE_EVERY or at_once:
             last = time.monotonic()
-            sys.stderr.write(f"{description}\n")
-            sys.stderr.flush()
+            # The work goes on where nobody reads of it any more.
+            with suppress(OSError):
+                sys.stderr.write(f"{description}\n")
+                sys.stderr.flush()
 
     return update
 

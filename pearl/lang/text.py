@@ -39,7 +39,9 @@ SECRET_NAME = pattern(
 )
 """A part of the name of a header, parameter or variable that holds a secret; *author* is none."""
 
-_CHARSETS = pattern(r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac")
+_CHARSETS = pattern(
+    r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac|tis|johab|hz|kz|ptcp"
+)
 
 
 def page_encoding(declared: str | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from pearl.lang.ast import DOCUMENT, Action, Step
+from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.source import Source
 from pearl.lang.text import one_line
@@ -350,10 +351,18 @@ class OwnPrompt:
     Args:
         text: the user's message.
         system: the system's message; empty for none.
+
+    Raises:
+        InputError: one of them is no text.
     """
 
     text: str
     system: str = ""
+
+    def __post_init__(self) -> None:
+        given: tuple[object, ...] = (self.text, self.system)
+        if not all(isinstance(each, str) for each in given):
+            raise InputError("An own prompt is made of texts: pearl.OwnPrompt(text, system).")
 
 
 Call: TypeAlias = (

@@ -86,6 +86,11 @@ def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = 
         raise InputError(f"{name} has {len(data):,} bytes, and {LARGEST:,} are read: split it.")
     try:
         done = _converted(kind, data, seconds, stopped)
+    except OSError as error:
+        raise InputError(
+            f"{name} cannot be converted ({error.strerror}): make room in the folder for temporary "
+            "files, or name another with TMPDIR."
+        ) from None
     except subprocess.TimeoutExpired:
         raise InputError(
             f"{name} took longer than {seconds:g} seconds to read as {kind.title}: split it, or "
@@ -120,7 +125,8 @@ def _converted(
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:replace"}
     pipe, until = subprocess.PIPE, monotonic() + seconds
     # A file, because `communicate` does not send the rest of an input after its timeout.
-    with TemporaryFile() as given:
+    in_memory = hasattr(os, "memfd_create")
+    with open(os.memfd_create("document"), "w+b") if in_memory else TemporaryFile() as given:
         given.write(data)
         given.seek(0)
         process = subprocess.Popen(  # noqa: S603 - our own words
@@ -159,12 +165,14 @@ def read_documents(paths: Sequence[str], stopped: Event | None = None) -> Source
     Raises:
         LinesError: some documents cannot be read; each is named.
         InputError: a folder has no document, or too many.
-        CancelledError: ``stopped`` was set while a document was converted.
+        CancelledError: ``stopped`` was set before all were read.
     """
     files = list(dict.fromkeys(file for path in paths for file in files_of(path)))
     read: list[Source] = []
     wrong: list[str] = []
     for file in files:
+        if stopped and stopped.is_set():
+            raise CancelledError
         try:
             read.append(read_document(file, stopped=stopped))
         except InputError as error:

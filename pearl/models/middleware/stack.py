@@ -104,8 +104,8 @@ def check_priced(limits: EngineLimits, model: Model, prices: Prices) -> None:
     unpriced = [each.name for each in members(model) if prices.get(each.name) is None]
     if limits.max_cost is not None and unpriced:
         raise InputError(
-            f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
-            "with --prices or PEARL_PRICES, or limit tokens: --max-tokens."
+            f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one in the "
+            "table that PEARL_PRICES or a job's --prices names, or limit tokens: --max-tokens."
         )
 
 
