@@ -644,6 +644,25 @@ def test_a_secret_is_found_in_a_long_text():
         hidden(text)
 
 
+@SOON
+def test_backslashes_before_quotes_are_read_in_one_way():
+    inner = json.dumps({f"k{at}": f"v{at}" for at in range(9)})
+    for secret in (json.dumps({"cfg": inner}), r'\\"' * 8 + "zz", r"\a\é\/" * 9 + "zz"):
+        hidden, form = redaction([secret]), secret
+        for _ in range(4):
+            assert hidden(f"<{form}>") == "<***>"
+            form = json.dumps(form)[1:-1]
+        for form in (html.escape(secret), quote(secret, safe=""), json.dumps(quote(secret))[1:-1]):
+            assert hidden(f"<{form}>") == "<***>"
+        cut = json.dumps(json.dumps(secret))[:-12]
+        assert hidden(cut) == cut
+    hidden = redaction([r"\"" * 8 + "zz"])
+    for text in (r"\\\"" * 100, r"\"" * 1_000, r"\u005c\u0022" * 100):
+        assert hidden(text) == text
+    assert hidden(r"<" + r"\u005c\u0022" * 8 + "zz>") == "<***>"
+    assert hidden("<" + r"\u005c\"" * 8 + "zz>") == "<***>"
+
+
 def of_members(here: Services, *parts: str, limits: str = "private = true", **more: Any) -> str:
     query = urlencode({"as": "gzip", "parts": json.dumps(parts), **more})
     return service(f"{here.url}/packed?{query}", limits=limits)
