@@ -14,7 +14,7 @@ import pytest
 import pearl
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.report import summarise
-from pearl.lang.entry_points import extension
+from pearl.lang.entry_points import extension, failure_text
 from pearl.lang.errors import install_command
 from pearl.strategies.registry import find_strategy
 from tests.scripted_models import Mind
@@ -225,6 +225,18 @@ def test_a_broken_one_is_one_clear_line(
     mistyped = call(*words, "brokn").err
     assert "brokn (close: broken): use one of " in mistyped
     assert "broken, leaving, own, wrong" in mistyped
+
+
+def test_a_path_below_the_working_folder_is_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("PWD", "OLDPWD"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("REDIS_PASS", "beware-of-it")
+    with pytest.raises(OSError, match="No such file") as caught:
+        (tmp_path / "own" / "words.txt").read_text("utf-8")
+    assert f"'{tmp_path}/own/words.txt'" in failure_text(caught.value)
+    assert failure_text(ValueError("beware-of-it")) == "ValueError: ***"
 
 
 def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):

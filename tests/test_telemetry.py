@@ -176,6 +176,40 @@ def test_a_variable_that_is_left_out_is_one_line_without_a_key(
     assert KEY not in done.err
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "authorization: Bearer  spacedsecret99",
+        "authorization: Bearer   spacedsecret99",
+        "authorization: Bearer\nspacedsecret99",
+        "bad,  Authorization:  Bearer%20tok   spacedsecret99",
+        "x-api-key:spacedsecret99",
+    ],
+)
+def test_a_key_behind_any_white_space_is_printed_nowhere(receiver: Receiver, headers: str):
+    words = ("ask", "story.txt", WHY, "--model", "offline", "--json")
+    done = process(*words, OTEL_EXPORTER_OTLP_HEADERS=headers)
+    assert done.code == 0, done.err
+    assert "Header format invalid!" in done.err
+    assert "***" in done.err
+    assert "spacedsecret99" not in done.err
+    assert "tok " not in done.err
+
+
+def test_a_program_without_standard_error_has_its_answer(receiver: Receiver):
+    code = (
+        "import sys\nsys.stderr = None\nimport pearl\n"
+        "reader = pearl.Pearl(model='offline')\n"
+        f"print(reader.ask_sync('story.txt', {WHY!r}).text)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={**os.environ, "OTEL_TRACES_SAMPLER": "zz"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip()
+
+
 def test_a_collector_that_is_not_there_is_one_line_at_the_end(receiver: Receiver):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

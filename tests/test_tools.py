@@ -644,6 +644,25 @@ def test_a_secret_is_found_in_a_long_text():
         hidden(text)
 
 
+@SOON
+def test_backslashes_before_quotes_are_read_in_one_way():
+    inner = json.dumps({f"k{at}": f"v{at}" for at in range(9)})
+    for secret in (json.dumps({"cfg": inner}), r'\\"' * 8 + "zz", r"\a\é\/" * 9 + "zz"):
+        hidden, form = redaction([secret]), secret
+        for _ in range(4):
+            assert hidden(f"<{form}>") == "<***>"
+            form = json.dumps(form)[1:-1]
+        for form in (html.escape(secret), quote(secret, safe=""), json.dumps(quote(secret))[1:-1]):
+            assert hidden(f"<{form}>") == "<***>"
+        cut = json.dumps(json.dumps(secret))[:-12]
+        assert hidden(cut) == cut
+    hidden = redaction([r"\"" * 8 + "zz"])
+    for text in (r"\\\"" * 100, r"\"" * 1_000, r"\u005c\u0022" * 100):
+        assert hidden(text) == text
+    assert hidden(r"<" + r"\u005c\u0022" * 8 + "zz>") == "<***>"
+    assert hidden("<" + r"\u005c\"" * 8 + "zz>") == "<***>"
+
+
 def of_members(here: Services, *parts: str, limits: str = "private = true", **more: Any) -> str:
     query = urlencode({"as": "gzip", "parts": json.dumps(parts), **more})
     return service(f"{here.url}/packed?{query}", limits=limits)
@@ -682,6 +701,14 @@ def test_members_share_one_size(here: Services):
         ("[it.headers]\nApiAuth = 'feedfeed'\n", "it.headers.ApiAuth"),
         ("[it.headers]\nX-Pass = 'feedfeed'\n", "it.headers.X-Pass"),
         ("[it.headers]\nX-Sig = 'feedfeed'\n", "it.headers.X-Sig"),
+        ("[it.headers]\nX-Credentials = 'feedfeed'\n", "it.headers.X-Credentials"),
+        ("[it.headers]\nX-Hub-Signature = 'feedfeed'\n", "it.headers.X-Hub-Signature"),
+        ("[it.static]\nauth = 'feedfeed'\n", "it.static.auth"),
+        ("[it.static]\npassword = 'feedfeed'\n", "it.static.password"),
+        ("[it.static]\nx_token = 'feedfeed'\n", "it.static.x_token"),
+        ("[it.static]\nclient_secret = 'feedfeed'\n", "it.static.client_secret"),
+        ("[it.static]\nsmtp_pass = 'feedfeed'\n", "it.static.smtp_pass"),
+        ("[it.static]\npwd = 'feedfeed'\n", "it.static.pwd"),
         ("[it.static]\npw = 'feedfeed'\n", "it.static.pw"),
         ("[it.static]\ndb_pwd = 'feedfeed'\n", "it.static.db_pwd"),
         ("[it.static]\nclientSecret = 'feedfeed'\n", "it.static.clientSecret"),
@@ -711,8 +738,16 @@ def test_a_secret_in_the_address_is_a_mistake():
 def test_what_is_no_secret_may_stand_in_the_file():
     static = "keywords = 'news'\nmax_tokens = 9\nkey = 'a ${KEY}'\ntoken = ''\nuse_key = true\n"
     static += "author = 'Poe'\nauthority = 'court'\npassenger = 'Mara'\nsig_figs = 3\n"
+    static += "auth_type = 'none'\nsignature = 'v1'\npassword_policy = 'strict'\n"
+    static += "oauth_version = '2.0'\ncredential_type = 'none'\nfirst_pass = 'rough'\n"
+    static += "authenticated_users = 'all'\nsort_pw = 'up'\ntoken_url = 'https://a.example/t'\n"
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
-    path = declare(f"[it]\n{GOOD}[it.static]\n{static}[it.headers]\n{headers}")
+    headers += "X-Auth-Mode = 'anonymous'\nX-Auth-Method = 'none'\n"
+    program = "[notes]\nkind = 'mcp'\ncommand = ['a']\ntools = ['b']\n[notes.environment]\n"
+    program += (
+        "SSH_AUTH_SOCK = '/run/ssh'\nAUTH_MODE = 'none'\nPWD = '/srv/repo'\nOLDPWD = '/srv'\n"
+    )
+    path = declare(f"[it]\n{GOOD}[it.static]\n{static}[it.headers]\n{headers}{program}")
     assert read_tools(path).mistakes == ()
 
 

@@ -34,10 +34,14 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 
 SECRET_NAME = pattern(
-    r"(?i)key(?!word)|token|secret|cookie|credential|passw|passphrase|pwd|auth(?!or(?!i[sz]))"
-    r"|(?:^|[^a-z])(?:pass|pw|sig|signature)$"
+    r"(?is)^(?!.*[^a-z](?:type|mode|version|policy|method|sock|url|users)$|(?-i:(?:OLD)?PWD)$)"
+    r"(?:.*(?:key(?!word)|token|secret|cookie|credential|passw|passphrase|pwd|authori[sz]ation)"
+    r"|.*auth(?:entication)?$|(?:pass|pw|sig)$|(?-i:.*_(?:PASS|PW)$)"
+    r"|(?:x|(?:.*[^a-z])?(?:admin|api|app|client|db|login|mail|my|proxy|root|smtp|user))"
+    r"[^a-z](?:.*[^a-z])?(?:pass|pw|sig|signature)$)"
 )
-"""A part of the name of a header, parameter or variable that holds a secret; *author* is none."""
+"""The name of a header, parameter or variable that holds a secret. What only describes a secret
+(``auth_type``) holds none, nor do a shell's variables of folders, PWD and OLDPWD."""
 
 _CHARSETS = pattern(
     r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac|tis|johab|hz|kz|ptcp"

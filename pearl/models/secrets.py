@@ -68,8 +68,7 @@ def is_key(text: str) -> bool:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    # Backslashes in a row are one piece, as single ones could match in exponentially many ways.
-    plain = "".join(map(_piece, re.findall(r"\\+|[^\\]", secret)))
+    plain = "".join(map(_piece, re.findall(r"\\*[^\\]|\\+", secret)))
     if len(secret) < CERTAIN:
         # An escaped character before it, such as \n or %20, ends in a letter or a digit.
         escaped = r"(?<=\\[nrt])|(?<=%[0-9a-f]{2})|(?<=\\u[0-9a-f]{4})"
@@ -86,18 +85,38 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _piece(text: str) -> str:
-    """A group of all the ways to write a character, or backslashes in a row."""
-    ways = ["".join(f"{_PERCENT}{byte:02x}" for byte in text.encode())]
-    units = text.encode("utf-16-be").hex()
-    ways.append("".join(f"{_SLASHES}u{units[at : at + 4]}" for at in range(0, len(units), 4)))
-    ways.append("".join(f"&#(?:0*{ord(char)}|x0*{ord(char):x});" for char in text))
-    if ord(text[0]) in codepoint2name:
-        ways.append(f"&{codepoint2name[ord(text[0])]};")
-    if text[0] == "\\":
-        ways.append(rf"\\{{{len(text)},{8 * len(text)}}}")
-    elif text in "\"'/":
-        ways.append(rf"{_SLASHES}{re.escape(text)}")
-    elif text == " ":
-        ways.append(r"\+")
+    """A group of all the ways to write a character with the backslashes before it, or backslashes
+    at the end of a secret."""
+    char = text.lstrip("\\")
+    count = len(text) - len(char)
+    escaped = "|".join((*_encoded("\\" * count), _in_json("\\" * count)))
+    if not char:
+        return rf"(?:{escaped}|\\{{{count},{8 * count}}})"
+    plain, in_json = re.escape(char), _in_json(char)
+    if char in "\"'/":
+        in_json += rf"|{_SLASHES}{plain}"
     # The plain text comes last, because an escaped backslash begins with a backslash.
-    return f"(?:{'|'.join([*ways, re.escape(text)])})"
+    alone = f"(?:{'|'.join((*_encoded(char), in_json, plain))})"
+    if not count:
+        return alone
+    # Backslashes of the secret, and those that escape the character, have one count: with two, a
+    # row of them could be divided in many ways, and several rows in exponentially many.
+    row = rf"(?>\\{{{count},{8 * count + 8}}})"
+    behind = "|".join((*_encoded(char), _in_json(char).removeprefix(_SLASHES), plain))
+    return f"(?:(?:{escaped}){alone}|{row}(?:{behind}))"
+
+
+def _encoded(text: str) -> Iterator[str]:
+    """The ways to write a character, or backslashes, in URLs and in HTML."""
+    yield "".join(f"{_PERCENT}{byte:02x}" for byte in text.encode())
+    yield "".join(f"&#(?:0*{ord(char)}|x0*{ord(char):x});" for char in text)
+    if len(text) == 1 and ord(text) in codepoint2name:
+        yield f"&{codepoint2name[ord(text)]};"
+    if text == " ":
+        yield r"\+"
+
+
+def _in_json(text: str) -> str:
+    """A character, or backslashes, as JSON escapes them by number."""
+    units = text.encode("utf-16-be").hex()
+    return "".join(f"{_SLASHES}u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -10,17 +10,19 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from pearl.lang.text import counted, one_line, printable
 from pearl.models.base import Model
 from pearl.models.routing import members
-from pearl.models.secrets import redaction
+from pearl.models.secrets import CERTAIN, redaction
 from pearl.runtime.calls import Entry, Journal
 
 if TYPE_CHECKING:
@@ -189,11 +191,10 @@ def _exporter() -> SpanExporter:
         def shutdown(self) -> None:
             super().shutdown()  # type: ignore[no-untyped-call]
             if self.lost:
-                message = (
-                    f"pearl: {counted(self.lost, 'span')} could not be delivered: check "
+                _write(
+                    f"{counted(self.lost, 'span')} could not be delivered: check "
                     f"{ENDPOINTS[1]}, or give it more seconds with {TIMEOUTS[1]}."
                 )
-                sys.stderr.write(f"{message}\n")
 
     # The library's own log has a line for each failed try.
     logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL)
@@ -214,10 +215,19 @@ class _Listener(logging.Handler):
 @cache
 def _say(what: str, reason: str) -> None:
     """Write one line, once for each message, about a variable that cannot be used; the values of
-    headers are redacted."""
-    headers = ",".join(os.environ.get(name, "") for name in HEADERS).split(",")
-    told = redaction(map(str.strip, headers))(one_line(reason)).rstrip(".")
-    sys.stderr.write(f"pearl: {what}: {printable(told)}.\n")
+    headers are redacted, whole and in parts."""
+    headers = ",".join(os.environ.get(name, "") for name in HEADERS)
+    words = {*headers.split(), *re.split(r"[\s,]+", headers), *re.split(r"[\s,=:]+", headers)}
+    parts = {word for word in words if len(word) >= CERTAIN}
+    # White space is still that of the variables: with less of it, a header would not be found.
+    told = redaction({*map(str.strip, headers.split(",")), *parts, *map(unquote, parts)})(reason)
+    _write(f"{what}: {printable(one_line(told).rstrip('.'))}.")
+
+
+def _write(message: str) -> None:
+    # A program without a console has no standard error.
+    if sys.stderr is not None:
+        sys.stderr.write(f"pearl: {message}\n")
 
 
 def _tracer() -> Tracer | None:
