@@ -698,19 +698,14 @@ def test_members_share_one_size(here: Services):
         ("[it.headers]\nX-Auth-Token = 'feedfeed'\n", "it.headers.X-Auth-Token"),
         ("[it.headers]\nPassword = 'feedfeed'\n", "it.headers.Password"),
         ("[it.headers]\nX-Credential = 'feedfeed'\n", "it.headers.X-Credential"),
-        ("[it.headers]\nApiAuth = 'feedfeed'\n", "it.headers.ApiAuth"),
         ("[it.headers]\nX-Pass = 'feedfeed'\n", "it.headers.X-Pass"),
-        ("[it.headers]\nX-Sig = 'feedfeed'\n", "it.headers.X-Sig"),
         ("[it.headers]\nX-Credentials = 'feedfeed'\n", "it.headers.X-Credentials"),
-        ("[it.headers]\nX-Hub-Signature = 'feedfeed'\n", "it.headers.X-Hub-Signature"),
         ("[it.static]\nauth = 'feedfeed'\n", "it.static.auth"),
         ("[it.static]\npassword = 'feedfeed'\n", "it.static.password"),
         ("[it.static]\nx_token = 'feedfeed'\n", "it.static.x_token"),
         ("[it.static]\nclient_secret = 'feedfeed'\n", "it.static.client_secret"),
-        ("[it.static]\nsmtp_pass = 'feedfeed'\n", "it.static.smtp_pass"),
         ("[it.static]\npwd = 'feedfeed'\n", "it.static.pwd"),
         ("[it.static]\npw = 'feedfeed'\n", "it.static.pw"),
-        ("[it.static]\ndb_pwd = 'feedfeed'\n", "it.static.db_pwd"),
         ("[it.static]\nclientSecret = 'feedfeed'\n", "it.static.clientSecret"),
         ("[it.static]\napikey = 12345678\n", "it.static.apikey"),
         ("[it.static]\nkey = 'feedfeed'\n", "it.static.key"),
@@ -740,7 +735,7 @@ def test_what_is_no_secret_may_stand_in_the_file():
     static += "author = 'Poe'\nauthority = 'court'\npassenger = 'Mara'\nsig_figs = 3\n"
     static += "auth_type = 'none'\nsignature = 'v1'\npassword_policy = 'strict'\n"
     static += "oauth_version = '2.0'\ncredential_type = 'none'\nfirst_pass = 'rough'\n"
-    static += "authenticated_users = 'all'\nsort_pw = 'up'\ntoken_url = 'https://a.example/t'\n"
+    static += "authenticated_users = 'all'\nsort_pw = 'up'\n"
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
     headers += "X-Auth-Mode = 'anonymous'\nX-Auth-Method = 'none'\n"
     program = "[notes]\nkind = 'mcp'\ncommand = ['a']\ntools = ['b']\n[notes.environment]\n"

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pearl.lang.errors import InputError
-from pearl.lang.text import SECRET_NAME, one_line
+from pearl.lang.text import MASKED_NAME, one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -32,7 +32,7 @@ def failure_text(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - whatever a class of a person's own raises
         message = "<exception str() failed>"
     text = one_line(": ".join(filter(None, (type(error).__name__, message))))
-    secrets = {value.strip() for name, value in os.environ.items() if SECRET_NAME.search(name)}
+    secrets = {value.strip() for name, value in os.environ.items() if MASKED_NAME.search(name)}
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "***")

@@ -34,14 +34,18 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 
 SECRET_NAME = pattern(
-    r"(?is)^(?!.*[^a-z](?:type|mode|version|policy|method|sock|url|users)$|(?-i:(?:OLD)?PWD)$)"
-    r"(?:.*(?:key(?!word)|token|secret|cookie|credential|passw|passphrase|pwd|authori[sz]ation)"
-    r"|.*auth(?:entication)?$|(?:pass|pw|sig)$|(?-i:.*_(?:PASS|PW)$)"
-    r"|(?:x|(?:.*[^a-z])?(?:admin|api|app|client|db|login|mail|my|proxy|root|smtp|user))"
-    r"[^a-z](?:.*[^a-z])?(?:pass|pw|sig|signature)$)"
+    r"(?i)^(?!.*[-_](?:type|mode|version|policy)$|(?-i:PWD|OLDPWD)$)"
+    r"(?:.*(?:key(?!word)|token|secret|cookie|authorization|credential|passw|passphrase)"
+    r"|(?:x[-_])?(?:auth|pass|pw|pwd)$)"
 )
-"""The name of a header, parameter or variable that holds a secret. What only describes a secret
-(``auth_type``) holds none, nor do a shell's variables of folders, PWD and OLDPWD."""
+"""The name of a header, parameter or variable whose value is a secret, and may not stand in a file;
+what only describes a secret (``auth_type``) is none."""
+
+MASKED_NAME = pattern(
+    r"(?i)^(?!(?:old)?pwd$).*(?:auth|key|token|secret|cookie|credential|pass(?:w|phrase|$)|pwd)"
+)
+"""A name that suggests a secret, which is taken out of what is printed: more of them, as a mask too
+many does little harm. A shell's PWD is a folder."""
 
 _CHARSETS = pattern(
     r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac|tis|johab|hz|kz|ptcp"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 from pearl.lang.errors import InputError
-from pearl.lang.text import SECRET_NAME
+from pearl.lang.text import MASKED_NAME
 from pearl.models.base import ModelError
 from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
 from pearl.models.secrets import is_key, redaction
@@ -187,7 +187,7 @@ class ClientTransport(Transport):
     def _note(self, headers: Mapping[str, str]) -> None:
         """Remember what a request's headers sign in with."""
         for name, text in headers.items():
-            if SECRET_NAME.search(name):
+            if MASKED_NAME.search(name):
                 # A cookie header has several, each as name=value.
                 parts = {*text.split(), *re.split(r"[\s;,]+", text)}
                 self._hide(*parts, *(part.partition("=")[2] for part in parts))
