@@ -262,21 +262,21 @@ def _free_processors() -> int:
     """How many of the processors that this process may use are free for now, at least 1: a thread
     that has to wait for its processor holds up all others."""
     able = len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
-    free = [0]
+    free = 0
     try:
         # The best of three, as some other work may end in a moment.
         for _ in range(3):
             (before, idle), begun = _processor_seconds(), time.monotonic()
             time.sleep(0.1)
             after, idle_after = _processor_seconds()
-            if after == before:
-                # A sandbox may hide the machine's times.
+            free = max(free, round((idle_after - idle) / (time.monotonic() - begun)))
+            # A sandbox may hide the machine's times.
+            if free >= able or after == before:
                 return able
-            free.append(round((idle_after - idle) / (time.monotonic() - begun)))
     except (OSError, ValueError, IndexError):
         # Only Linux has the file.
         return able
-    return max(1, min(able, max(free)))
+    return max(1, free)
 
 
 def _processor_seconds() -> tuple[float, float]:
