@@ -154,20 +154,13 @@ class Trials:
         spent = spent_by_model(calls, model.name)
         # Recorded even where a step failed.
         plan, fallback = plan_come_to(own) if method.plans else ("", False)
-        result = Result(
-            method=name,
-            id=example.id,
-            split=example.split,
+        result = replace(
+            _unanswered(name, example, row),
             score=score.value,
-            gold=" or ".join(example.golds),
             answer=outcome.answer,
             orders=outcome.orders,
-            labels=dict(example.labels),
-            question=example.question,
-            options=example.options,
             words=outcome.words,
             plan=plan,
-            error=row.get("error", {}).get("message", ""),
             fallback=fallback,
             calls=len(calls),
             usage=sum(spent.values(), Usage()),
@@ -184,17 +177,7 @@ class Trials:
         row = {**failed_row(task, error), "example": example.id}
         if name == REASON_LABELS:
             return row
-        result = Result(
-            method=name,
-            id=example.id,
-            split=example.split,
-            score=0.0,
-            gold=" or ".join(example.golds),
-            labels=dict(example.labels),
-            question=example.question,
-            options=example.options,
-            error=row["error"]["message"],
-        )
+        result = _unanswered(name, example, row)
         return {**row, "correct": False if example.gold else None, "result": asdict(result)}
 
     async def _answer(self, method: Method, example: Example, session: Session) -> Outcome:
@@ -233,6 +216,21 @@ class Trials:
             asked = (example.question, example.options, example.golds)
             return await best_score(metric, *asked, outcome.answer, session)
         return Score(dataset.score(example, outcome.answer))
+
+
+def _unanswered(method: str, example: Example, row: Mapping[str, Any]) -> Result:
+    """The result of a trial that has a row, but no answer so far."""
+    return Result(
+        method=method,
+        id=example.id,
+        split=example.split,
+        score=0.0,
+        gold=" or ".join(example.golds),
+        labels=dict(example.labels),
+        question=example.question,
+        options=example.options,
+        error=row.get("error", {}).get("message", ""),
+    )
 
 
 async def _label(example: Example, session: Session) -> dict[str, Any]:
