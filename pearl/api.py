@@ -37,7 +37,7 @@ from pearl.models.constraints import Mode
 from pearl.models.middleware.stack import EngineLimits
 from pearl.models.routing import check_model, choose_model, planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
-from pearl.retrieval.converters import read_aside
+from pearl.retrieval.converters import read_in_thread
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.runtime.loop import RunError
@@ -411,7 +411,7 @@ def _question(text: object) -> str:
 
 async def _read(document: Document) -> Source:
     if not isinstance(document, Source):
-        return await read_aside(_paths(document))
+        return await read_in_thread(_paths(document))
     text: object = document.text
     if not isinstance(text, str):
         raise InputError(f"The text of {document.name} is {type(text).__name__}: give a text.")

@@ -145,7 +145,7 @@ def _converted(
     raise subprocess.TimeoutExpired(words, seconds)
 
 
-async def read_aside(paths: Sequence[str]) -> Source:
+async def read_in_thread(paths: Sequence[str]) -> Source:
     """`read_documents` in a thread, as a conversion may take minutes; it ends if the call is
     cancelled."""
     stopped = Event()
