@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -276,7 +277,9 @@ class Pearl:
             examples=examples,
             tools=as_tools(tools),
         )
-        index = read_index(file, str(documents), CONCURRENT_TASKS, problem=setup.plan_problem)
+        where, plans = (file, str(documents), CONCURRENT_TASKS), setup.plan_problem
+        # In a thread, as a document may take minutes to convert.
+        index = await asyncio.to_thread(read_index, *where, problem=plans)
         job = batch_job(index, str(output), setup)
         with self._settings(model) as settings:
             done = await self._do(job, settings)
@@ -406,7 +409,8 @@ class Pearl:
             fit=self._fit,
         )
         left_out = questions_in(str(exclude)) if exclude else ()
-        index = read_index(file, str(documents), without=left_out, problem=gold_problem)
+        where, known = (file, str(documents), 0, left_out), gold_problem
+        index = await asyncio.to_thread(read_index, *where, problem=known)
         scorer = find_metric(metric)
         model, how = with_grader(model, scorer), (index, setup, rounds, left_out, scorer)
         with self._settings(model) as settings:

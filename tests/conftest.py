@@ -102,8 +102,14 @@ def pytest_collection(session: pytest.Session) -> None:
                 import_module(name)
 
 
+@pytest.fixture(scope="session")
+def _caches(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("caches"))
+
+
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, _caches: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", _caches)
     for name in [one for one in os.environ if one.startswith(("PEARL_", "OPENAI_"))]:
         monkeypatch.delenv(name)
     # A server that records what it is asked is to be asked nothing but what the test is about.

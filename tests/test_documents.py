@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -296,6 +297,93 @@ def test_every_document_that_cannot_be_read_is_named():
     assert [one.split()[1] for one in done.told] == ["in/a.txt", "in/c.pdf", "none.md"]
 
 
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of the texts of converted files, which is empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "pearl" / "documents"
+
+
+def test_a_file_is_converted_once_whatever_its_name(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    Path("a.docx").write_bytes(WORD)
+    text = read_document("a.docx").text
+    assert [file.read_text(encoding="utf-8") for file in cache.iterdir()] == [text]
+    assert cache.stat().st_mode & 0o077 == 0
+    Path("a.docx").rename("b.docx")
+    # No conversion takes less time.
+    assert read_document("b.docx", seconds=0).text == text
+    for wrong in (paragraph("another text"), paragraph("another") * 2):
+        Path("b.docx").write_bytes(docx_of(wrong))
+        with pytest.raises(InputError, match="took longer than 0 seconds"):
+            read_document("b.docx", seconds=0)
+    Path("a.docx").write_bytes(WORD)
+    # As where the file is read by another version of the library that converts it.
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "0.1")
+    documents._version.cache_clear()
+    with pytest.raises(InputError, match="took longer than 0 seconds"):
+        read_document("a.docx", seconds=0)
+    documents._version.cache_clear()
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_batch_converts_each_document_once_and_names_every_row_of_a_bad_one(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    rows = [{"id": at, "question": QUESTION, "document": f"{at % 2}.docx"} for at in range(5)]
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for at in range(2):
+        Path(f"{at}.docx").write_bytes(docx_of(paragraph(f"Mara leaves lighthouse {at}.")))
+    assert call("estimate", "q.jsonl", "--model", "offline").code == 0
+    # From here on nothing can be converted.
+    monkeypatch.setattr(documents, "find_spec", lambda _: None)
+    done = call("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline")
+    assert done.code == 0
+    assert "5 of 5" in done.err
+    Path("1.docx").write_bytes(WORD)
+    refused = call("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline")
+    assert refused.code == 2
+    wrong = "pearl: q.jsonl:{}: 1.docx is a Word file"
+    assert [line[: len(wrong) - 1] for line in refused.told] == [*map(wrong.format, (2, 4))]
+
+
+def test_a_text_that_nobody_reads_for_a_month_leaves_the_cache(cache: Path):
+    for name in ("old", "used", "new"):
+        Path(f"{name}.docx").write_bytes(docx_of(paragraph(name)))
+    read_document("old.docx")
+    (old,) = cache.iterdir()
+    read_document("used.docx")
+    (used,) = set(cache.iterdir()) - {old}
+    for file in (old, used):
+        os.utime(file, (time() - documents.UNUSED - 10,) * 2)
+    read_document("used.docx", seconds=0)
+    read_document("new.docx")
+    assert old not in [*cache.iterdir()]
+    assert used in [*cache.iterdir()]
+    assert len([*cache.iterdir()]) == 2
+
+
+@pytest.mark.parametrize("harm", ["a file", "not UTF-8", "no home"])
+def test_a_cache_that_cannot_be_used_keeps_no_document_from_being_read(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+):
+    Path("a.docx").write_bytes(WORD)
+    text = read_document("a.docx").text
+    if harm == "a file":
+        shutil.rmtree(cache)
+        cache.write_bytes(b"")
+    elif harm == "not UTF-8":
+        next(cache.iterdir()).write_bytes(b"\xff")
+    else:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", no_home)
+    assert read_document("a.docx").text == text
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+@pytest.mark.usefixtures("cache")
 def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytest.MonkeyPatch):
     Path("a.docx").write_bytes(WORD)
     with pytest.raises(InputError, match=r"a\.docx took longer than 0 seconds to read as a Word"):
@@ -325,6 +413,7 @@ def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_th
     assert subprocess.run(of_ours, capture_output=True).returncode == 1
 
 
+@pytest.mark.usefixtures("cache")
 def test_a_conversion_that_finds_no_room_says_so(monkeypatch: pytest.MonkeyPatch):
     Path("a.html").write_text("<p>Ada built it.", encoding="utf-8")
     monkeypatch.delattr(os, "memfd_create", raising=False)
@@ -333,6 +422,7 @@ def test_a_conversion_that_finds_no_room_says_so(monkeypatch: pytest.MonkeyPatch
         read_document("a.html")
 
 
+@pytest.mark.usefixtures("cache")
 def test_where_nothing_converts_a_file_the_message_names_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -186,6 +186,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     """
     from pearl.jobs.batch import batch_job
     from pearl.jobs.job import CONCURRENT_TASKS
+    from pearl.jobs.progress import documents_progress
     from pearl.jobs.question_file import read_index
 
     if output == "-":
@@ -196,7 +197,9 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     settings = replace(settings, model=model)
     # On a cluster a document's questions are in one chunk, so its first call needs no head start.
     ahead = 0 if options.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
-    index = read_index(questions, options.documents, ahead, problem=setup.plan_problem)
+    with documents_progress(quiet=options.as_json) as told:
+        problem = setup.plan_problem
+        index = read_index(questions, options.documents, ahead, problem=problem, progress=told)
     warn(*index.notes)
     job = batch_job(index, output, setup)
     progress = do(job, settings, quiet=options.as_json)
@@ -268,6 +271,7 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     as it finds is counted with the calls that it may make at most. The model need not be reachable.
     """
     from pearl.jobs.estimate import PARALLEL, estimate
+    from pearl.jobs.progress import documents_progress
     from pearl.jobs.question_file import read_index
     from pearl.models.constraints import choose_mode
     from pearl.store.database import address, is_there
@@ -275,7 +279,9 @@ def estimate_command(questions: str, parallel: int, options: Options) -> None:
     prices = prices_of(options)
     model, why = _model_or_stand_in(options)
     setup, model = _setup(questions, options, model)
-    index = read_index(questions, options.documents, problem=setup.plan_problem)
+    with documents_progress(quiet=options.as_json) as told:
+        problem = setup.plan_problem
+        index = read_index(questions, options.documents, problem=problem, progress=told)
     warn(*index.notes)
     stored = is_there(address(options.store))
     with open_existing(options.store) if stored else nullcontext() as store:

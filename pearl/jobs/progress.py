@@ -99,6 +99,23 @@ def lines() -> Callable[..., None]:
 
 
 @contextmanager
+def documents_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many documents are read: as a bar on a terminal, else as a line now and then.
+
+    Yields:
+        A function to call with the documents that were read, and how many there are.
+    """
+    if quiet or sys.stderr is None:
+        yield lambda done, of: None
+    elif is_watched():
+        with bar("bar", "count", "documents read", "left") as update:
+            yield lambda done, of: update(total=of, completed=done)
+    else:
+        write = lines()
+        yield lambda done, of: write(description=f"{done:,} of {of:,} documents read")
+
+
+@contextmanager
 def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
     """Show the progress of a batch: as a bar on a terminal, else as a line now and then.
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial
+from itertools import islice
 from math import isfinite
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from pearl.answer import MOST_OPTIONS, check_options, twice_given
@@ -39,6 +42,10 @@ _ARTICLE = ("article", "article_id", "questions", "gold_label", "question_unique
 
 DOCUMENTS = 16
 """The most documents that are kept in memory for later questions."""
+
+
+_QUEUED = 1000
+"""The most documents that wait for a thread that reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +218,7 @@ def read_index(
     ahead: int = 0,
     without: Collection[str] = (),
     problem: Callable[[Question], str] = lambda _: "",
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> QuestionIndex:
     """Check a file of questions and every document it names.
 
@@ -220,6 +228,7 @@ def read_index(
         ahead: as in `QuestionIndex`.
         without: questions to leave out, as `comparable` gives them.
         problem: tells what else is wrong with a question; empty where nothing is.
+        progress: called as documents are read, with how many were read, and how many there are.
 
     Raises:
         InputError: rows, their documents or their plans cannot be used; the first are named, and
@@ -241,9 +250,7 @@ def read_index(
     wrong: list[InputError] = []
     lines: dict[str, int] = {}
     notes: dict[str, str] = {}
-
-    # Many questions are about one document.
-    document_problem = cache(partial(_document_problem, home))
+    documents: dict[tuple[str, ...], list[str]] = {}
 
     def place(
         name: str, row: dict[str, Any], number: int, offset: int, at: int
@@ -255,8 +262,8 @@ def read_index(
         lines.setdefault(question.id, number)
         if not (question.plan or question.question):
             problems.append(f"{name} has neither a question nor a plan: give one.")
-        if not question.text and (reason := document_problem(question.paths)):
-            problems.append(f"{name}: {reason}")
+        if not question.text:
+            documents.setdefault(question.paths, []).append(name)
         if reason := problem(question):
             problems.append(f"{name} ({question.id}): {reason}")
         if problems:
@@ -281,6 +288,7 @@ def read_index(
         except InputError as error:
             hints = (f"{key} is not read; close: {close}." for key, close in near.items())
             wrong.append(InputError(" ".join((str(error), *hints))))
+    wrong += _document_problems(home, documents, progress)
     refuse(wrong)
     if not places:
         reason = ", as all of its questions are left out" if lines else ""
@@ -288,14 +296,46 @@ def read_index(
     return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
 
 
-def _document_problem(folder: Path, paths: tuple[str, ...]) -> str:
+def _document_problems(
+    folder: Path,
+    documents: Mapping[tuple[str, ...], list[str]],
+    progress: Callable[[int, int], None],
+) -> Iterator[InputError]:
+    """Read every document, several at once, as some have to be converted.
+
+    Args:
+        folder: the folder of the documents.
+        documents: for the paths of each document, the rows that name it.
+        progress: as `read_index` takes it.
+
+    Yields:
+        An error for each row whose document cannot be read.
+    """
+    stopped = Event()
+    problem = partial(_document_problem, folder, stopped)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            # Not all are queued at once, as there may be a million.
+            for start in range(0, len(documents), _QUEUED):
+                some = [*islice(documents, start, start + _QUEUED)]
+                for at, reason in enumerate(pool.map(problem, some)):
+                    progress(start + at + 1, len(documents))
+                    if reason:
+                        names = documents[some[at]]
+                        yield from (InputError(f"{name}: {reason}") for name in names)
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _document_problem(folder: Path, stopped: Event, paths: tuple[str, ...]) -> str:
     """Why a document cannot be read; empty where it can."""
     try:
         within = _within(paths, folder)
     except InputError as error:
         return str(error)
     try:
-        read_documents(within)
+        read_documents(within, stopped)
     except InputError as error:
         if len(paths) > 1 or os.path.exists(folder / paths[0]):
             return str(error)

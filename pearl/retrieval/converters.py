@@ -15,15 +15,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from pearl.lang.errors import InputError, LinesError, install_command, refuse
+from pearl.lang.output_files import cache_folder, replacing
 from pearl.lang.source import START, UTF_16, Source, decode, files_below, read_bytes
 from pearl.lang.text import composed, one_line, page_encoding, printable
 from pearl.retrieval.pdf import pdf
@@ -39,6 +42,9 @@ SEVERAL = " + "
 
 ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
 """The endings of file names that mark a document."""
+
+UNUSED = 30 * 86_400
+"""Seconds after which a converted text that was not read again is deleted from the cache."""
 
 _MOST = 1000
 _SECONDS = 120
@@ -80,6 +86,15 @@ def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = 
         source = decode(path, data, "document")
         return Source(path, composed(source.text))
     name = "Standard input" if path == "-" else path
+    text = _cached(kind, data) or _convert(kind, name, data, seconds, stopped)
+    if not text.strip():
+        scanned = ", only pictures: have their text recognised first, as ocrmypdf does"
+        raise InputError(f"{name} has no text{scanned if kind.convert is pdf else ''}.")
+    return Source(path, composed(text))
+
+
+def _convert(kind: _Kind, name: str, data: bytes, seconds: float, stopped: Event | None) -> str:
+    """The text of a file, which the cache holds from now on; raises as `read_document` does."""
     if not all(map(find_spec, kind.modules)):
         raise InputError(f"{name} is {kind.title}: {install_command('documents')} to read it.")
     if len(data) > LARGEST:
@@ -106,11 +121,44 @@ def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = 
             f"{name} cannot be read as {kind.title} ({reason or 'its reader crashed'}): save it "
             "anew, or as text."
         )
-    text = done.stdout.decode("utf-8")
-    if not text.strip():
-        scanned = ", only pictures: have their text recognised first, as ocrmypdf does"
-        raise InputError(f"{name} has no text{scanned if kind.convert is pdf else ''}.")
-    return Source(path, composed(text))
+    with suppress(OSError, RuntimeError):
+        cached = _place(kind, data)
+        cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file in cached.parent.iterdir():
+            if file.stat().st_mtime < time() - UNUSED:
+                file.unlink()
+        with replacing(cached) as text:
+            text.write(done.stdout)
+    return done.stdout.decode("utf-8")
+
+
+def _cached(kind: _Kind, data: bytes) -> str:
+    """The text of a file that was converted before; empty where the cache does not hold it."""
+    # An ImportError: a library that converts is not installed any more.
+    with suppress(ImportError, OSError, RuntimeError, UnicodeDecodeError):
+        file = _place(kind, data)
+        text = file.read_bytes().decode("utf-8")
+        os.utime(file)
+        return text
+    return ""
+
+
+def _place(kind: _Kind, data: bytes) -> Path:
+    """Where the text of a file is cached, under a hash of the file and of all that decides its
+    text."""
+    key = sha256(_version(kind))
+    key.update(data)
+    return cache_folder() / "documents" / key.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _version(kind: _Kind) -> bytes:
+    """A hash of the code that converts a kind of file."""
+    from importlib.metadata import version  # Slow to import, and most documents are texts.
+
+    own = [Path(__file__).with_name(name).read_bytes() for name in ("converters.py", "pdf.py")]
+    libraries = "".join(map(version, kind.modules))
+    return sha256(b"".join((*own, kind.title.encode(), libraries.encode()))).digest()
 
 
 def _converted(
