@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -463,8 +464,10 @@ def blocking(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
             try:
                 return done.result()
             except BaseException:
-                for cancel in stop:
-                    cancel()
+                # The loop is closed where the coroutine itself has failed.
+                with suppress(RuntimeError):
+                    for cancel in stop:
+                        cancel()
                 raise
 
     return wait

@@ -270,6 +270,18 @@ def test_a_plan_says_which_library_that_ships_it_is_written_for(tmp_path: Path):
         pearl.run_sync(plan, story, library="core", model="offline")
 
 
+@pytest.mark.parametrize(("work", "said"), [
+    (lambda: pearl.ask_sync("none.txt", "Who?", model="offline"), "none.txt does not exist"),
+    (lambda: pearl.Pearl(model="offline").evaluate_sync("questions", "none.jsonl"), "none.jsonl"),
+])  # fmt: skip
+def test_within_a_loop_an_error_is_what_it_is_elsewhere(work: Callable[[], Any], said: str):
+    async def in_a_notebook() -> None:
+        with pytest.raises(pearl.InputError, match=said):
+            work()
+
+    asyncio.run(in_a_notebook())
+
+
 def test_a_document_is_named_by_whatever_is_a_path(tmp_path: Path):
     (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
     with os.scandir(tmp_path) as entries:
