@@ -11,7 +11,7 @@ import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -23,6 +23,7 @@ from distributed.comm import CommClosedError
 
 from pearl.jobs.dask_worker import PATIENCE, ChunkResult, DaskWorker, Order, do_chunk, stop_worker
 from pearl.jobs.job import Job, JobSettings, open_ledger, resume, stored_lines
+from pearl.jobs.progress import signals_held
 from pearl.jobs.workers import JobProgress, Task, put_row
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
@@ -254,21 +255,6 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
         yield tuple(chunk)
 
 
-@contextmanager
-def _holding_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back until the end of the block, here and in processes that are started in it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    # The resource tracker unblocks signals when it starts, so it must have started before.
-    resource_tracker.ensure_running()
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
 @asynccontextmanager
 async def _connect(address: str) -> AsyncIterator[Client]:
     """Connect a client to the cluster, and wait for at least one worker.
@@ -283,11 +269,14 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         local |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
         # By default it takes a fixed port, and warns where that is in use.
         local["scheduler_kwargs"] = {"dashboard_address": "127.0.0.1:0"}
+        # The resource tracker unblocks signals when it starts, so it must have started before.
+        if hasattr(signal, "pthread_sigmask"):
+            resource_tracker.ensure_running()
         # A terminal sends Ctrl-C to the workers as well, but they should finish their calls.
         ignoring = "from signal import *; signal(SIGINT, SIG_IGN)"
         # Without this, Dask may give up on a worker that died and is being restarted.
         with dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}):
-            with _holding_interrupt():
+            with signals_held(signal.SIGINT):
                 cluster = await LocalCluster(asynchronous=True, preload=ignoring, **local)
             async with cluster, Client(cluster, asynchronous=True) as client:
                 yield client

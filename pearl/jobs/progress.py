@@ -199,7 +199,9 @@ def run_until_stopped(
         stopped = len(left) < len(stops)
         for number, handler in earlier.items():
             if stopped and number == signal.SIGINT:
-                _ignore(number)
+                # Python might raise it once more while it is being ignored.
+                with signals_held(number):
+                    signal.signal(number, signal.SIG_IGN)
             else:
                 signal.signal(number, handler)
 
@@ -233,11 +235,15 @@ def uninterrupted() -> Iterator[None]:
             signal.raise_signal(first)
 
 
-def _ignore(number: signal.Signals) -> None:
-    """Ignore a signal from now on; it is blocked meanwhile, or Python might raise it once more."""
-    masks = hasattr(signal, "pthread_sigmask")
-    if masks:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-    signal.signal(number, signal.SIG_IGN)
-    if masks:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+@contextmanager
+def signals_held(*numbers: int) -> Iterator[None]:
+    """Block signals until the end of the block, here and in processes that are started in it, where
+    the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
