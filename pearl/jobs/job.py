@@ -349,23 +349,17 @@ async def resume(
     for name in earlier.keys() - set(stored):
         store.drop_row(run, name)
     await store.flush()
-    for row_ in stored_rows(store, run, finished) if finished else ():
-        progress.count_row(row_)
+    # Those that no longer hold are dropped by now, so the answered ones are those of `finished`.
+    for _, held in read_rows(store.engine, run, status="answered"):
+        progress.count_row(held)
     progress.before = progress.finished
-    output = RowsFile(job.output, stored_lines(store, run, finished)) if job.output else None
+    output = RowsFile(job.output, stored_lines(store, run, "answered")) if job.output else None
     return tuple(name for name in tasks.ids if name not in finished), output
 
 
-def stored_rows(store: Store, run: str, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
-    """A run's rows in the order of the tasks, or only those of some ids."""
-    rows = read_rows(store.engine, run)
-    return (row for name, row in rows if only is None or name in only)
-
-
-def stored_lines(store: Store, run: str, only: set[str] | None = None) -> Iterator[str]:
-    """As `stored_rows`, each as a line of JSON."""
-    texts = read_row_texts(store.engine, run)
-    return (f"{text}\n" for name, text in texts if only is None or name in only)
+def stored_lines(store: Store, run: str, status: str = "") -> Iterator[str]:
+    """A run's rows in the order of the tasks, or only those of a status, each a line of JSON."""
+    return (f"{text}\n" for _, text in read_row_texts(store.engine, run, status=status))
 
 
 def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | None:
@@ -399,7 +393,8 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
         run: the run's name.
     """
     with closing(open_store(place)) as store:
-        yield from stored_rows(store, run)
+        for _, row in read_rows(store.engine, run):
+            yield row
 
 
 @dataclass(frozen=True)

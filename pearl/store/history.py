@@ -426,14 +426,6 @@ def read_identities(engine: Engine, run: RunRow, keys: Iterable[str]) -> list[st
     return sorted(identities)
 
 
-def read_row(engine: Engine, run: str, id: str) -> dict[str, Any]:
-    """The result of one question of a batch; empty where there is none yet."""
-    query = select(rows.c.result).where(rows.c.run == run, rows.c.id == id)
-    with reading(engine) as connection:
-        result: dict[str, Any] = json.loads(connection.scalar(query) or "{}")
-        return result
-
-
 def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:
     """The ids of the rows before and after one, in the order of the questions; empty for none."""
     place = select(rows.c.position).where(rows.c.run == run, rows.c.id == id).scalar_subquery()
