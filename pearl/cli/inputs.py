@@ -79,7 +79,12 @@ def each_input(
 
     files: dict[str, None] = {}
     for path in paths:
-        within, shut = _files(path)
+        if path == "-" or not os.path.isdir(path):
+            files[path] = None
+            continue
+        below, shut = files_below(path)
+        # Broken links are among them.
+        within = [str(file) for file in below if file.name.endswith((".plan", ".actions"))]
         files |= dict.fromkeys(within)
         for problem in shut:
             refuse_one(problem)
@@ -92,15 +97,6 @@ def each_input(
         file == "-" or os.path.isfile(file) or os.path.islink(file) for file in files
     ):
         refuse(errors)
-
-
-def _files(path: str) -> tuple[list[str], list[UnreadableError]]:
-    """The plans and libraries in a folder, including broken links, in order, and errors about
-    folders that cannot be read; or a file itself."""
-    if path == "-" or not os.path.isdir(path):
-        return [path], []
-    files, shut = files_below(path)
-    return [str(file) for file in files if file.name.endswith((".plan", ".actions"))], shut
 
 
 def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[Input]:

@@ -202,23 +202,6 @@ def _work(
 
         cluster = ClusterRun(job, settings, store, progress)
         return cluster.run(), cluster.stop
-    pool = _pool(job, settings, store, progress)
-
-    async def work() -> None:
-        try:
-            await run_tasks(job, pool)
-        finally:
-            await settings.model.close()
-
-    def stop(error: ModelError) -> bool:
-        pool.engine.stop(error)
-        return True
-
-    return work(), stop
-
-
-def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> WorkerPool:
-    """The workers that do the tasks in this process."""
     limits, run = settings.limits, progress.run
     engine = start_engine(
         settings.model,
@@ -230,7 +213,19 @@ def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) 
         constrain=settings.constrain,
     )
     size = limits.concurrency or CONCURRENT_TASKS
-    return WorkerPool(job.work, job.context, engine, store, run, size, progress)
+    pool = WorkerPool(job.work, job.context, engine, store, run, size, progress)
+
+    async def work() -> None:
+        try:
+            await run_tasks(job, pool)
+        finally:
+            await settings.model.close()
+
+    def stop(error: ModelError) -> bool:
+        engine.stop(error)
+        return True
+
+    return work(), stop
 
 
 def _run_until_stopped(

@@ -277,15 +277,13 @@ def as_tags(names: Iterable[str]) -> list[str]:
 
 def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
     """Add tags to a run, or remove them with ``off``; `as_tags` raises `InputError`."""
-    added = [{"run": run, "tag": name} for name in as_tags(names)]
+    labels = as_tags(names)
     with writing(engine) as connection:
-        for row in added:
-            if off:
-                where = and_(tags.c.run == row["run"], tags.c.tag == row["tag"])
-                connection.execute(delete(tags).where(where))
-            else:
-                adding = insert_into(tags, connection.dialect.name).values(row)
-                connection.execute(adding.on_conflict_do_nothing())
+        if off:
+            connection.execute(delete(tags).where(tags.c.run == run, tags.c.tag.in_(labels)))
+        elif labels:
+            adding = insert_into(tags, connection.dialect.name).on_conflict_do_nothing()
+            connection.execute(adding, [{"run": run, "tag": label} for label in labels])
 
 
 def read_tags(engine: Engine, names: Sequence[str]) -> dict[str, list[str]]:

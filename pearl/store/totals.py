@@ -132,19 +132,22 @@ def totals_of_items(
         .group_by(columns.item, columns.model)
     )
     models: dict[str, dict[str, Totals]] = {}
-    times: dict[str, tuple[list[float], list[float]]] = {}
+    begun: dict[str, float] = {}
+    ended: dict[str, float] = {}
     with reading(engine) as connection:
-        for *sums, item, model, begun, ended in connection.execute(query):
+        for *sums, item, model, start, end in connection.execute(query):
             own, calls = models.setdefault(item, {}), _totals(sums)
             # Entries that are no calls have no model.
             if calls.made + calls.kept + calls.failed:
                 own[model] = calls
-            for stamps, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
-                stamps += [] if time is None else [time]
+            if start is not None:
+                begun[item] = max(start, begun.get(item, start))
+            if end is not None:
+                ended[item] = max(end, ended.get(item, end))
     counts = {}
     for item, own in models.items():
-        begun, ended = (max(stamps, default=None) for stamps in times[item])
-        seconds = None if begun is None or ended is None else max(0.0, ended - begun)
+        timed = item in begun and item in ended
+        seconds = max(0.0, ended[item] - begun[item]) if timed else None
         counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds)
     return counts
 
