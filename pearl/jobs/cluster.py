@@ -282,9 +282,11 @@ async def _connect(address: str) -> AsyncIterator[Client]:
             f"There is no Dask scheduler with workers at {address}: start dask scheduler and "
             "dask worker, or use --scheduler local."
         ) from None
-    log, farewell = logging.getLogger("distributed.client"), PATIENCE
+    logs = [logging.getLogger(f"distributed.{part}") for part in ("client", "batched")]
+    farewell = PATIENCE
     # Dask logs warnings about dead workers, and long tracebacks about a lost scheduler.
-    log.disabled = True
+    for log in logs:
+        log.disabled = True
     try:
         yield client
     except (CommClosedError, ConnectionError):
@@ -293,4 +295,5 @@ async def _connect(address: str) -> AsyncIterator[Client]:
     finally:
         with suppress(TimeoutError):
             await client.close(farewell)
-        log.disabled = False
+        for log in logs:
+            log.disabled = False
