@@ -37,14 +37,7 @@ from pearl.models.middleware.stack import EngineLimits, check_priced, start_engi
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.session import model_head
-from pearl.store.history import (
-    as_tags,
-    latest,
-    read_row_keys,
-    read_row_texts,
-    read_rows,
-    tag_run,
-)
+from pearl.store.history import as_tags, latest, read_row_keys, read_row_texts, read_rows, tag_run
 from pearl.store.store import Store, StoreLedger, open_store
 from pearl.store.totals import totals
 
@@ -213,7 +206,7 @@ def _work(
         constrain=settings.constrain,
     )
     size = limits.concurrency or CONCURRENT_TASKS
-    pool = WorkerPool(job.work, job.context, engine, store, run, size, progress)
+    pool = WorkerPool(job.work, job.context, engine, store, size, progress)
 
     async def work() -> None:
         try:
@@ -279,7 +272,7 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
     finally:
         await pool.store.flush()
         if output:
-            output.close(stored_lines(pool.store, pool.run))
+            output.close(stored_lines(pool.store, pool.progress.run))
     stopped = pool.engine.stopped
     if stopped is not None:
         raise ModelError(stopped.reason, str(stopped))
@@ -370,23 +363,14 @@ def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | 
 
 
 def spent_in(run: str, settings: JobSettings) -> dict[str, Usage]:
-    """The tokens that a run has spent since it began, by model.
-
-    Args:
-        run: the run's name.
-        settings: the settings it was done with.
-    """
+    """The tokens that a run, which was done with these settings, has spent since it began, by
+    model."""
     with closing(open_store(settings.store)) as store:
         return totals(store.engine, run).spent_by(settings.model.name)
 
 
 def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
-    """A run's rows, in the order of its tasks.
-
-    Args:
-        place: the store's path or address.
-        run: the run's name.
-    """
+    """A run's rows, in the order of its tasks; ``place`` is the store's path or address."""
     with closing(open_store(place)) as store:
         for _, row in read_rows(store.engine, run):
             yield row

@@ -365,21 +365,12 @@ def refuse_locked(path: str) -> None:
             raise InputError(_LOCKED.format(path))
 
 
-def internal_error(error: BaseException) -> ModelError:
-    """A bug in Pearl as the error of one task, which does not stop the others.
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """The ``error`` of a failed row, as JSON data: reason, message, and the steps that failed.
 
-    The message says where it happened, without the exception's text, which may hold an API key.
+    An error that is none of Pearl's own is a bug. Its message says where it happened, without the
+    exception's text, which may hold an API key.
     """
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    at = "".join(f" in {Path(frame.filename).name}:{frame.lineno}" for frame in last)
-    message = f"Pearl itself failed ({type(error).__name__}{at}): please report it."
-    return ModelError("internal", message)
-
-
-def failure_of(error: Exception) -> dict[str, Any]:
-    """The ``error`` of a failed row, as JSON data: reason, message, and the steps that failed."""
     steps: Sequence[StepFailure] = ()
     if isinstance(error, ModelError):
         reason = error.reason
@@ -389,7 +380,12 @@ def failure_of(error: Exception) -> dict[str, Any]:
         steps = error.failures
         reason = "plan" if error.diagnostics else steps[0].reason if steps else "reply"
     else:
-        return failure_of(internal_error(error))
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        last = traceback.extract_tb(error.__traceback__)[-1:]
+        at = "".join(f" in {Path(frame.filename).name}:{frame.lineno}" for frame in last)
+        message = f"Pearl itself failed ({type(error).__name__}{at}): please report it."
+        return {"reason": "internal", "message": message, "steps": []}
     return {"reason": reason, "message": str(error), "steps": [asdict(step) for step in steps]}
 
 
@@ -427,16 +423,14 @@ class WorkerPool:
         context: how much fits a prompt.
         engine: the model in its layers.
         store: where runs and replies are kept.
-        run: the run's name.
         size: the most tasks under way at the same time.
-        progress: how far the job is.
+        progress: how far the job's run is.
     """
 
     work: Work
     context: Context
     engine: Engine
     store: Store
-    run: str
     size: int
     progress: JobProgress
 
@@ -481,12 +475,12 @@ class WorkerPool:
                 return
             progress.running += 1
             progress.tell()
-            journal = self.store.journal(self.run, task.id)
+            journal = self.store.journal(progress.run, task.id)
             try:
                 session = Session(engine, journal, self.context, planning=planning)
                 row = await self.work(task, session)
             except Exception as error:  # noqa: BLE001 - whatever it is, others go on
-                row = failed_row(task, internal_error(error))
+                row = failed_row(task, error)
             finally:
                 progress.running -= 1
                 tell("question", journal, engine.model, task.id)
@@ -494,7 +488,7 @@ class WorkerPool:
             if row["status"] == "failed" and engine.stopped:
                 # The task was interrupted; it is tried again when the run is resumed.
                 return
-            put_row(self.store, self.run, task, row)
+            put_row(self.store, progress.run, task, row)
             await self.store.flush()
             try:
                 done(row)
