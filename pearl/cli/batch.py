@@ -210,20 +210,9 @@ def batch_command(questions: str, output: str, options: Options) -> None:
 
 
 def _setup(questions: str, options: Options, model: Model) -> tuple[Setup, Model]:
-    """How questions are answered, by the options of ``answering``.
-
-    Args:
-        questions: the file of questions; the project of its folder sets the library of plans in
-            rows.
-        options: the command's options.
-        model: the model that answers.
-
-    Returns:
-        The setup, and the model together with those that actions of the library name.
-
-    Raises:
-        InputError: an option cannot be used.
-    """
+    """How questions are answered, by the options of ``answering``, and the model together with
+    those that actions of the library name. The project of the folder of ``questions``, their file,
+    sets the library of plans in rows."""
     from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
     from pearl.strategies.registry import StrategySettings, limits_within

@@ -322,14 +322,8 @@ def warn_of_passed_over(paths: Sequence[str], advice: str) -> None:
 
 
 def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
-    """The library that the user chose for a strategy: by ``--library``, or in ``[tool.pearl]``.
-
-    Args:
-        strategy: the value of ``--strategy``.
-        libraries: the values of ``--library``.
-
-    Returns:
-        None for the strategy's own.
+    """The library that the user chose for a strategy, by ``--library`` or in ``[tool.pearl]``; None
+    for the strategy's own.
 
     Raises:
         InputError: there is no such strategy, or no such library.

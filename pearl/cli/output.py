@@ -74,10 +74,6 @@ def require(command: str, *modules: str) -> None:
 def await_program(command: str, program: str) -> None:
     """Prepare a command that another program should start; on a terminal, say that it waits.
 
-    Args:
-        command: the command.
-        program: what should start it.
-
     Raises:
         InputError: there is no standard input or output.
     """
