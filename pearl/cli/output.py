@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -241,8 +240,7 @@ def settle(
     try:
         with progress(quiet=options.as_json, model=model) as watch:
             doing = work(model=model, store=place, cache=cache, watch=watch, began=begun)
-            stops, signals = [asyncio.Task.cancel], (signal.SIGINT, signal.SIGTERM)
-            return run_until_stopped(doing, stops, signals), data.get("run", "")
+            return run_until_stopped(doing, [asyncio.Task.cancel]), data.get("run", "")
     except ModelError as error:
         raise NoAnswer(str(error), data) from None
     except RunError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
@@ -244,7 +243,7 @@ def _run_until_stopped(
             task.cancel()
 
     try:
-        run_until_stopped(work, [let_finish, cut_off], (signal.SIGINT, signal.SIGTERM))
+        run_until_stopped(work, [let_finish, cut_off])
     except asyncio.CancelledError:
         raise stopped from None
 

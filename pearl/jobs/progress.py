@@ -143,12 +143,14 @@ def describe(progress: JobProgress) -> str:
     return ", ".join(parts)
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
 def run_until_stopped(
-    work: Coroutine[Any, Any, _T],
-    stops: Sequence[Callable[[asyncio.Task[_T]], object]],
-    signals: Sequence[signal.Signals] = (signal.SIGINT,),
+    work: Coroutine[Any, Any, _T], stops: Sequence[Callable[[asyncio.Task[_T]], object]]
 ) -> _T:
-    """Run a coroutine to its end, as `asyncio.run` does, or until signals stop it.
+    """Run a coroutine to its end, as `asyncio.run` does, or until Ctrl-C or SIGTERM stops it.
+    Outside the main thread no signal is handled.
 
     Impatient users press Ctrl-C several times. If it has stopped the work, it is also ignored
     afterwards, so that the program can save what was done before it ends.
@@ -157,7 +159,6 @@ def run_until_stopped(
         work: the coroutine.
         stops: what the first signal does to the work's task, what the second does, and so on;
             later ones do nothing.
-        signals: the signals that are handled. Outside the main thread none is.
 
     Raises:
         asyncio.CancelledError: the task was cancelled.
@@ -191,7 +192,7 @@ def run_until_stopped(
     # and a signal in between would print a traceback, or block the process.
     earlier = {}
     with suppress(ValueError):
-        for number in signals:
+        for number in _SIGNALS:
             earlier[number] = signal.signal(number, note)
     try:
         return asyncio.run(working())
@@ -224,7 +225,7 @@ def uninterrupted() -> Iterator[None]:
     waiting: list[int] = []
     earlier = {}
     with suppress(ValueError):
-        for number in () if in_loop() else (signal.SIGINT, signal.SIGTERM):
+        for number in () if in_loop() else _SIGNALS:
             earlier[number] = signal.signal(number, lambda number, _: waiting.append(number))
     try:
         yield
