@@ -142,7 +142,9 @@ class ClusterRun:
             # A scheduler that is gone can no longer reach any workers.
             if client.status == "running":
                 with suppress(OSError, TimeoutError, ValueError):
-                    await asyncio.wait_for(self._let_go(client), PATIENCE)
+                    async with asyncio.timeout(PATIENCE):
+                        await client.cancel(list(self._futures))
+                        await client.unregister_worker_plugin(self._plugin)
 
     async def _do(self, client: Client, chunks: Iterator[tuple[Task[Any], ...]]) -> list[str]:
         """Do chunks of tasks, each wherever there is room, and give the ids of the tasks in chunks
@@ -201,11 +203,6 @@ class ClusterRun:
         address = self._settings.scheduler
         remedy = "" if address == LOCAL else ": start dask worker"
         raise ModelError("connection", f"No worker is left at {address}{remedy}.")
-
-    async def _let_go(self, client: Client) -> None:
-        """Cancel the chunks, and remove the plugin from the workers."""
-        await client.cancel(list(self._futures))
-        await client.unregister_worker_plugin(self._plugin)
 
 
 def _order(job: Job, settings: JobSettings, store: Store, run: str, workers: int) -> Order:
