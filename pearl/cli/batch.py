@@ -58,11 +58,8 @@ def fit_of(options: Options) -> Callable[[Model], Context]:
 
 
 def job_settings(options: Options, model: str | None = None) -> JobSettings:
-    """The settings of a job, from the options of ``job`` and ``models``.
-
-    Args:
-        options: the command's options.
-        model: the name of a model that replaces ``--model``; None for none.
+    """The settings of a job, from the options of ``job`` and ``models``; ``model`` is the name of
+    one that replaces ``--model``, or None for none.
 
     Raises:
         InputError: an option cannot be used.
@@ -129,12 +126,8 @@ def report(progress: JobProgress, settings: JobSettings) -> None:
 
 
 def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> None:
-    """If some tasks failed, say so, and exit.
-
-    Args:
-        jobs: the progress of each job.
-        where: the file with the reasons; empty for the command that shows the run.
-        noun: what a task is called.
+    """If some tasks of these jobs failed, say so, and exit. ``where`` is the file with the reasons,
+    or empty for the command that shows the run; ``noun`` is what a task is called.
 
     Raises:
         SystemExit: some tasks failed.

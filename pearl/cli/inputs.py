@@ -62,11 +62,7 @@ def each_input(
     paths: Sequence[str], refused: Callable[[UnreadableError], object]
 ) -> Iterator[Input]:
     """Every plan and library in files and folders, in order and without repeats, each read when it
-    is needed.
-
-    Args:
-        paths: files and folders.
-        refused: called with each error about a file that cannot be read.
+    is needed. ``refused`` is called with each error about a file that cannot be read.
 
     Raises:
         LinesError: none of the paths is a file, or a folder with plans or libraries.
@@ -305,12 +301,8 @@ def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
 
 
 def warn_of_passed_over(paths: Sequence[str], advice: str) -> None:
-    """Warn about files in folders that are not read, as their ending is that of no document.
-
-    Args:
-        paths: files and folders.
-        advice: how to have such a file read.
-    """
+    """Warn about files in folders that are not read, as their ending is that of no document;
+    ``advice`` says how to have such a file read."""
     from pearl.retrieval.converters import passed_over
 
     if left := passed_over(paths):
@@ -341,10 +333,7 @@ def names_run(name: str) -> bool:
 
 @contextmanager
 def open_existing(store: str) -> Iterator[Engine]:
-    """Open a store's database to read it.
-
-    Args:
-        store: the value of ``--store``; empty for the default store.
+    """Open the database that ``--store`` names, or the default one, to read it.
 
     Raises:
         InputError: there is no such store, or it cannot be used.
@@ -366,12 +355,8 @@ def open_existing(store: str) -> Iterator[Engine]:
 
 @contextmanager
 def open_run(name: str, store: str, output: str = "") -> Iterator[tuple[Engine, RunRow]]:
-    """Open a store's database, and find a run in it.
-
-    Args:
-        name: the run's name.
-        store: as `open_existing` takes it.
-        output: the output file of the command; empty for none.
+    """Open a store's database as `open_existing` does, and find a run in it. ``output`` is the
+    command's output file; empty for none.
 
     Raises:
         InputError: there is no such run, or the output is a file that the run has read.

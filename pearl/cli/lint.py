@@ -296,12 +296,8 @@ def check_all(
     checks: Checks,
     refused: Callable[[UnreadableError], object] = lambda _: None,
 ) -> Iterator[TextFindings]:
-    """The findings in texts, in their order, while they are read.
-
-    Args:
-        texts: the texts.
-        checks: how they are checked.
-        refused: called with each error for which ``pearl run`` would refuse a library.
+    """The findings in texts, in their order, while they are read. ``refused`` is called with each
+    error for which ``pearl run`` would refuse a library.
 
     Raises:
         InputError: a library cannot be read.

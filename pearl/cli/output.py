@@ -256,10 +256,6 @@ def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], Non
     """Show which calls are under way, and how far a model in this process has read: as a bar on a
     terminal, else as a line now and then.
 
-    Args:
-        quiet: whether to show nothing.
-        model: the model that answers.
-
     Yields:
         A function to call with the path of each call when it starts (False)
         and when it ends (True); None where nothing is shown.

@@ -254,10 +254,6 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
     A task that fails does not affect the others; tasks that failed before the
     run was resumed are tried again.
 
-    Args:
-        job: its tasks, and the file their rows go to.
-        pool: the workers.
-
     Raises:
         InputError: the rows cannot be written.
         ModelError: no more calls can be made (`Engine.stopped` says why), or
@@ -304,14 +300,10 @@ def _collecting_seldom() -> Iterator[None]:
 async def resume(
     job: Job, store: Store, progress: JobProgress
 ) -> tuple[tuple[str, ...], RowsFile | None]:
-    """Find out which tasks of a run are done, and drop rows that no longer hold.
+    """Find out which tasks of a run, which ``progress`` names, are done, and drop rows that no
+    longer hold.
 
-    A stored row holds as long as its task's key is unchanged.
-
-    Args:
-        job: its tasks, and the file their rows go to.
-        store: where the run is kept.
-        progress: names the run; rows that hold are counted in it.
+    A stored row holds as long as its task's key is unchanged; it is counted in ``progress``.
 
     Returns:
         The ids of the remaining tasks, in order; and the job's file with the

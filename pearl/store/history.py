@@ -381,11 +381,8 @@ def read_reply(engine: Engine, key: str) -> Reply | None:
 def read_rows(
     engine: Engine, run: str, only: Sequence[str] | None = None, status: str = ""
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A batch's results in the order of its questions: the question's id, and the row.
-
-    Args:
-        engine, run, only, status: as `read_row_texts` takes them.
-    """
+    """A batch's results in the order of its questions, as `read_row_texts` reads them: the
+    question's id, and the row."""
     texts = read_row_texts(engine, run, only, status)
     return ((id, json.loads(text)) for id, text in texts)
 
