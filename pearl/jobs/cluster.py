@@ -112,8 +112,7 @@ class ClusterRun:
             raise self._stopped
         # Counted in the store, as a worker that died has not reported its calls.
         made = totals(store.engine, run, after=before)
-        models = made.models or {"": made}
-        self._progress.models = {name or self._progress.model: models[name] for name in models}
+        self._progress.models = made.by_model(self._progress.model)
 
     async def _use(self, client: Client, ids: tuple[str, ...]) -> None:
         """Have a cluster's workers do the tasks of these ids."""

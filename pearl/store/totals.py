@@ -53,10 +53,13 @@ class Totals:
             },
         )
 
+    def by_model(self, name: str) -> dict[str, Totals]:
+        """The totals of each model; ``name`` is the model's, where the run has only one."""
+        return {model or name: each for model, each in self.models.items()} or {name: self}
+
     def spent_by(self, name: str) -> dict[str, Usage]:
-        """The tokens spent, by model; ``name`` is the model's, where the run has only one."""
-        models = {model or name: each.spent for model, each in self.models.items()}
-        return models or {name: self.spent}
+        """The tokens spent, by model, as `by_model` takes its name."""
+        return {model: each.spent for model, each in self.by_model(name).items()}
 
     def cost(self, prices: Prices, name: str) -> int | None:
         """The cost of what was sent, in millionths of a dollar; None where a price is not known, or
@@ -66,7 +69,7 @@ class Totals:
             prices: what tokens cost.
             name: the name of the run's model, where it has only one.
         """
-        models = {model or name: each for model, each in self.models.items()} or {name: self}
+        models = self.by_model(name)
         for model, each in models.items():
             if each.made and not each.spent.total and prices.get(model) not in (None, FREE):
                 return None
