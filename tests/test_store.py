@@ -494,8 +494,8 @@ class TestCache:
     def test_pruning_leaves_what_a_journal_needs(self, place: str):
         with opened(place) as store:
             _, new = self.filled(store)
-            assert cache.prune(store.engine, 50.0) == cache.PruneCounts(0, 0)
-            assert cache.prune(store.engine, 1000.0) == cache.PruneCounts(1, 2)
+            assert cache.prune(store.engine, 50.0) == (0, 0)
+            assert cache.prune(store.engine, 1000.0) == (1, 2)
             assert [one.name for one in list_runs(store.engine, time.time())] == [new]
             found = find_run(store.engine, new, place, time.time())
             values = [entry.value for entry in read_entries(store.engine, found, None)]
@@ -516,17 +516,17 @@ class TestCache:
             # No sign of life has come for long, as after a suspend.
             with store.engine.begin() as connection:
                 connection.execute(update(runs).values(seen=5.0))
-            assert cache.prune(store.engine, time.time() + 1) == cache.PruneCounts(0, 0)
+            assert cache.prune(store.engine, time.time() + 1) == (0, 0)
             assert run(budget.spent()) == Amount(4)
             store.end(name)
             run(store.flush())
-            assert cache.prune(store.engine, time.time() + 1) == cache.PruneCounts(1, 2)
+            assert cache.prune(store.engine, time.time() + 1) == (1, 2)
 
     def test_what_was_just_kept_is_not_pruned(self, place: str):
         """A reply comes before the journal's line on it."""
         with opened(place) as store:
             run(kept(store, "k"))
-            assert cache.prune(store.engine, time.time() - 60) == cache.PruneCounts(0, 0)
+            assert cache.prune(store.engine, time.time() - 60) == (0, 0)
 
     def test_stats(self, place: str):
         with opened(place) as store:

@@ -44,7 +44,7 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
             job = batch_job(index, str(answers), setup)
             name = store.start("batch", {})
             progress = JobProgress(name, len(work))
-            pool = WorkerPool(job.work, job.context, engine, store, name, at_once, progress)
+            pool = WorkerPool(job.work, job.context, engine, store, at_once, progress)
             await run_tasks(job, pool)
             rows = answers.read_text(encoding="utf-8").splitlines()
             return [json.loads(row)["answer"] for row in rows]

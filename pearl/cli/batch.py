@@ -58,11 +58,8 @@ def fit_of(options: Options) -> Callable[[Model], Context]:
 
 
 def job_settings(options: Options, model: str | None = None) -> JobSettings:
-    """The settings of a job, from the options of ``job`` and ``models``.
-
-    Args:
-        options: the command's options.
-        model: the name of a model that replaces ``--model``; None for none.
+    """The settings of a job, from the options of ``job`` and ``models``; ``model`` is the name of
+    one that replaces ``--model``, or None for none.
 
     Raises:
         InputError: an option cannot be used.
@@ -129,12 +126,8 @@ def report(progress: JobProgress, settings: JobSettings) -> None:
 
 
 def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> None:
-    """If some tasks failed, say so, and exit.
-
-    Args:
-        jobs: the progress of each job.
-        where: the file with the reasons; empty for the command that shows the run.
-        noun: what a task is called.
+    """If some tasks of these jobs failed, say so, and exit. ``where`` is the file with the reasons,
+    or empty for the command that shows the run; ``noun`` is what a task is called.
 
     Raises:
         SystemExit: some tasks failed.
@@ -213,20 +206,9 @@ def batch_command(questions: str, output: str, options: Options) -> None:
 
 
 def _setup(questions: str, options: Options, model: Model) -> tuple[Setup, Model]:
-    """How questions are answered, by the options of ``answering``.
-
-    Args:
-        questions: the file of questions; the project of its folder sets the library of plans in
-            rows.
-        options: the command's options.
-        model: the model that answers.
-
-    Returns:
-        The setup, and the model together with those that actions of the library name.
-
-    Raises:
-        InputError: an option cannot be used.
-    """
+    """How questions are answered, by the options of ``answering``, and the model together with
+    those that actions of the library name. The project of the folder of ``questions``, their file,
+    sets the library of plans in rows."""
     from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
     from pearl.strategies.registry import StrategySettings, limits_within

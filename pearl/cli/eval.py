@@ -318,11 +318,8 @@ def _load(name: str, options: Options) -> Evaluation:
 
 
 def show(report: Report, options: Options) -> None:
-    """Print a report, or write it to a file.
-
-    Args:
-        report: the report.
-        options: ``form`` (by default that of the output's ending), ``output`` and ``as_json``.
+    """Print a report, or write it to a file, by the options ``form`` (by default that of the
+    output's ending), ``output`` and ``as_json``.
 
     Raises:
         InputError: there is no form for the output's ending.

@@ -62,11 +62,7 @@ def each_input(
     paths: Sequence[str], refused: Callable[[UnreadableError], object]
 ) -> Iterator[Input]:
     """Every plan and library in files and folders, in order and without repeats, each read when it
-    is needed.
-
-    Args:
-        paths: files and folders.
-        refused: called with each error about a file that cannot be read.
+    is needed. ``refused`` is called with each error about a file that cannot be read.
 
     Raises:
         LinesError: none of the paths is a file, or a folder with plans or libraries.
@@ -79,7 +75,12 @@ def each_input(
 
     files: dict[str, None] = {}
     for path in paths:
-        within, shut = _files(path)
+        if path == "-" or not os.path.isdir(path):
+            files[path] = None
+            continue
+        below, shut = files_below(path)
+        # Broken links are among them.
+        within = [str(file) for file in below if file.name.endswith((".plan", ".actions"))]
         files |= dict.fromkeys(within)
         for problem in shut:
             refuse_one(problem)
@@ -92,15 +93,6 @@ def each_input(
         file == "-" or os.path.isfile(file) or os.path.islink(file) for file in files
     ):
         refuse(errors)
-
-
-def _files(path: str) -> tuple[list[str], list[UnreadableError]]:
-    """The plans and libraries in a folder, including broken links, in order, and errors about
-    folders that cannot be read; or a file itself."""
-    if path == "-" or not os.path.isdir(path):
-        return [path], []
-    files, shut = files_below(path)
-    return [str(file) for file in files if file.name.endswith((".plan", ".actions"))], shut
 
 
 def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[Input]:
@@ -309,12 +301,8 @@ def warn_of_library(source: Source, libraries: tuple[str, ...]) -> None:
 
 
 def warn_of_passed_over(paths: Sequence[str], advice: str) -> None:
-    """Warn about files in folders that are not read, as their ending is that of no document.
-
-    Args:
-        paths: files and folders.
-        advice: how to have such a file read.
-    """
+    """Warn about files in folders that are not read, as their ending is that of no document;
+    ``advice`` says how to have such a file read."""
     from pearl.retrieval.converters import passed_over
 
     if left := passed_over(paths):
@@ -326,14 +314,8 @@ def warn_of_passed_over(paths: Sequence[str], advice: str) -> None:
 
 
 def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
-    """The library that the user chose for a strategy: by ``--library``, or in ``[tool.pearl]``.
-
-    Args:
-        strategy: the value of ``--strategy``.
-        libraries: the values of ``--library``.
-
-    Returns:
-        None for the strategy's own.
+    """The library that the user chose for a strategy, by ``--library`` or in ``[tool.pearl]``; None
+    for the strategy's own.
 
     Raises:
         InputError: there is no such strategy, or no such library.
@@ -351,10 +333,7 @@ def names_run(name: str) -> bool:
 
 @contextmanager
 def open_existing(store: str) -> Iterator[Engine]:
-    """Open a store's database to read it.
-
-    Args:
-        store: the value of ``--store``; empty for the default store.
+    """Open the database that ``--store`` names, or the default one, to read it.
 
     Raises:
         InputError: there is no such store, or it cannot be used.
@@ -376,12 +355,8 @@ def open_existing(store: str) -> Iterator[Engine]:
 
 @contextmanager
 def open_run(name: str, store: str, output: str = "") -> Iterator[tuple[Engine, RunRow]]:
-    """Open a store's database, and find a run in it.
-
-    Args:
-        name: the run's name.
-        store: as `open_existing` takes it.
-        output: the output file of the command; empty for none.
+    """Open a store's database as `open_existing` does, and find a run in it. ``output`` is the
+    command's output file; empty for none.
 
     Raises:
         InputError: there is no such run, or the output is a file that the run has read.

@@ -248,12 +248,8 @@ def _migrated(file: str, results: Sequence[_PlanMigration]) -> str | bytes:
 
 
 def with_plan(row: str, plan: str) -> str:
-    """A row of JSON with its plan replaced, and every other character unchanged.
-
-    Args:
-        row: an object with a ``plan``.
-        plan: the new plan.
-    """
+    """A row of JSON, an object with a ``plan``, with that replaced and every other character
+    unchanged."""
     decoder = json.JSONDecoder()
     at = row.index("{") + 1
     start = end = -1

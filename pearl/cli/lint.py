@@ -12,7 +12,6 @@ import signal
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
@@ -35,6 +34,7 @@ from pearl.cli.inputs import (
 )
 from pearl.cli.options import Options, shared
 from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
+from pearl.jobs.progress import signals_held
 from pearl.lang.diagnostics import Diagnostic, Severity, SourceFindings
 from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.library import Library, builtins, library_source
@@ -296,12 +296,8 @@ def check_all(
     checks: Checks,
     refused: Callable[[UnreadableError], object] = lambda _: None,
 ) -> Iterator[TextFindings]:
-    """The findings in texts, in their order, while they are read.
-
-    Args:
-        texts: the texts.
-        checks: how they are checked.
-        refused: called with each error for which ``pearl run`` would refuse a library.
+    """The findings in texts, in their order, while they are read. ``refused`` is called with each
+    error for which ``pearl run`` would refuse a library.
 
     Raises:
         InputError: a library cannot be read.
@@ -347,7 +343,9 @@ def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iter
     earlier = signal.signal(signal.SIGTERM, stop)
     try:
         for chunk in chunks:
-            with _signals_held():
+            # A process that is stopped while it starts would print an error: it inherits the block,
+            # until `_begin_worker`.
+            with signals_held(signal.SIGINT, signal.SIGTERM):
                 under_way.append(pool.submit(_check, checks, chunk))
             if len(under_way) == _AHEAD * cores:
                 yield from under_way.popleft().result()
@@ -361,20 +359,6 @@ def _check_on(cores: int, checks: Checks, chunks: Iterable[list[Input]]) -> Iter
     finally:
         pool.shutdown(cancel_futures=True)
         signal.signal(signal.SIGTERM, earlier)
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Block SIGINT and SIGTERM while another process may be started, as it would print an error if
-    it were stopped while it starts; it inherits the block, until `_begin_worker`."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker() -> None:

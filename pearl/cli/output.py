@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -73,10 +72,6 @@ def require(command: str, *modules: str) -> None:
 
 def await_program(command: str, program: str) -> None:
     """Prepare a command that another program should start; on a terminal, say that it waits.
-
-    Args:
-        command: the command.
-        program: what should start it.
 
     Raises:
         InputError: there is no standard input or output.
@@ -245,8 +240,7 @@ def settle(
     try:
         with progress(quiet=options.as_json, model=model) as watch:
             doing = work(model=model, store=place, cache=cache, watch=watch, began=begun)
-            stops, signals = [asyncio.Task.cancel], (signal.SIGINT, signal.SIGTERM)
-            return run_until_stopped(doing, stops, signals), data.get("run", "")
+            return run_until_stopped(doing, [asyncio.Task.cancel]), data.get("run", "")
     except ModelError as error:
         raise NoAnswer(str(error), data) from None
     except RunError as error:
@@ -261,10 +255,6 @@ def settle(
 def progress(*, quiet: bool, model: Model) -> Iterator[Callable[[str, bool], None] | None]:
     """Show which calls are under way, and how far a model in this process has read: as a bar on a
     terminal, else as a line now and then.
-
-    Args:
-        quiet: whether to show nothing.
-        model: the model that answers.
 
     Yields:
         A function to call with the path of each call when it starts (False)

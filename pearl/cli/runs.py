@@ -411,9 +411,9 @@ def prune(age: str, options: Options) -> None:
     units = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
     seconds = float(parts[1]) * units[parts[2].lower()]
     with open_existing(options.store) as engine:
-        gone = cache.prune(engine, time.time() - seconds)
-    line = f"Let go of {counted(gone.runs, 'run')} and {gone.replies:,} replies."
-    tell({"runs": gone.runs, "replies": gone.replies}, options.as_json, [line])
+        gone, replies = cache.prune(engine, time.time() - seconds)
+    line = f"Let go of {counted(gone, 'run')} and {replies:,} replies."
+    tell({"runs": gone, "replies": replies}, options.as_json, [line])
 
 
 @cache_command.command("export", epilog="Example:  pearl cache export last -o replies.jsonl")

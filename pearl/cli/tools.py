@@ -252,11 +252,8 @@ def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show on a terminal how much of a corpus is read.
-
-    Yields:
-        A function to call with the bytes that were read, and the bytes in all.
-    """
+    """Show on a terminal how much of a corpus is read; gives a function to call with the bytes
+    that were read, and the bytes in all."""
     if quiet or not is_watched():
         yield lambda done, of: None
         return

@@ -10,8 +10,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -23,7 +23,8 @@ from distributed.comm import CommClosedError
 
 from pearl.jobs.dask_worker import PATIENCE, ChunkResult, DaskWorker, Order, do_chunk, stop_worker
 from pearl.jobs.job import Job, JobSettings, open_ledger, resume, stored_lines
-from pearl.jobs.workers import JobProgress, Task, put_row
+from pearl.jobs.progress import signals_held
+from pearl.jobs.workers import JobProgress, RowsFile, Task, put_row
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError
 from pearl.models.routing import ModelNames
@@ -67,6 +68,7 @@ class ClusterRun:
         """Set while there are workers that a stop must reach."""
         self._futures: dict[Future, list[str]] = {}
         """The chunks submitted to workers, with the ids of their tasks."""
+        self._output: RowsFile | None = None
         self._stopped: ModelError | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -98,31 +100,22 @@ class ClusterRun:
         job, store, run = self._job, self._store, self._progress.run
         open_ledger(store, run, self._settings)
         before = last_entry(store.engine)
-        ids, output = await resume(job, store, self._progress)
+        ids, self._output = await resume(job, store, self._progress)
         self._progress.tell()
-
-        def count(row: dict[str, Any]) -> None:
-            if output:
-                output.add(row)
-            self._progress.count_row(row)
-
         try:
             async with _connect(self._settings.scheduler) as client:
-                await self._use(client, ids, count)
+                await self._use(client, ids)
         finally:
-            if output:
-                output.close(stored_lines(store, run))
+            if self._output:
+                self._output.close(stored_lines(store, run))
         if self._stopped:
             raise self._stopped
         # Counted in the store, as a worker that died has not reported its calls.
         made = totals(store.engine, run, after=before)
-        models = made.models or {"": made}
-        self._progress.models = {name or self._progress.model: models[name] for name in models}
+        self._progress.models = made.by_model(self._progress.model)
 
-    async def _use(
-        self, client: Client, ids: tuple[str, ...], count: Callable[[dict[str, Any]], None]
-    ) -> None:
-        """Have a cluster's workers do the tasks of these ids; ``count`` is called with each row."""
+    async def _use(self, client: Client, ids: tuple[str, ...]) -> None:
+        """Have a cluster's workers do the tasks of these ids."""
         workers = len(await client.nthreads()) or 1
         order = _order(self._job, self._settings, self._store, self._progress.run, workers)
         size = max(SMALLEST, min(LARGEST, len(ids) // (4 * workers)))
@@ -134,13 +127,13 @@ class ClusterRun:
                 self._client = client
                 # A chunk fails when its workers die: its tasks are tried again one by one, to find
                 # the task that kills them.
-                lost = await self._do(client, _chunks(read(ids), size), count)
-                lost = await self._do(client, ((task,) for task in read(lost)), count)
+                lost = await self._do(client, _chunks(read(ids), size))
+                lost = await self._do(client, ((task,) for task in read(lost)))
                 for task in read(lost):
                     # If several were lost, another task may have killed this one's worker, so it is
                     # tried once more, alone.
-                    if len(lost) == 1 or await self._do(client, iter([(task,)]), count):
-                        await self._fail(task, count)
+                    if len(lost) == 1 or await self._do(client, iter([(task,)])):
+                        await self._fail(task)
                 watch.cancel()
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
@@ -148,19 +141,13 @@ class ClusterRun:
             # A scheduler that is gone can no longer reach any workers.
             if client.status == "running":
                 with suppress(OSError, TimeoutError, ValueError):
-                    await asyncio.wait_for(self._let_go(client), PATIENCE)
+                    async with asyncio.timeout(PATIENCE):
+                        await client.cancel(list(self._futures))
+                        await client.unregister_worker_plugin(self._plugin)
 
-    async def _do(
-        self,
-        client: Client,
-        chunks: Iterator[tuple[Task[Any], ...]],
-        count: Callable[[dict[str, Any]], None],
-    ) -> list[str]:
-        """Do chunks of tasks, each wherever there is room.
-
-        Returns:
-            The ids of the tasks in chunks whose workers kept dying.
-        """
+    async def _do(self, client: Client, chunks: Iterator[tuple[Task[Any], ...]]) -> list[str]:
+        """Do chunks of tasks, each wherever there is room, and give the ids of the tasks in chunks
+        whose workers kept dying."""
         if self._stopped:
             return []
         self._futures = {}
@@ -174,17 +161,29 @@ class ClusterRun:
             if future.cancelled():
                 raise ConnectionError
             try:
-                self._take(await future, count)
+                result: ChunkResult = await future
             except KilledWorker:
                 lost += self._futures[future]
+                continue
+            self._progress.add_calls(result.progress)
+            self._count(result.rows)
+            if result.stopped:
+                self.stop(ModelError(*result.stopped))
         return lost
 
-    async def _fail(self, task: Task[Any], count: Callable[[dict[str, Any]], None]) -> None:
+    async def _fail(self, task: Task[Any]) -> None:
         """Record a task as failed, as every worker died during it."""
         row = self._job.fail(task, ModelError("worker", KILLED))
         put_row(self._store, self._progress.run, task, row)
         await self._store.flush()
-        count(row)
+        self._count([row])
+
+    def _count(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add rows, which are in the store, to the job's file and to its progress."""
+        for row in rows:
+            if self._output:
+                self._output.add(row)
+            self._progress.count_row(row)
         self._progress.tell()
 
     async def _watch(self, client: Client) -> None:
@@ -203,19 +202,6 @@ class ClusterRun:
         address = self._settings.scheduler
         remedy = "" if address == LOCAL else ": start dask worker"
         raise ModelError("connection", f"No worker is left at {address}{remedy}.")
-
-    def _take(self, result: ChunkResult, count: Callable[[dict[str, Any]], None]) -> None:
-        self._progress.add_calls(result.progress)
-        for row in result.rows:
-            count(row)
-        self._progress.tell()
-        if result.stopped:
-            self.stop(ModelError(*result.stopped))
-
-    async def _let_go(self, client: Client) -> None:
-        """Cancel the chunks, and remove the plugin from the workers."""
-        await client.cancel(list(self._futures))
-        await client.unregister_worker_plugin(self._plugin)
 
 
 def _order(job: Job, settings: JobSettings, store: Store, run: str, workers: int) -> Order:
@@ -254,21 +240,6 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
         yield tuple(chunk)
 
 
-@contextmanager
-def _holding_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back until the end of the block, here and in processes that are started in it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    # The resource tracker unblocks signals when it starts, so it must have started before.
-    resource_tracker.ensure_running()
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
 @asynccontextmanager
 async def _connect(address: str) -> AsyncIterator[Client]:
     """Connect a client to the cluster, and wait for at least one worker.
@@ -283,11 +254,14 @@ async def _connect(address: str) -> AsyncIterator[Client]:
         local |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
         # By default it takes a fixed port, and warns where that is in use.
         local["scheduler_kwargs"] = {"dashboard_address": "127.0.0.1:0"}
+        # The resource tracker unblocks signals when it starts, so it must have started before.
+        if hasattr(signal, "pthread_sigmask"):
+            resource_tracker.ensure_running()
         # A terminal sends Ctrl-C to the workers as well, but they should finish their calls.
         ignoring = "from signal import *; signal(SIGINT, SIG_IGN)"
         # Without this, Dask may give up on a worker that died and is being restarted.
         with dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}):
-            with _holding_interrupt():
+            with signals_held(signal.SIGINT):
                 cluster = await LocalCluster(asynchronous=True, preload=ignoring, **local)
             async with cluster, Client(cluster, asynchronous=True) as client:
                 yield client
@@ -304,9 +278,11 @@ async def _connect(address: str) -> AsyncIterator[Client]:
             f"There is no Dask scheduler with workers at {address}: start dask scheduler and "
             "dask worker, or use --scheduler local."
         ) from None
-    log, farewell = logging.getLogger("distributed.client"), PATIENCE
+    logs = [logging.getLogger(f"distributed.{part}") for part in ("client", "batched")]
+    farewell = PATIENCE
     # Dask logs warnings about dead workers, and long tracebacks about a lost scheduler.
-    log.disabled = True
+    for log in logs:
+        log.disabled = True
     try:
         yield client
     except (CommClosedError, ConnectionError):
@@ -315,4 +291,5 @@ async def _connect(address: str) -> AsyncIterator[Client]:
     finally:
         with suppress(TimeoutError):
             await client.close(farewell)
-        log.disabled = False
+        for log in logs:
+            log.disabled = False

@@ -139,7 +139,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
     async def _do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
         pool = self._open()
         rows: list[dict[str, Any]] = []
-        progress = JobProgress(pool.run, len(tasks), model=pool.engine.model.name)
+        progress = JobProgress(self._order.run, len(tasks), model=pool.engine.model.name)
         size = min(len(tasks), pool.size)
         await replace(pool, size=size, progress=progress).do_all(iter(tasks), rows.append)
         stopped = pool.engine.stopped
@@ -174,7 +174,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         context = replace(order.context, count=count, learned=learned)
         size = order.limits.concurrency or CONCURRENT_TASKS
         unused = JobProgress(order.run, 0)
-        self._pool = WorkerPool(order.work, context, engine, store, order.run, size, unused)
+        self._pool = WorkerPool(order.work, context, engine, store, size, unused)
         return self._pool
 
     async def _close(self) -> None:

@@ -333,17 +333,9 @@ def estimate(
 async def _count(
     index: QuestionIndex, setup: Setup, session: Session | None
 ) -> tuple[Share, tuple[str, ...], int]:
-    """Count all questions.
-
-    Args:
-        index: the questions.
-        setup: how they are to be answered.
-        session: gives stored replies; None where they are not looked up.
-
-    Returns:
-        What the questions take; for each that ends before anything is sent, the reason; and the
-        tokens of the longest document where the window is not known.
-    """
+    """What all questions take; for each that ends before anything is sent, the reason; and the
+    tokens of the longest document where the window is not known. The session gives stored replies;
+    it is None where they are not looked up."""
     shares: list[Share] = [Share()]
     why: list[str] = []
     sent: set[str] = set()
@@ -383,13 +375,9 @@ def _share(
 ) -> Share:
     """What a question still takes, after it was run as far as stored replies go.
 
-    Args:
-        setup: how it is to be answered.
-        item: the question and its document.
-        row: the row of that run.
-        journal: the journal of that run, in which calls without a stored reply have failed.
-        sent: the keys of all calls to be made; those of this question are added.
-        fresh: whether it is the first question that reads its document.
+    ``row`` and ``journal`` are that run's; calls without a stored reply have failed in it. ``sent``
+    has the keys of all calls to be made, to which those of this question are added. ``fresh`` says
+    whether it is the first question that reads its document.
     """
     question, context = item.question, setup.context
     calls = [call for call in journal.entries if call.kind == "call"]
@@ -430,15 +418,8 @@ def _reading(
     item: QuestionTask, context: Context, steps: float, reads: float, fresh: bool
 ) -> tuple[float, float, float]:
     """The prompt tokens of a question, those of them that a prefix cache has, and its completion
-    tokens.
-
-    Args:
-        item: the question and its document.
-        context: how much fits a prompt, and what is done with a longer document.
-        steps: calls that carry out steps.
-        reads: how many times they read the whole document.
-        fresh: whether it is the first question that reads its document.
-    """
+    tokens. Its ``steps`` calls that carry out steps read the whole document ``reads`` times;
+    ``fresh`` is as in `_share`."""
     size, passages, options = size_of(item.document, context.count), False, item.question.options
     if context.limit and context.policy == "retrieve":
         shown = min(size, max(0, context.room - AROUND))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
@@ -37,14 +36,7 @@ from pearl.models.middleware.stack import EngineLimits, check_priced, start_engi
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.session import model_head
-from pearl.store.history import (
-    as_tags,
-    latest,
-    read_row_keys,
-    read_row_texts,
-    read_rows,
-    tag_run,
-)
+from pearl.store.history import as_tags, latest, read_row_keys, read_row_texts, read_rows, tag_run
 from pearl.store.store import Store, StoreLedger, open_store
 from pearl.store.totals import totals
 
@@ -202,23 +194,6 @@ def _work(
 
         cluster = ClusterRun(job, settings, store, progress)
         return cluster.run(), cluster.stop
-    pool = _pool(job, settings, store, progress)
-
-    async def work() -> None:
-        try:
-            await run_tasks(job, pool)
-        finally:
-            await settings.model.close()
-
-    def stop(error: ModelError) -> bool:
-        pool.engine.stop(error)
-        return True
-
-    return work(), stop
-
-
-def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) -> WorkerPool:
-    """The workers that do the tasks in this process."""
     limits, run = settings.limits, progress.run
     engine = start_engine(
         settings.model,
@@ -230,7 +205,19 @@ def _pool(job: Job, settings: JobSettings, store: Store, progress: JobProgress) 
         constrain=settings.constrain,
     )
     size = limits.concurrency or CONCURRENT_TASKS
-    return WorkerPool(job.work, job.context, engine, store, run, size, progress)
+    pool = WorkerPool(job.work, job.context, engine, store, size, progress)
+
+    async def work() -> None:
+        try:
+            await run_tasks(job, pool)
+        finally:
+            await settings.model.close()
+
+    def stop(error: ModelError) -> bool:
+        engine.stop(error)
+        return True
+
+    return work(), stop
 
 
 def _run_until_stopped(
@@ -256,7 +243,7 @@ def _run_until_stopped(
             task.cancel()
 
     try:
-        run_until_stopped(work, [let_finish, cut_off], (signal.SIGINT, signal.SIGTERM))
+        run_until_stopped(work, [let_finish, cut_off])
     except asyncio.CancelledError:
         raise stopped from None
 
@@ -266,10 +253,6 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
 
     A task that fails does not affect the others; tasks that failed before the
     run was resumed are tried again.
-
-    Args:
-        job: its tasks, and the file their rows go to.
-        pool: the workers.
 
     Raises:
         InputError: the rows cannot be written.
@@ -284,7 +267,7 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
     finally:
         await pool.store.flush()
         if output:
-            output.close(stored_lines(pool.store, pool.run))
+            output.close(stored_lines(pool.store, pool.progress.run))
     stopped = pool.engine.stopped
     if stopped is not None:
         raise ModelError(stopped.reason, str(stopped))
@@ -317,14 +300,10 @@ def _collecting_seldom() -> Iterator[None]:
 async def resume(
     job: Job, store: Store, progress: JobProgress
 ) -> tuple[tuple[str, ...], RowsFile | None]:
-    """Find out which tasks of a run are done, and drop rows that no longer hold.
+    """Find out which tasks of a run, which ``progress`` names, are done, and drop rows that no
+    longer hold.
 
-    A stored row holds as long as its task's key is unchanged.
-
-    Args:
-        job: its tasks, and the file their rows go to.
-        store: where the run is kept.
-        progress: names the run; rows that hold are counted in it.
+    A stored row holds as long as its task's key is unchanged; it is counted in ``progress``.
 
     Returns:
         The ids of the remaining tasks, in order; and the job's file with the
@@ -349,23 +328,17 @@ async def resume(
     for name in earlier.keys() - set(stored):
         store.drop_row(run, name)
     await store.flush()
-    for row_ in stored_rows(store, run, finished) if finished else ():
-        progress.count_row(row_)
+    # Those that no longer hold are dropped by now, so the answered ones are those of `finished`.
+    for _, held in read_rows(store.engine, run, status="answered"):
+        progress.count_row(held)
     progress.before = progress.finished
-    output = RowsFile(job.output, stored_lines(store, run, finished)) if job.output else None
+    output = RowsFile(job.output, stored_lines(store, run, "answered")) if job.output else None
     return tuple(name for name in tasks.ids if name not in finished), output
 
 
-def stored_rows(store: Store, run: str, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
-    """A run's rows in the order of the tasks, or only those of some ids."""
-    rows = read_rows(store.engine, run)
-    return (row for name, row in rows if only is None or name in only)
-
-
-def stored_lines(store: Store, run: str, only: set[str] | None = None) -> Iterator[str]:
-    """As `stored_rows`, each as a line of JSON."""
-    texts = read_row_texts(store.engine, run)
-    return (f"{text}\n" for name, text in texts if only is None or name in only)
+def stored_lines(store: Store, run: str, status: str = "") -> Iterator[str]:
+    """A run's rows in the order of the tasks, or only those of a status, each a line of JSON."""
+    return (f"{text}\n" for _, text in read_row_texts(store.engine, run, status=status))
 
 
 def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | None:
@@ -381,25 +354,17 @@ def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | 
 
 
 def spent_in(run: str, settings: JobSettings) -> dict[str, Usage]:
-    """The tokens that a run has spent since it began, by model.
-
-    Args:
-        run: the run's name.
-        settings: the settings it was done with.
-    """
+    """The tokens that a run, which was done with these settings, has spent since it began, by
+    model."""
     with closing(open_store(settings.store)) as store:
         return totals(store.engine, run).spent_by(settings.model.name)
 
 
 def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
-    """A run's rows, in the order of its tasks.
-
-    Args:
-        place: the store's path or address.
-        run: the run's name.
-    """
+    """A run's rows, in the order of its tasks; ``place`` is the store's path or address."""
     with closing(open_store(place)) as store:
-        yield from stored_rows(store, run)
+        for _, row in read_rows(store.engine, run):
+            yield row
 
 
 @dataclass(frozen=True)

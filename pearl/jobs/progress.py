@@ -160,12 +160,14 @@ def describe(progress: JobProgress) -> str:
     return ", ".join(parts)
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
 def run_until_stopped(
-    work: Coroutine[Any, Any, _T],
-    stops: Sequence[Callable[[asyncio.Task[_T]], object]],
-    signals: Sequence[signal.Signals] = (signal.SIGINT,),
+    work: Coroutine[Any, Any, _T], stops: Sequence[Callable[[asyncio.Task[_T]], object]]
 ) -> _T:
-    """Run a coroutine to its end, as `asyncio.run` does, or until signals stop it.
+    """Run a coroutine to its end, as `asyncio.run` does, or until Ctrl-C or SIGTERM stops it.
+    Outside the main thread no signal is handled.
 
     Impatient users press Ctrl-C several times. If it has stopped the work, it is also ignored
     afterwards, so that the program can save what was done before it ends.
@@ -174,7 +176,6 @@ def run_until_stopped(
         work: the coroutine.
         stops: what the first signal does to the work's task, what the second does, and so on;
             later ones do nothing.
-        signals: the signals that are handled. Outside the main thread none is.
 
     Raises:
         asyncio.CancelledError: the task was cancelled.
@@ -208,7 +209,7 @@ def run_until_stopped(
     # and a signal in between would print a traceback, or block the process.
     earlier = {}
     with suppress(ValueError):
-        for number in signals:
+        for number in _SIGNALS:
             earlier[number] = signal.signal(number, note)
     try:
         return asyncio.run(working())
@@ -216,7 +217,9 @@ def run_until_stopped(
         stopped = len(left) < len(stops)
         for number, handler in earlier.items():
             if stopped and number == signal.SIGINT:
-                _ignore(number)
+                # Python might raise it once more while it is being ignored.
+                with signals_held(number):
+                    signal.signal(number, signal.SIG_IGN)
             else:
                 signal.signal(number, handler)
 
@@ -239,7 +242,7 @@ def uninterrupted() -> Iterator[None]:
     waiting: list[int] = []
     earlier = {}
     with suppress(ValueError):
-        for number in () if in_loop() else (signal.SIGINT, signal.SIGTERM):
+        for number in () if in_loop() else _SIGNALS:
             earlier[number] = signal.signal(number, lambda number, _: waiting.append(number))
     try:
         yield
@@ -250,11 +253,15 @@ def uninterrupted() -> Iterator[None]:
             signal.raise_signal(first)
 
 
-def _ignore(number: signal.Signals) -> None:
-    """Ignore a signal from now on; it is blocked meanwhile, or Python might raise it once more."""
-    masks = hasattr(signal, "pthread_sigmask")
-    if masks:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-    signal.signal(number, signal.SIG_IGN)
-    if masks:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+@contextmanager
+def signals_held(*numbers: int) -> Iterator[None]:
+    """Block signals until the end of the block, here and in processes that are started in it, where
+    the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -52,11 +52,9 @@ class JobProgress:
         running: tasks under way.
         right: answers that match the gold answer.
         judged: questions with a gold answer.
-        fallbacks: questions asked directly, as no plan was accepted, answered or not.
-        limited: fallbacks since the run was resumed whose last plan ``PEARL_MAX_TOKENS`` cut off.
-        ungrounded: answers without a supporting passage of the document.
-        unnamed: answers that name no option, where there are options.
-        guessed: answers that the offline reader picked by words alone.
+        remarks: how many rows, answered or not, have each of the remarks of `remarks_on`.
+        limited: questions since the run was resumed that no plan was accepted for, and whose last
+            plan ``PEARL_MAX_TOKENS`` cut off.
         cut_in_a_row: how many of the latest rows failed in a row because a reply was cut.
         models: totals of the calls since the run was started or resumed, by model.
         started: when it was started or resumed, in seconds on the monotonic clock.
@@ -74,11 +72,8 @@ class JobProgress:
     running: int = 0
     right: int = 0
     judged: int = 0
-    fallbacks: int = 0
+    remarks: Counter[str] = field(default_factory=Counter)
     limited: int = 0
-    ungrounded: int = 0
-    unnamed: int = 0
-    guessed: int = 0
     cut_in_a_row: int = 0
     models: dict[str, Totals] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
@@ -125,13 +120,7 @@ class JobProgress:
         else:
             self.failed[reason] += 1
             self.first_failure = self.first_failure or row["error"]["message"]
-        # Rows of an evaluation have these marks as numbers, in ``measures``.
-        result = row.get("result", row)
-        marks = result.get("measures", result)
-        self.fallbacks += result.get("fallback") is True
-        self.ungrounded += marks.get("grounded") == 0
-        self.unnamed += names_no_option(row)
-        self.guessed += marks.get("guessed") == 1
+        self.remarks.update(remarks_on(row))
         if row.get("correct") is not None:
             self.judged += 1
             self.right += row["correct"]
@@ -165,15 +154,15 @@ class JobProgress:
         yield "answered", f"{self.done:,} of {self.total:,}"
         if self.failed:
             yield "failed", f"{self.failed.total():,} ({failed.removeprefix(', ')})"
-        if self.fallbacks:
+        if count := self.remarks["no plan"]:
             cut = f": PEARL_MAX_TOKENS cut {self.limited:,} off" if self.limited else ""
-            yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted{cut}"
-        if self.ungrounded:
-            yield "evidence", f"none for {self.ungrounded:,}: see grounded in the answers"
-        if self.unnamed:
-            yield "no option", f"named by {self.unnamed:,}: none is nearer than the others"
-        if self.guessed:
-            yield "guessed", f"{self.guessed:,} picked by words alone: see guessed in the answers"
+            yield "fallback", f"{count:,} asked directly, as no plan was accepted{cut}"
+        if count := self.remarks["no evidence"]:
+            yield "evidence", f"none for {count:,}: see grounded in the answers"
+        if count := self.remarks["no option"]:
+            yield "no option", f"named by {count:,}: none is nearer than the others"
+        if count := self.remarks["picked by words"]:
+            yield "guessed", f"{count:,} picked by words alone: see guessed in the answers"
         if self.judged:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
@@ -195,10 +184,10 @@ class JobProgress:
             "failed": dict(self.failed),
             "right": self.right,
             "judged": self.judged,
-            "fallbacks": self.fallbacks,
-            "ungrounded": self.ungrounded,
-            "unnamed": self.unnamed,
-            "guessed": self.guessed,
+            "fallbacks": self.remarks["no plan"],
+            "ungrounded": self.remarks["no evidence"],
+            "unnamed": self.remarks["no option"],
+            "guessed": self.remarks["picked by words"],
             "calls": {"made": calls.made, "kept": calls.kept, "in_vain": calls.failed},
             **asdict(calls.spent),
             "cost": None if cost is None else cost / 1e6,
@@ -206,13 +195,30 @@ class JobProgress:
         }
 
 
-def names_no_option(row: Mapping[str, Any]) -> bool:
-    """Whether a row of a batch or an evaluation had options, and its answer names none of them."""
-    option, result = row.get("option"), row.get("result")
+_REMARKS = {
+    "no evidence": ("grounded", False),
+    "no plan": ("fallback", True),
+    "picked by words": ("guessed", True),
+}
+"""Remarks on an answer, each with the key and value that it is made for."""
+
+
+def remarks_on(row: Mapping[str, Any]) -> list[str]:
+    """Remarks on a row of a batch or an evaluation: that its answer has no evidence in the
+    document, came without a plan, as none was accepted, was picked by words alone by the offline
+    reader, or names none of the options."""
+    # An evaluation's row has them as numbers in its measures; a user's own row may have anything.
+    result, option = row.get("result"), row.get("option")
+    inner = result if isinstance(result, dict) else {}
+    measures = inner["measures"] if isinstance(inner.get("measures"), dict) else {}
+    values = {**measures, **inner, **row}
+    remarks = [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
     if isinstance(result, dict):
-        had_options = row.get("status") == "answered" and result.get("options")
-        return bool(had_options) and result.get("answer") is None
-    return isinstance(option, dict) and option.get("letter") == ""
+        had_options = row.get("status") == "answered" and bool(result.get("options"))
+        unnamed = had_options and result.get("answer") is None
+    else:
+        unnamed = isinstance(option, dict) and option.get("letter") == ""
+    return remarks + ["no option"] * unnamed
 
 
 T = TypeVar("T", covariant=True)
@@ -365,21 +371,12 @@ def refuse_locked(path: str) -> None:
             raise InputError(_LOCKED.format(path))
 
 
-def internal_error(error: BaseException) -> ModelError:
-    """A bug in Pearl as the error of one task, which does not stop the others.
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """The ``error`` of a failed row, as JSON data: reason, message, and the steps that failed.
 
-    The message says where it happened, without the exception's text, which may hold an API key.
+    An error that is none of Pearl's own is a bug. Its message says where it happened, without the
+    exception's text, which may hold an API key.
     """
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    at = "".join(f" in {Path(frame.filename).name}:{frame.lineno}" for frame in last)
-    message = f"Pearl itself failed ({type(error).__name__}{at}): please report it."
-    return ModelError("internal", message)
-
-
-def failure_of(error: Exception) -> dict[str, Any]:
-    """The ``error`` of a failed row, as JSON data: reason, message, and the steps that failed."""
     steps: Sequence[StepFailure] = ()
     if isinstance(error, ModelError):
         reason = error.reason
@@ -389,7 +386,12 @@ def failure_of(error: Exception) -> dict[str, Any]:
         steps = error.failures
         reason = "plan" if error.diagnostics else steps[0].reason if steps else "reply"
     else:
-        return failure_of(internal_error(error))
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        last = traceback.extract_tb(error.__traceback__)[-1:]
+        at = "".join(f" in {Path(frame.filename).name}:{frame.lineno}" for frame in last)
+        message = f"Pearl itself failed ({type(error).__name__}{at}): please report it."
+        return {"reason": "internal", "message": message, "steps": []}
     return {"reason": reason, "message": str(error), "steps": [asdict(step) for step in steps]}
 
 
@@ -427,16 +429,14 @@ class WorkerPool:
         context: how much fits a prompt.
         engine: the model in its layers.
         store: where runs and replies are kept.
-        run: the run's name.
         size: the most tasks under way at the same time.
-        progress: how far the job is.
+        progress: how far the job's run is.
     """
 
     work: Work
     context: Context
     engine: Engine
     store: Store
-    run: str
     size: int
     progress: JobProgress
 
@@ -481,12 +481,12 @@ class WorkerPool:
                 return
             progress.running += 1
             progress.tell()
-            journal = self.store.journal(self.run, task.id)
+            journal = self.store.journal(progress.run, task.id)
             try:
                 session = Session(engine, journal, self.context, planning=planning)
                 row = await self.work(task, session)
             except Exception as error:  # noqa: BLE001 - whatever it is, others go on
-                row = failed_row(task, internal_error(error))
+                row = failed_row(task, error)
             finally:
                 progress.running -= 1
                 tell("question", journal, engine.model, task.id)
@@ -494,7 +494,7 @@ class WorkerPool:
             if row["status"] == "failed" and engine.stopped:
                 # The task was interrupted; it is tried again when the run is resumed.
                 return
-            put_row(self.store, self.run, task, row)
+            put_row(self.store, progress.run, task, row)
             await self.store.flush()
             try:
                 done(row)

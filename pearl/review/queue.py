@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pearl.evaluate.results import read_evaluation
+from pearl.jobs.workers import remarks_on
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
 from pearl.lang.rows import lines_of, read_row
@@ -38,7 +39,7 @@ from pearl.viewer.documents import (
     read_limited,
     read_name,
 )
-from pearl.viewer.job_page import remarks_on, with_text
+from pearl.viewer.job_page import with_text
 from pearl.viewer.journal_tree import FrameNode, head_of, read_frames, read_journal
 
 if TYPE_CHECKING:

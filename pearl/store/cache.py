@@ -44,14 +44,6 @@ class Stats:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class PruneCounts:
-    """The numbers of runs and of replies that were deleted."""
-
-    runs: int
-    replies: int
-
-
 def stats(engine: Engine) -> Stats:
     """Count what the store holds."""
     sizes = (func.length(replies.c.text), replies.c.prompt_tokens, replies.c.completion_tokens)
@@ -75,9 +67,13 @@ def stats(engine: Engine) -> Stats:
         return Stats(models, journals, lines, saved, size)
 
 
-def prune(engine: Engine, before: float) -> PruneCounts:
+def prune(engine: Engine, before: float) -> tuple[int, int]:
     """Delete runs that were last active before a time, in seconds since 1970, and older replies
-    that no remaining run uses. Runs of living processes stay."""
+    that no remaining run uses. Runs of living processes stay.
+
+    Returns:
+        The numbers of runs and of replies that were deleted.
+    """
     now = time.time()
     times = (runs.c.started, runs.c.seen)
     going = select(runs.c.id, runs.c.owner, *times).where(runs.c.ended.is_(None))
@@ -100,7 +96,7 @@ def prune(engine: Engine, before: float) -> PruneCounts:
         whole = engine.execution_options(isolation_level="AUTOCOMMIT")
         with usable(engine), whole.connect() as connection:
             connection.connection.cursor().execute("VACUUM")
-    return PruneCounts(gone, dropped)
+    return gone, dropped
 
 
 _EXPORTED = ("key", "text", "complete", "model", "identity")

@@ -277,15 +277,13 @@ def as_tags(names: Iterable[str]) -> list[str]:
 
 def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
     """Add tags to a run, or remove them with ``off``; `as_tags` raises `InputError`."""
-    added = [{"run": run, "tag": name} for name in as_tags(names)]
+    labels = as_tags(names)
     with writing(engine) as connection:
-        for row in added:
-            if off:
-                where = and_(tags.c.run == row["run"], tags.c.tag == row["tag"])
-                connection.execute(delete(tags).where(where))
-            else:
-                adding = insert_into(tags, connection.dialect.name).values(row)
-                connection.execute(adding.on_conflict_do_nothing())
+        if off:
+            connection.execute(delete(tags).where(tags.c.run == run, tags.c.tag.in_(labels)))
+        elif labels:
+            adding = insert_into(tags, connection.dialect.name).on_conflict_do_nothing()
+            connection.execute(adding, [{"run": run, "tag": label} for label in labels])
 
 
 def read_tags(engine: Engine, names: Sequence[str]) -> dict[str, list[str]]:
@@ -383,11 +381,8 @@ def read_reply(engine: Engine, key: str) -> Reply | None:
 def read_rows(
     engine: Engine, run: str, only: Sequence[str] | None = None, status: str = ""
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A batch's results in the order of its questions: the question's id, and the row.
-
-    Args:
-        engine, run, only, status: as `read_row_texts` takes them.
-    """
+    """A batch's results in the order of its questions, as `read_row_texts` reads them: the
+    question's id, and the row."""
     texts = read_row_texts(engine, run, only, status)
     return ((id, json.loads(text)) for id, text in texts)
 
@@ -424,14 +419,6 @@ def read_identities(engine: Engine, run: RunRow, keys: Iterable[str]) -> list[st
             some = query.where(replies.c.key.in_(unique[at : at + 400]))
             identities.update(connection.execute(some).scalars())
     return sorted(identities)
-
-
-def read_row(engine: Engine, run: str, id: str) -> dict[str, Any]:
-    """The result of one question of a batch; empty where there is none yet."""
-    query = select(rows.c.result).where(rows.c.run == run, rows.c.id == id)
-    with reading(engine) as connection:
-        result: dict[str, Any] = json.loads(connection.scalar(query) or "{}")
-        return result
 
 
 def read_beside(engine: Engine, run: str, id: str) -> tuple[str, str]:

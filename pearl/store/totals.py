@@ -53,10 +53,13 @@ class Totals:
             },
         )
 
+    def by_model(self, name: str) -> dict[str, Totals]:
+        """The totals of each model; ``name`` is the model's, where the run has only one."""
+        return {model or name: each for model, each in self.models.items()} or {name: self}
+
     def spent_by(self, name: str) -> dict[str, Usage]:
-        """The tokens spent, by model; ``name`` is the model's, where the run has only one."""
-        models = {model or name: each.spent for model, each in self.models.items()}
-        return models or {name: self.spent}
+        """The tokens spent, by model, as `by_model` takes its name."""
+        return {model: each.spent for model, each in self.by_model(name).items()}
 
     def cost(self, prices: Prices, name: str) -> int | None:
         """The cost of what was sent, in millionths of a dollar; None where a price is not known, or
@@ -66,7 +69,7 @@ class Totals:
             prices: what tokens cost.
             name: the name of the run's model, where it has only one.
         """
-        models = {model or name: each for model, each in self.models.items()} or {name: self}
+        models = self.by_model(name)
         for model, each in models.items():
             if each.made and not each.spent.total and prices.get(model) not in (None, FREE):
                 return None
@@ -132,19 +135,22 @@ def totals_of_items(
         .group_by(columns.item, columns.model)
     )
     models: dict[str, dict[str, Totals]] = {}
-    times: dict[str, tuple[list[float], list[float]]] = {}
+    begun: dict[str, float] = {}
+    ended: dict[str, float] = {}
     with reading(engine) as connection:
-        for *sums, item, model, begun, ended in connection.execute(query):
+        for *sums, item, model, start, end in connection.execute(query):
             own, calls = models.setdefault(item, {}), _totals(sums)
             # Entries that are no calls have no model.
             if calls.made + calls.kept + calls.failed:
                 own[model] = calls
-            for stamps, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
-                stamps += [] if time is None else [time]
+            if start is not None:
+                begun[item] = max(start, begun.get(item, start))
+            if end is not None:
+                ended[item] = max(end, ended.get(item, end))
     counts = {}
     for item, own in models.items():
-        begun, ended = (max(stamps, default=None) for stamps in times[item])
-        seconds = None if begun is None or ended is None else max(0.0, ended - begun)
+        timed = item in begun and item in ended
+        seconds = max(0.0, ended[item] - begun[item]) if timed else None
         counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds)
     return counts
 

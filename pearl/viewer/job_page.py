@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pearl.evaluate.statistics import compare as compare_scores
-from pearl.jobs.workers import names_no_option
+from pearl.jobs.workers import remarks_on
 from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices
@@ -156,25 +156,6 @@ def with_text(answer: str, options: Sequence[str]) -> str:
     """An answer; if it is the letter of an option, with that option's text, as ``B. no``."""
     texts = dict(zip(ascii_uppercase, options, strict=False))
     return f"{answer}. {texts[answer]}" if answer in texts else answer
-
-
-_REMARKS = {
-    "no evidence": ("grounded", False),
-    "no plan": ("fallback", True),
-    "picked by words": ("guessed", True),
-}
-"""Remarks on an answer, each with the key and value that it is made for."""
-
-
-def remarks_on(row: Mapping[str, Any]) -> list[str]:
-    """Remarks on a row's answer: that it has no evidence, had no plan, was picked by words alone,
-    or names no option."""
-    # An evaluation's row has them as numbers in its measures; a user's own row may have anything.
-    result = row["result"] if isinstance(row.get("result"), dict) else {}
-    measures = result["measures"] if isinstance(result.get("measures"), dict) else {}
-    values = {**measures, **result, **row}
-    remarks = [name for name, (key, value) in _REMARKS.items() if values.get(key) == value]
-    return remarks + ["no option"] * names_no_option(row)
 
 
 def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:

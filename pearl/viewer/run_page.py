@@ -38,7 +38,7 @@ from pearl.store.history import (
     RunRow,
     read_entries,
     read_identities,
-    read_row,
+    read_rows,
     since_last_start,
 )
 from pearl.store.totals import totals
@@ -92,7 +92,7 @@ def run_page(
     started, seconds = (entries[0].started, None) if item else (run.started, run.seconds)
     if seconds is None and ends and started is not None:
         seconds = max(ends) - started
-    row = read_row(engine, run.name, item) if item else {}
+    row = dict(read_rows(engine, run.name, [item])).get(item, {}) if item else {}
     frames = read_frames(entries)
     quotes = _quotes(frames, entries, document.text)
     stages = read_stages(frames)
