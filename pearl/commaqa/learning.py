@@ -267,11 +267,11 @@ def _predicted(
 def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:
     """The program that is probably meant, for each question that has any; none for fewer than
     `SUPPORT` questions."""
-    explained = [(case, tuple(those)) for case, those in ways.items() if those]
+    explained = {case: tuple(those) for case, those in ways.items() if those}
     if len(explained) < SUPPORT:
         return {}
-    chosen = chosen_programs([(case.pattern, those) for case, those in explained])
-    return {case: moves for (case, _), (_, moves) in zip(explained, chosen, strict=True)}
+    chosen = chosen_programs([(case.pattern, those) for case, those in explained.items()])
+    return dict(zip(explained, chosen, strict=True))
 
 
 def _transferred(known: Iterable[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:
