@@ -165,7 +165,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
     that the model was not shown are ignored. Notes report all of these.
 
     Args:
-        shard: the actions that the model was shown.
+        shard: the actions that the model was shown; the last parameter of none of them repeats.
         proposals: what it proposes.
     """
     asked_of = {action.name: action for action in shard}
@@ -242,8 +242,6 @@ def _fitting(
         return None, f"it returns {old.returns} and not {new.returns}"
     if not read_action(old).marks <= read_action(new).marks:
         return None, "the negation or superlative in it would be lost"
-    if old.variadic or old.is_builtin:
-        return None, "its last parameter repeats"
     args = written if written and _whole(old, new, written) else arguments(old, new)
     return args, f"{new.signature} has other parameters"
 
