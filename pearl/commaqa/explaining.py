@@ -291,7 +291,7 @@ _NEVER = -8.0  # the log odds of a piece that no chosen program has
 _Array: TypeAlias = "NDArray[Any]"
 
 
-def chosen_programs(explained: Sequence[tuple[str, Sequence[Moves]]]) -> list[Way]:
+def chosen_programs(explained: Sequence[tuple[str, Sequence[Moves]]]) -> list[Moves]:
     """Choose one program for each question so that all choices have the shortest description.
 
     There are two starts: the programs with the fewest pieces, and those that the words predict
@@ -301,15 +301,13 @@ def chosen_programs(explained: Sequence[tuple[str, Sequence[Moves]]]) -> list[Wa
     the better result is then improved with pieces that also say how it is asked.
 
     Args:
-        explained: for each question, its text with holes, and at least one possible program.
+        explained: for each of at least one question, its text with holes, and at least one possible
+            program.
     """
-    if not explained:
-        return []
     coarse, fine = _Problem(explained, _asked), _Problem(explained, _asked_how)
     ends = (coarse.shortened(start) for start in coarse.starts())
     best = fine.shortened(min(ends, key=lambda end: end.length).chosen)
-    chosen = zip(explained, best.chosen, strict=True)
-    return [(pattern, ways[int(at)]) for (pattern, ways), at in chosen]
+    return [ways[int(at)] for (_, ways), at in zip(explained, best.chosen, strict=True)]
 
 
 def _asked(move: Move) -> Hashable:

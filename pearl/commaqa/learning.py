@@ -57,6 +57,8 @@ from pearl.commaqa.programs import (
 from pearl.commaqa.search import SearchBudget, best_first
 from pearl.commaqa.world import World
 from pearl.lang.ast import Mode
+from pearl.lang.errors import InputError
+from pearl.lang.text import shorten
 from pearl.lang.values import Value
 
 _PASSES = 3  # rounds of learning from the chosen programs to find programs for other questions
@@ -84,11 +86,16 @@ class Learned:
 
 
 def learn_from_gold(worlds: Iterable[World]) -> Learned:
-    """Learn a model from the questions that have a gold decomposition; no agent is asked."""
+    """Learn a model from the questions that have a gold decomposition; no agent is asked.
+
+    Raises:
+        InputError: a text has a brace, which in a model marks what is left open.
+    """
     examples: list[Way] = []
     forms: dict[Form, Counter[str]] = {}
     questions = 0
     for world in worlds:
+        _refuse_braces(world)
         for form, agents in forms_of(world.language).items():
             forms.setdefault(form, Counter()).update(agents)
         for question in world.questions:
@@ -114,12 +121,16 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
 
     Of the worlds it uses the agents, examples of valid inputs, and the texts and answers of
     questions. ``report`` is called with each line of progress.
+
+    Raises:
+        InputError: a text has a brace, which in a model marks what is left open.
     """
     forms: dict[Form, Counter[str]] = {}
     cases: dict[str, list[Case]] = {}
     asked: list[CachingAgents] = []
     for world in worlds:
         bare = world.without_gold()
+        _refuse_braces(bare)
         for form, agents in forms_of(bare.language).items():
             forms.setdefault(form, Counter()).update(agents)
         asked.append(CachingAgents(bare))
@@ -153,6 +164,17 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         sum(agents.calls for agents in asked),
         tuple(kinds),
     )
+
+
+def _refuse_braces(world: World) -> None:
+    phrasings = (phrasing for asked in world.language.templates for phrasing in asked.phrasings)
+    texts = [text for phrasing in phrasings for text in phrasing.fixed]
+    for question in world.questions:
+        texts += (question.text, *(hop.question for hop in question.hops))
+    for text in texts:
+        if "{" in text:
+            message = "has {, which marks what a model leaves open: write the text without it."
+            raise InputError(f"{world.name}: {shorten(text, 60)!r} {message}")
 
 
 def model_of(
@@ -267,11 +289,11 @@ def _predicted(
 def _chosen(ways: Mapping[Case, Iterable[Moves]]) -> dict[Case, Moves]:
     """The program that is probably meant, for each question that has any; none for fewer than
     `SUPPORT` questions."""
-    explained = [(case, tuple(those)) for case, those in ways.items() if those]
+    explained = {case: tuple(those) for case, those in ways.items() if those}
     if len(explained) < SUPPORT:
         return {}
-    chosen = chosen_programs([(case.pattern, those) for case, those in explained])
-    return {case: moves for (case, _), (_, moves) in zip(explained, chosen, strict=True)}
+    chosen = chosen_programs([(case.pattern, those) for case, those in explained.items()])
+    return dict(zip(explained, chosen, strict=True))
 
 
 def _transferred(known: Iterable[Moves], cases: Iterable[Case]) -> Iterator[tuple[Case, Moves]]:

@@ -25,31 +25,27 @@ IID = "iid"
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """A kind of thing.
+    """A kind of thing, whose name in the schema is also the type in the agents' language.
 
     Args:
-        name: its name, which is also the type in the agents' language.
         pool: every name or number that a world may have.
         count: how many of them each world has.
     """
 
-    name: str
     pool: tuple[str, ...]
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Facts of one form, as ``composed(song, person)``.
+    """Facts of one form, as ``composed(song, person)``; a world's predicate is ``agent_name``.
 
     Args:
-        name: its name; a world's predicate is ``agent_name``.
         kinds: the kinds of the things at its two places.
         each: the fewest and the most facts for each thing at the first place.
         says: for each agent that may know it, the ways to write a fact, with ``$1`` and ``$2``.
     """
 
-    name: str
     kinds: tuple[str, str]
     each: tuple[int, int]
     says: Mapping[str, tuple[str, ...]]

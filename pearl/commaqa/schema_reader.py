@@ -95,7 +95,7 @@ def read_schema(name: str) -> WorldSchema:
     stem = Path(name).stem
     table.get("about", "text", "")
     kinds = _kinds(table, stem)
-    relations = {name: _relation(name, inner, kinds) for name, inner in table.tables("relations")}
+    relations = {name: _relation(inner, kinds) for name, inner in table.tables("relations")}
     asks = _asks(table, relations)
     pieces = _pieces(table, kinds, asks)
     splits = _splits(table.table("splits"), asks)
@@ -220,7 +220,7 @@ def _kinds(table: _SchemaTable, seed: str) -> dict[str, EntityType]:
             pool = [word.capitalize() for word in pool] if style == _STYLES[0] else pool
         count = inner.get("each_world", "number", len(pool))
         inner.check(count <= len(pool), f"there are {len(pool)} alone.", "each_world")
-        kinds[kind] = EntityType(kind, tuple(pool), count)
+        kinds[kind] = EntityType(tuple(pool), count)
     return kinds
 
 
@@ -269,7 +269,7 @@ def invent_words(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str
             yield word
 
 
-def _relation(name: str, table: _SchemaTable, kinds: Mapping[str, EntityType]) -> Relation:
+def _relation(table: _SchemaTable, kinds: Mapping[str, EntityType]) -> Relation:
     table.only("of", "each", "says")
     of = table.get("of", "texts") if table.data.get("of") != 2 else ()
     table.check(len(of) == 2, "name two kinds.", "of")
@@ -283,7 +283,7 @@ def _relation(name: str, table: _SchemaTable, kinds: Mapping[str, EntityType]) -
     for agent, text in ((agent, text) for agent, texts in says.items() for text in texts):
         slots = sorted(SLOT.findall(text))
         inner.check(slots == ["1", "2"], f"write $1 and $2 once each in {text!r}.", agent)
-    return Relation(name, (first, second), each, says)
+    return Relation((first, second), each, says)
 
 
 def _asks(table: _SchemaTable, relations: Mapping[str, Relation]) -> dict[str, Ask]:

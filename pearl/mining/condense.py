@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Body, Param, Prompt, Ref, Replaced, SubPlan
+from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Prompt, Ref, Replaced, SubPlan
 from pearl.lang.definitions import arguments, definition_of, narrow, phrase, read_action, widen
 from pearl.lang.diagnostics import SourceFindings
 from pearl.lang.library import Library, builtins
@@ -456,13 +456,9 @@ def finish(state: Condensed, seeds: Collection[str], target: int | None = None) 
             used.add(name)
             text = f"{action.name} is an older action's name: the new one is now {name}."
             notes.append(CondensingNote("same-name", text, (action.name, name)))
-    others = [merge for merge in state.mapping if not is_kept(merge.old)]
-    actions, others = renamed(now, others, names)
-    following = iter(others)
-    # By position: an action's name alone may also be that of one which was merged.
-    mapping = [
-        itself(merge.old) if is_kept(merge.old) else next(following) for merge in state.mapping
-    ]
+    actions, mapping = renamed(now, state.mapping, names)
+    # The name of an action that is kept may also be that of one which was renamed or merged.
+    mapping = [itself(merge.old) if is_kept(merge.old) else merge for merge in mapping]
     first = {merge.new: at for at, merge in reversed(list(enumerate(mapping)))}
     ordered = sorted(actions, key=lambda action: first[action.name])
     models = {action.name: action.model for action in ordered}
@@ -493,13 +489,8 @@ def complete(
     others = [merge for merge in mapping if not is_kept(merge.old)]
     written = _with_older(actions, others, {*seeds, *kept})
     library = Library((), {action.name: action for action in written})
-    migrated = (replace(old, body=_migrated(old.body, library)) for old in kept.values())
-    return (*written, *migrated)
-
-
-def _migrated(body: Body, library: Library) -> Body:
-    """An action's body; if that is a plan, with the new names in it."""
-    if not isinstance(body, SubPlan):
-        return body
-    plan = Source("plan", print_plan(body.plan))
-    return replace(body, plan=parse(migrate(plan, library).text).plan)
+    for name, old in kept.items():
+        if isinstance(old.body, SubPlan):
+            plan = migrate(Source("plan", print_plan(old.body.plan)), library).text
+            kept[name] = replace(old, body=replace(old.body, plan=parse(plan).plan))
+    return (*written, *kept.values())

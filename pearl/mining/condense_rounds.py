@@ -165,7 +165,7 @@ def settle(shard: Sequence[Action], proposals: Sequence[Proposal]) -> Condensed:
     that the model was not shown are ignored. Notes report all of these.
 
     Args:
-        shard: the actions that the model was shown.
+        shard: the actions that the model was shown; the last parameter of none of them repeats.
         proposals: what it proposes.
     """
     asked_of = {action.name: action for action in shard}
@@ -242,8 +242,6 @@ def _fitting(
         return None, f"it returns {old.returns} and not {new.returns}"
     if not read_action(old).marks <= read_action(new).marks:
         return None, "the negation or superlative in it would be lost"
-    if old.variadic or old.is_builtin:
-        return None, "its last parameter repeats"
     args = written if written and _whole(old, new, written) else arguments(old, new)
     return args, f"{new.signature} has other parameters"
 
@@ -307,8 +305,8 @@ async def condense_with(
             break
         share = (target - (before - len(mergeable))) / len(mergeable)
         calls = [_call(part, share, refused) for part in shards(mergeable, number, context)]
-        settled, unread = await _round(number, calls, ask)
-        reports += unread
+        settled = await _round(number, calls, ask)
+        reports += (report for part in settled for report in part.reports)
         refused_before = refused
         notes = (note for part in settled for note in part.notes if note.kind == "refused")
         refused = {name: note.text for note in notes for name in note.actions}
@@ -342,26 +340,23 @@ def _call(part: tuple[Action, ...], share: float, refused: Mapping[str, str]) ->
     return CondenseActions(part, most, reasons)
 
 
-async def _round(
-    number: int, calls: Sequence[CondenseActions], ask: Caller
-) -> tuple[list[Condensed], list[SourceFindings]]:
-    """Make a round's calls; return the result of each, and the lines that cannot be read."""
+async def _round(number: int, calls: Sequence[CondenseActions], ask: Caller) -> list[Condensed]:
+    """Make a round's calls, and return the result of each."""
     paths = [f"condense/{number}/{at}" for at in range(1, len(calls) + 1)]
     replies = await asyncio.gather(*map(ask, calls, paths))
     settled: list[Condensed] = []
-    reports: list[SourceFindings] = []
     for call, path, reply in zip(calls, paths, replies, strict=True):
         read = read_reply(reply.text, path)
         if read.aside:
             ask.journal.decide(f"{path}/aside", list(read.aside))
-        if read.findings:
-            reports.append(SourceFindings(read.source, read.findings))
         part = settle(call.actions, read.proposed)
+        if read.findings:
+            part = replace(part, reports=(SourceFindings(read.source, read.findings),))
         if not reply.complete:
             text = "A reply was cut at its token limit: the actions it does not reach stay."
             part = replace(part, notes=(*part.notes, CondensingNote("uncovered", text)))
         settled.append(part)
-    return settled, reports
+    return settled
 
 
 def _kind(action: Action) -> tuple[object, ...]:
