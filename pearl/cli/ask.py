@@ -119,9 +119,8 @@ def plan_command(question: str, options: Options) -> None:
             click.echo(notice, err=True)
     if not text:
         if not options.as_json:
-            click.echo(
-                terminal.render([SourceFindings(planned.source, planned.diagnostics)]), err=True
-            )
+            unsound = SourceFindings(planned.source, planned.diagnostics)
+            click.echo(terminal.RENDERER.part(unsound), err=True)
         attempts = counted(planned.attempts, "attempt")
         advice = planned.limited or "Ask in other words, or use another model."
         if planner_of(model).name == OFFLINE:
@@ -174,7 +173,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     errors = [error for error in findings if error.severity is Severity.ERROR]
     if errors:
         if not options.as_json:
-            click.echo(terminal.render([SourceFindings(source, errors)]), nl=False)
+            click.echo(terminal.RENDERER.part(SourceFindings(source, errors)), nl=False)
         swapped = any(path.endswith(".plan") for path in documents)
         advice = "the plan comes first" if swapped else "mend what pearl lint finds"
         raise NoAnswer(

@@ -105,18 +105,6 @@ class Renderer:
     part: Callable[[SourceFindings], str]
     whole: Callable[[Iterable[str], Collection[str], Iterable[UnreadableError]], Iterator[str]]
 
-    def __call__(self, reports: Iterable[SourceFindings]) -> str:
-        """The text of all reports in this format."""
-        codes: set[str] = set()
-
-        def parts() -> Iterator[str]:
-            for report in reports:
-                codes.update(finding.code for finding in report.diagnostics)
-                if text := self.part(report):
-                    yield text
-
-        return "".join(self.whole(parts(), codes, ()))
-
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     """Whether any of them is an error."""

@@ -277,7 +277,6 @@ class Library:
     names: tuple[str, ...]
     actions: Mapping[str, ast.Action]
 
-
     def __hash__(self) -> int:
         return hash(self.digest)
 

@@ -156,7 +156,7 @@ async def write_plan(
             return Planned(plan, attempt, source, findings, len(write.demonstrations))
         from pearl.lint.render import prompt
 
-        complaint = prompt.render([SourceFindings(source, errors)], write.library, codes)
+        complaint = prompt.render(SourceFindings(source, errors), write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         cut = "" if reply.complete else "are cut at their token limit"
         fault = _fault(parsed, write.library) or cut

@@ -27,24 +27,21 @@ STEP_HEADING = (
 _LONGEST = 200
 
 
-def render(
-    reports: Sequence[SourceFindings], library: Library, repeated: Collection[str] = ()
-) -> str:
+def render(report: SourceFindings, library: Library, repeated: Collection[str] = ()) -> str:
     """What the model is told; empty where there is no error.
 
     Args:
-        reports: findings in one plan; more than one report is put together.
+        report: findings in one plan.
         library: the actions that the plan may call, and that examples call.
         repeated: codes that were reported for the plan before this one too.
     """
-    text = RENDERER(reports)
-    codes = {error.code for report in reports for error in _errors(report)}
+    codes = {error.code for error in _errors(report)}
     lines: list[str] = []
     for rule in sorted(RULES, key=lambda rule: rule.code):
         if rule.code in codes.intersection(repeated) and (example := _example(rule, library)):
             wrong, right = map(_indent, example)
             lines += [f"An example of {rule.code}. Wrong:", *wrong, "Right:", *right]
-    return text + "".join(f"{line}\n" for line in lines)
+    return _part(report) + "".join(f"{line}\n" for line in lines)
 
 
 def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
