@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from benchmarks.shared_calls import shared_calls
 from pearl.answer import answer_parts
 from pearl.lang.ast import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
-from pearl.lang.diagnostics import Safety, has_errors
+from pearl.lang.diagnostics import Safety, errors_of
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
@@ -125,7 +125,7 @@ def test_a_fixture_has_cases_of_both_kinds(one: Pass):
 
 def errors(plan: Plan, known: Library) -> set[str]:
     """The codes of the errors in a plan."""
-    return {one.code for one in check(parse(print_plan(plan)), known) if has_errors([one])}
+    return {one.code for one in check(parse(print_plan(plan)), known) if errors_of([one])}
 
 
 def conforms(one: Pass, plan: Plan, known: Library) -> Plan:

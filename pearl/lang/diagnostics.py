@@ -106,9 +106,9 @@ class Renderer:
     whole: Callable[[Iterable[str], Collection[str], Iterable[UnreadableError]], Iterator[str]]
 
 
-def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Whether any of them is an error."""
-    return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
+def errors_of(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The errors among findings."""
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:

@@ -31,7 +31,7 @@ from pearl.lang.ast import (
     map_refs,
 )
 from pearl.lang.builtins import Given, read_name
-from pearl.lang.diagnostics import Severity
+from pearl.lang.diagnostics import errors_of
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
@@ -370,9 +370,9 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
         parsed = parse(record.source)
         findings = check(parsed, library)
         codes = {finding.code for finding in findings}
-        errors = {finding.code for finding in findings if finding.severity is Severity.ERROR}
+        errors = errors_of(findings)
         result.findings.update(codes)
-        result.syntax_errors += any(code.startswith("PRL1") for code in errors)
+        result.syntax_errors += any(error.code.startswith("PRL1") for error in errors)
         result.check_errors += bool(errors)
         if record.answer is None:
             continue
@@ -381,8 +381,7 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
             answer = await _execute(parsed.plan, record, library)
         except (ModelError, InputError) as error:
             # What the checker finds is the cause, but not an unknown action: see `_complete`.
-            wrong = (each for each in findings if each.severity is Severity.ERROR)
-            cause = next((each.message for each in wrong if each.code != "PRL201"), str(error))
+            cause = next((each.message for each in errors if each.code != "PRL201"), str(error))
             result.failed[record.source.name] = cause
             continue
         if answer.strip() == record.answer.strip():

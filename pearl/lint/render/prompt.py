@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pearl.lang.ast import DOCUMENT, Param
-from pearl.lang.diagnostics import Diagnostic, Renderer, Severity, SourceFindings
+from pearl.lang.diagnostics import Diagnostic, Renderer, SourceFindings, errors_of
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, TextKind
@@ -35,7 +35,7 @@ def render(report: SourceFindings, library: Library, repeated: Collection[str] =
         library: the actions that the plan may call, and that examples call.
         repeated: codes that were reported for the plan before this one too.
     """
-    codes = {error.code for error in _errors(report)}
+    codes = {error.code for error in errors_of(report.diagnostics)}
     lines: list[str] = []
     for rule in sorted(RULES, key=lambda rule: rule.code):
         if rule.code in codes.intersection(repeated) and (example := _example(rule, library)):
@@ -58,12 +58,11 @@ def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
             wrong, right = (re.sub(rf"\b{step.action}\b", own, text) for text in (wrong, right))
     codes = {found.code for found in check(parse(wrong), library)}
     as_meant = codes & {rule.code, unknown_action.RULE.code} == {rule.code}
-    errors = _errors(SourceFindings(Source("example", right), check(parse(right), library)))
-    return (wrong, right) if as_meant and not errors else None
+    return (wrong, right) if as_meant and not errors_of(check(parse(right), library)) else None
 
 
 def _part(report: SourceFindings) -> str:
-    errors, source = _errors(report), report.source
+    errors, source = errors_of(report.diagnostics), report.source
     if not errors:
         return ""
     if report.kind is TextKind.LIBRARY:
@@ -89,10 +88,6 @@ def _whole(parts: Iterable[str], *unused: Iterable[object]) -> Iterator[str]:
 
 
 RENDERER = Renderer(_part, _whole)
-
-
-def _errors(report: SourceFindings) -> list[Diagnostic]:
-    return [error for error in report.diagnostics if error.severity is Severity.ERROR]
 
 
 def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
