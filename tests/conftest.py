@@ -22,6 +22,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Action
+    from pearl.lang.diagnostics import SourceFindings
     from pearl.lang.library import Library
     from tests.server import Serve
 
@@ -52,6 +53,15 @@ def library_of(text: str, others: Mapping[str, Action] | None = None) -> Library
 
     own = {action.name: action for action in parse_library(text).actions}
     return Library(("own",), MappingProxyType({**(others or {}), **own}))
+
+
+def rendered(form: str, *reports: SourceFindings) -> str:
+    """What `pearl lint` prints of reports in a format."""
+    from pearl.lint.render import RENDERERS
+
+    codes = {finding.code for report in reports for finding in report.diagnostics}
+    parts = filter(None, map(RENDERERS[form].part, reports))
+    return "".join(RENDERERS[form].whole(parts, codes, ()))
 
 
 def keep_picture(name: str, picture: bytes) -> None:

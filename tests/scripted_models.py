@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pearl.lang.diagnostics import has_errors
+from pearl.lang.diagnostics import errors_of
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
@@ -100,7 +100,7 @@ def conforms(finished: Finished, journal: Journal, library: Library) -> None:
     source = Source("trace.plan", export_trace(journal.entries, "test"))
     parsed = parse(source)
     assert not parsed.broken
-    assert not has_errors(check(parsed, library))
+    assert not errors_of(check(parsed, library))
     [record] = read_records(source)
     assert record.answer == finished.text
     replayed = replay([record], library)

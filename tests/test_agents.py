@@ -28,7 +28,7 @@ from pearl.commaqa.decomposition import (
 )
 from pearl.commaqa.world import read_numbers, read_world, read_worlds
 from pearl.lang.ast import Mode, Plan, Ref
-from pearl.lang.diagnostics import has_errors
+from pearl.lang.diagnostics import errors_of
 from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
@@ -118,7 +118,7 @@ def test_every_gold_decomposition_is_a_plan_and_comes_back(shared: Path, kind: s
             assert to_hops(parsed.plan) == question.hops
             assert print_plan(parsed.plan) == text
             assert parse_hops(print_hops(question.hops)) == question.hops
-            assert not has_errors(check(parsed, library)), text
+            assert not errors_of(check(parsed, library)), text
 
 
 def test_a_question_that_two_templates_read_is_answered_by_the_one_with_facts(shared: Path):

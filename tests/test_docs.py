@@ -37,12 +37,11 @@ from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.methods import find_method
 from pearl.lang.diagnostics import SourceFindings
 from pearl.lang.source import shipped_actions
-from pearl.lint.render import RENDERERS
 from pearl.lint.rules import RULES
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ProveForm
 from pearl.prompts.render import render
-from tests.conftest import PICTURES, ROOT, keep_picture
+from tests.conftest import PICTURES, ROOT, keep_picture, rendered
 from tests.server import Script, Server
 from tests.shell import call
 
@@ -364,7 +363,7 @@ def test_the_site_is_built_and_asks_no_other_host(tmp_path: Path):
 
 def test_a_plan_s_findings_are_drawn_as_a_terminal_shows_them():
     report = SourceFindings(pearl.Source("draft.plan", DRAFT), tuple(pearl.check(DRAFT)))
-    shown = RENDERERS["terminal"]([report])
+    shown = rendered("terminal", report)
     file = PICTURES / "findings.svg"
     if os.environ.get("UPDATE_PICTURES"):
         drawn = Console(record=True, width=100, file=StringIO())

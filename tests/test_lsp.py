@@ -499,6 +499,13 @@ return ro, l
         assert "later" in self.labels(one, "return ro, l|")
         assert "each" not in self.labels(one, "return ro, l|")
 
+    def test_a_name_on_a_line_of_its_own_takes_no_line_break_away(self, one: Editor):
+        text = '1. ro = FIND_CHARACTER(CTX, "Ro")\n2. mara = FIND_RELATION(CTX,\n, "Mara")\n'
+        one.open("wrapped.plan", text)
+        items = one.mark("completion", "wrapped.plan", '|, "Mara"')
+        assert "ro" in [item["label"] for item in items]
+        assert {covered(text, item["textEdit"]["range"]) for item in items} == {""}
+
     def test_nothing_in_words(self, one: Editor):
         for mark in (": some wo|rds", "Identify w|ho", "8. lat|er", '(CTX, "x|") : some'):
             assert self.labels(one, mark) == []

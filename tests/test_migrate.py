@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pearl.lang.diagnostics import has_errors
+from pearl.lang.diagnostics import errors_of
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library
@@ -38,7 +38,7 @@ def migrated(step: str, library: Library) -> str:
     plan = f"{head}3. b = {step} : Find it\n"
     done = migrate(plan, library)
     assert not done.problems
-    assert not has_errors(check(parse(done.text), library))
+    assert not errors_of(check(parse(done.text), library))
     return done.text.splitlines()[2].removeprefix("3. b = ").removesuffix(" : Find it")
 
 
@@ -258,8 +258,8 @@ def test_recorded_plans_that_check_clean_do_so_after(
         done = migrate(text, after)
         left = check(parse(done.text), after)
         changed += bool(done.changes)
-        if not has_errors(found):
-            assert not has_errors(left), done.text
+        if not errors_of(found):
+            assert not errors_of(left), done.text
             assert not done.problems
         if not found:
             clean += 1

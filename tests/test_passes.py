@@ -22,12 +22,13 @@ from hypothesis import strategies as st
 from benchmarks.shared_calls import shared_calls
 from pearl.answer import answer_parts
 from pearl.lang.ast import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
-from pearl.lang.diagnostics import Safety, has_errors
+from pearl.lang.diagnostics import Safety, errors_of
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source, read_source
+from pearl.lang.text import section
 from pearl.lang.values import as_text, canonical_json
 from pearl.lint.checker import check
 from pearl.models.base import Reply, Request
@@ -76,8 +77,8 @@ class Case:
 def cases(name: str) -> Iterator[Case]:
     """The cases of a fixture."""
     text = (Path(__file__).parent / "passes" / f"{name}.md").read_text(encoding="utf-8")
-    for section in text.split("\n## ")[1:]:
-        title, _, body = section.partition("\n")
+    for case in text.split("\n## ")[1:]:
+        title, _, body = case.partition("\n")
         blocks = re.findall(r"^~~~(\w+)\n(.*?)^~~~$", body, re.MULTILINE | re.DOTALL)
         plans = [block for kind, block in blocks if kind == "plan"]
         own = "".join(block for kind, block in blocks if kind == "actions")
@@ -125,7 +126,7 @@ def test_a_fixture_has_cases_of_both_kinds(one: Pass):
 
 def errors(plan: Plan, known: Library) -> set[str]:
     """The codes of the errors in a plan."""
-    return {one.code for one in check(parse(print_plan(plan)), known) if has_errors([one])}
+    return {one.code for one in check(parse(print_plan(plan)), known) if errors_of([one])}
 
 
 def conforms(one: Pass, plan: Plan, known: Library) -> Plan:
@@ -463,23 +464,23 @@ def test_questions_planned_twice_share_calls(recorded: tuple[list[Trace], Librar
 @BY_PASS
 def test_the_documentation_is_whole_and_its_example_true(one: Pass):
     assert one.doc.strip().splitlines()[0].endswith(".")
-    assert all(map(one.section, SECTIONS))
-    safety = one.section("Safety")
+    assert all(section(one.doc, title) for title in SECTIONS)
+    safety = section(one.doc, "Safety")
     assert safety.startswith("Safe" if one.safety is Safety.SAFE else "Unsafe")
-    before = plan_of(one.section("Before"))
+    before = plan_of(section(one.doc, "Before"))
     assert not errors(before, LIBRARY)
-    assert print_plan(one.apply(before, LIBRARY).plan) == one.section("After") + "\n"
+    assert print_plan(one.apply(before, LIBRARY).plan) == section(one.doc, "After") + "\n"
 
 
 def documented(one: Pass) -> str:
     """A pass's part of the page."""
     lines = [f"## {one.name}", "", f"*{one.safety}* · {one.doc.strip().splitlines()[0]}", ""]
-    lines += [" ".join(one.section("Why").split()), ""]
+    lines += [" ".join(section(one.doc, "Why").split()), ""]
     for title in ("Before", "After"):
-        plan, _, rest = one.section(title).partition("\n\n    ")
+        plan, _, rest = section(one.doc, title).partition("\n\n    ")
         lines += [f"{title}:", "", "```", plan, "```", ""]
         assert not rest
-    return "\n".join([*lines, " ".join(one.section("Safety").split()), ""])
+    return "\n".join([*lines, " ".join(section(one.doc, "Safety").split()), ""])
 
 
 def test_every_pass_is_documented():

@@ -14,7 +14,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, TextKind
 from pearl.lint.checker import check, check_library
 from pearl.lint.render import RENDERERS, prompt
-from tests.conftest import library_of
+from tests.conftest import library_of, rendered
 from tests.shell import BAD
 
 
@@ -23,12 +23,8 @@ def report(text: str, name: str = "ro.plan") -> SourceFindings:
     return SourceFindings(source, check(parse(source), load_library()))
 
 
-def rendered(form: str, *reports: SourceFindings) -> str:
-    return click.unstyle(RENDERERS[form](reports))
-
-
 def plain(text: str, name: str = "ro.plan") -> str:
-    return rendered("terminal", report(text, name))
+    return click.unstyle(rendered("terminal", report(text, name)))
 
 
 def test_control_characters_never_reach_a_screen():
@@ -39,9 +35,9 @@ def test_control_characters_never_reach_a_screen():
 @pytest.mark.parametrize("form", RENDERERS)
 def test_every_form_takes_every_finding(form: str):
     texts = (BAD, "", "x", "\n\n", 'a = F("\n', "1. CTX = F(CTX)\n2. CTX = F(each CTX, b)\n\r\n")
-    shown = RENDERERS[form]([report(text, f"{at}.plan") for at, text in enumerate(texts)])
+    shown = rendered(form, *(report(text, f"{at}.plan") for at, text in enumerate(texts)))
     assert shown
-    assert shown == RENDERERS[form]([report(text, f"{at}.plan") for at, text in enumerate(texts)])
+    assert shown == rendered(form, *(report(text, f"{at}.plan") for at, text in enumerate(texts)))
 
 
 def test_a_library_s_author_is_told_of_a_library():
@@ -63,18 +59,18 @@ def test_nothing_found_is_nothing_said():
 def test_a_rule_that_speaks_twice_adds_its_example():
     given = report("1. ro = FIND_CHARACTER(CTX, Ro) : who\n")
     core = load_library()
-    assert "Wrong:" not in prompt.render([given], core)
-    told = prompt.render([given], core, {"PRL202", "PRL101"})
+    assert "Wrong:" not in prompt.render(given, core)
+    told = prompt.render(given, core, {"PRL202", "PRL101"})
     assert 'An example of PRL202. Wrong:\n  1. tie = FIND_RELATION(CTX, "Ross", mother)' in told
     assert "PRL101" not in told
     text = (
         "REST(CTX) : x\n  traits: unlisted\nADD(X, Y, Z) : x\nTIE(CTX, X, Y) : How X and Y stand\n"
     )
     own, none = library_of(text), library_of(text.partition("TIE")[0])
-    told = prompt.render([given], own, {"PRL202"})
+    told = prompt.render(given, own, {"PRL202"})
     assert 'Wrong:\n  1. tie = TIE(CTX, "Ross", mother)' in told
     assert 'Right:\n  1. tie = TIE(CTX, "Ross", "mother")' in told
-    assert "Wrong:" not in prompt.render([given], none, {"PRL202"})
+    assert "Wrong:" not in prompt.render(given, none, {"PRL202"})
 
 
 def test_github_escapes_what_would_end_the_command():
@@ -102,7 +98,7 @@ def finding(text: str, words: str, **more: Any) -> Diagnostic:
 
 
 def shown(text: str, *found: Diagnostic, name: str = "ro.plan") -> str:
-    return rendered("terminal", SourceFindings(Source(name, text), found))
+    return click.unstyle(rendered("terminal", SourceFindings(Source(name, text), found)))
 
 
 def three() -> SourceFindings:
@@ -158,7 +154,8 @@ GITHUB = (
 
 
 def test_the_whole_terminal_form():
-    assert re.sub("─+", "─", rendered("terminal", three())) == re.sub("─+", "─", TERMINAL)
+    text = click.unstyle(rendered("terminal", three()))
+    assert re.sub("─+", "─", text) == re.sub("─+", "─", TERMINAL)
     rules = [line for line in shown(PLAN, *three().diagnostics).splitlines() if "─" in line]
     assert {len(line) for line in rules} == {64}
 
@@ -275,7 +272,7 @@ def test_a_finding_at_the_end_of_the_file(text: str):
     end = len(text)
     found = Diagnostic("PRL101", "x", Severity.ERROR, Span(end, end), "It stops.")
     for form in RENDERERS:
-        assert RENDERERS[form]([SourceFindings(Source("x.plan", text), [found])])
+        assert rendered(form, SourceFindings(Source("x.plan", text), [found]))
     assert shown(text, found).count("^") == 1
 
 

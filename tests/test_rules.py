@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import pearl
-from pearl.lang.diagnostics import Diagnostic, Safety, apply_fixes, has_errors
+from pearl.lang.diagnostics import Diagnostic, Safety, apply_fixes, errors_of
 from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -55,7 +55,7 @@ def test_the_documentation_is_whole_and_its_examples_true(rule: Rule) -> None:
         assert (one.name, one.severity, one.message[-1]) == (rule.name, rule.severity, ".")
     better = findings(rule, rule.section("Use instead"))
     assert rule.code not in codes(better)
-    assert not has_errors(better)
+    assert not errors_of(better)
     reads = rule.code[3] == "1" and rule.code not in ("PRL107", "PRL115")
     assert bool(rule.explain) == (reads or rule.code in ("PRL209", "PRL210"))
     assert rule.explain or rule.plan or rule.library
@@ -546,7 +546,7 @@ def test_words_that_together_are_a_name_become_that_name(line: str, fixed: tuple
     assert found.fix.title == f"write {found.fix.edits[0].text}"
     assert fix(Source("x", text), LIBRARY).text == text
     assert fix(Source("x", text), LIBRARY, unsafe=True).text == mended
-    assert not has_errors(check(parse(mended), LIBRARY))
+    assert not errors_of(check(parse(mended), LIBRARY))
 
 
 def test_no_name_is_said_of_a_part_that_there_is_not():
@@ -688,7 +688,7 @@ HARMFUL = '1. a = FIND_EVENT(CTX, "x") : y\nc\n = CONCAT(a, a) : w\n'
 def test_a_fix_is_taken_though_it_shows_what_an_error_hid() -> None:
     assert any(one.fix for one in pearl.check(HIDING, LIBRARY))
     left = pearl.check(pearl.fix(HIDING, LIBRARY, unsafe=True), LIBRARY)
-    assert not has_errors(left)
+    assert not errors_of(left)
 
 
 def test_what_is_promised_is_taken() -> None:
@@ -822,4 +822,4 @@ def test_an_example_s_answer_is_of_the_action_s_type(returns: str, right: str, w
         text = f'A(X) -> {returns} : Say what X comes to.\n  example: ("a") = {answer}\n'
         findings = check_library(Source("x", text))
         assert codes(findings) == found, answer
-        assert not has_errors(findings)
+        assert not errors_of(findings)

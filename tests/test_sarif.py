@@ -25,8 +25,8 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import Selection, check, check_library
-from pearl.lint.render import RENDERERS
 from pearl.lint.rules import RULES
+from tests.conftest import rendered
 from tests.shell import BAD, GOOD, call
 from tests.test_cases import FILES, load
 
@@ -78,7 +78,7 @@ def results(text: str) -> list[dict[str, Any]]:
 def sarif(*sources: Source) -> list[dict[str, Any]]:
     """What is found in some plans, as the results of a log that the schema takes."""
     found = ((one, check(parse(one), load_library(), EVERYTHING)) for one in sources)
-    return results(RENDERERS["sarif"](SourceFindings(*one) for one in found))
+    return results(rendered("sarif", *(SourceFindings(*one) for one in found)))
 
 
 def examples() -> Iterator[tuple[str, str]]:
@@ -89,7 +89,7 @@ def examples() -> Iterator[tuple[str, str]]:
 
 
 def test_the_schema_does_not_take_everything():
-    log = json.loads(RENDERERS["sarif"]([SourceFindings(Source("a.plan", GOOD), [])]))
+    log = json.loads(rendered("sarif", SourceFindings(Source("a.plan", GOOD), [])))
     assert not problems(log)
     for broken in (
         {**log, "version": "2.0.0"},
@@ -134,7 +134,7 @@ def test_places_and_fixes_are_those_of_the_text():
         source = Source(name, f"# größe 😀\n{text}")
         is_plan = name.endswith("plan")
         found = check(parse(source), load_library()) if is_plan else check_library(source)
-        log = results(RENDERERS["sarif"]([SourceFindings(source, found)]))
+        log = results(rendered("sarif", SourceFindings(source, found)))
         for one, told in zip(found, log, strict=True):
             region = told["locations"][0]["physicalLocation"]["region"]
             assert span_of(source.text, region) == one.span
@@ -255,12 +255,12 @@ def test_a_place_that_is_named_twice_is_told_once():
     found = Diagnostic(
         "PRL201", "unknown-action", Severity.ERROR, Span(0, 3), "No.", labels=(label, label)
     )
-    told = results(RENDERERS["sarif"]([SourceFindings(Source("a.plan", GOOD), [found, found])]))
+    told = results(rendered("sarif", SourceFindings(Source("a.plan", GOOD), [found, found])))
     assert [len(one["relatedLocations"]) for one in told] == [1, 1]
     # Every place in a row is the row.
     two = replace(found, labels=(label, Label(Span(2, 3), "here")))
     for name, count in (("a.plan", 2), ("a.jsonl:3", 1)):
-        told = results(RENDERERS["sarif"]([SourceFindings(Source(name, GOOD), [two])]))
+        told = results(rendered("sarif", SourceFindings(Source(name, GOOD), [two])))
         assert len(told[0]["relatedLocations"]) == count
 
 

@@ -119,9 +119,8 @@ def plan_command(question: str, options: Options) -> None:
             click.echo(notice, err=True)
     if not text:
         if not options.as_json:
-            click.echo(
-                terminal.render([SourceFindings(planned.source, planned.diagnostics)]), err=True
-            )
+            unsound = SourceFindings(planned.source, planned.diagnostics)
+            click.echo(terminal.RENDERER.part(unsound), err=True)
         attempts = counted(planned.attempts, "attempt")
         advice = planned.limited or "Ask in other words, or use another model."
         if planner_of(model).name == OFFLINE:
@@ -155,7 +154,7 @@ def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
 def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None:
     """Run PLAN on DOCUMENT... (files and folders; one may be - for standard input)."""
     from pearl.api import run
-    from pearl.lang.diagnostics import Severity, SourceFindings
+    from pearl.lang.diagnostics import SourceFindings, errors_of
     from pearl.lang.parser import parse
     from pearl.lint.checker import check_for_person
     from pearl.lint.render import terminal
@@ -170,11 +169,9 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
     doc = read_documents(documents)
     warn_of_passed_over(documents, "name the file itself")
-    findings = check_for_person(parse(source), library)
-    errors = [error for error in findings if error.severity is Severity.ERROR]
-    if errors:
+    if errors := errors_of(check_for_person(parse(source), library)):
         if not options.as_json:
-            click.echo(terminal.render([SourceFindings(source, errors)]), nl=False)
+            click.echo(terminal.RENDERER.part(SourceFindings(source, errors)), nl=False)
         swapped = any(path.endswith(".plan") for path in documents)
         advice = "the plan comes first" if swapped else "mend what pearl lint finds"
         raise NoAnswer(

@@ -141,7 +141,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
     for standard input. A call of an action that the library replaces becomes a call of the
     action that replaces it; all else stays as it is. What cannot be read is named, and the other
     plans are rewritten."""
-    from pearl.lang.diagnostics import Severity
+    from pearl.lang.diagnostics import errors_of
     from pearl.lang.parser import parse
     from pearl.lang.rewriting import migrate
     from pearl.lint.checker import check_for_person
@@ -166,8 +166,8 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         library = library_of(own_libraries(plan.source, options.libraries), folder_of(plan.source))
         migrated = migrate(plan.source, library)
         source = Source(plan.source.name, migrated.text)
-        findings = check_for_person(parse(source), library)
-        errors = [as_object(each, source) for each in findings if each.severity is Severity.ERROR]
+        findings = errors_of(check_for_person(parse(source), library))
+        errors = [as_object(each, source) for each in findings]
         done.append(_PlanMigration(plan, migrated, errors))
     # `groupby` suffices, as the plans of a file follow each other.
     by_file = groupby(done, lambda result: result.plan.file)

@@ -207,7 +207,7 @@ def condense_command(
     review_file = _review_file(output) if review and not in_terminal else ""
     unread = SourceFindings(source, check_library(source, Selection(select=("PRL1", "PRL505"))))
     if unread.diagnostics and not options.as_json:
-        click.echo(terminal.render([unread]), err=True)
+        click.echo(terminal.RENDERER.part(unread), err=True)
     model = None if accept or rounds == 0 else choose_model(options.model)
     if model and rounds is None:
         rounds = usual_rounds(model)
@@ -312,7 +312,8 @@ def _summarise(
             calls = counted(round_.calls, "call")
             change = f"{counted(round_.before, 'action')} to {round_.after:,}"
             _say(f"Round {round_.number}: {change}, in {calls}.")
-        click.echo(terminal.render(result.reports), nl=False, err=True)
+        shown = filter(None, map(terminal.RENDERER.part, result.reports))
+        click.echo("\n".join(shown), nl=False, err=True)
     count = counted(len(merges(result)), "merge")
     bound = "" if target is None else f"; {target:,} wanted at most"
     before = counted(result.before, "action")

@@ -105,22 +105,10 @@ class Renderer:
     part: Callable[[SourceFindings], str]
     whole: Callable[[Iterable[str], Collection[str], Iterable[UnreadableError]], Iterator[str]]
 
-    def __call__(self, reports: Iterable[SourceFindings]) -> str:
-        """The text of all reports in this format."""
-        codes: set[str] = set()
 
-        def parts() -> Iterator[str]:
-            for report in reports:
-                codes.update(finding.code for finding in report.diagnostics)
-                if text := self.part(report):
-                    yield text
-
-        return "".join(self.whole(parts(), codes, ()))
-
-
-def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Whether any of them is an error."""
-    return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
+def errors_of(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The errors among findings."""
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:

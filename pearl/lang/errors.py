@@ -20,13 +20,7 @@ class PortableError(Exception):
     """An error that can be pickled, and so sent to another process, whatever its arguments are."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made_again, (type(self), self.args, self.__dict__)
-
-
-def _made_again(kind: type[PortableError], args: tuple[Any, ...], state: Any) -> PortableError:  # noqa: ANN401 - any error's
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(state)
-    return error
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class InputError(PortableError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from pearl.lang.ast import Action, Arg, Literal, Mode, Param, Ref, Step, Template, listed
 from pearl.lang.source import Span, grammar_table
@@ -222,26 +222,17 @@ class ParseFailure(NamedTuple):
     accepts: frozenset[str] = frozenset()
 
 
-class _Rule(NamedTuple):
-    """A rule of the grammar.
-
-    Args:
-        origin: the symbol that stands for its parts once they are read.
-        size: the number of symbols on its right side.
-        give: builds its result from its parts.
-    """
-
-    origin: str
-    size: int
-    give: Callable[[list[Any]], Any]
+_Rule: TypeAlias = tuple[str, int, Callable[[list[Any]], Any]]
+"""A rule of the grammar: the symbol that stands for its parts once they are read, the number of
+symbols on its right side, and what builds its result from its parts."""
 
 
 def _rule(origin: str, size: int, name: str, spread: list[int], keep: list[int]) -> _Rule:
     """A rule as the table has it.
 
     Args:
-        origin: as `_Rule` has it.
-        size: as `_Rule` has it.
+        origin: the symbol for its parts.
+        size: the number of symbols on its right side.
         name: what builds its result, in `_BUILD`; empty where its one part stands for itself, or
             where its parts belong to the rule around it.
         spread: the places of symbols whose parts are its own (lark's ``*``).
@@ -249,7 +240,7 @@ def _rule(origin: str, size: int, name: str, spread: list[int], keep: list[int])
     """
     build = _BUILD[name] if name else list if origin.startswith("__") else itemgetter(0)
     if not spread and keep == list(range(size)):
-        return _Rule(origin, size, build)
+        return origin, size, build
 
     def give(parts: list[Any]) -> Any:  # noqa: ANN401 - what a rule gives depends on the rule
         children: list[Any] = []
@@ -260,7 +251,7 @@ def _rule(origin: str, size: int, name: str, spread: list[int], keep: list[int])
                 children.append(parts[place] if place >= 0 else None)
         return build(children)
 
-    return _Rule(origin, size, give)
+    return origin, size, give
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,9 +295,9 @@ class _Table:
         while (goal := self.states[stack[-1]].get(symbol)) is not None:
             if goal >= 0:
                 return True
-            rule = self.rules[-1 - goal]
-            del stack[len(stack) - rule.size :]
-            stack.append(self.states[stack[-1]][rule.origin])
+            origin, size, _ = self.rules[-1 - goal]
+            del stack[len(stack) - size :]
+            stack.append(self.states[stack[-1]][origin])
             if symbol == "$END" and any(stack[-1] == end for _, end in self.starts.values()):
                 return True
         return False

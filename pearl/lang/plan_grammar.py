@@ -278,12 +278,7 @@ def _moded_calls(
 ) -> Iterator[tuple[Type, Alternative]]:
     """The calls with one argument taken item by item, ``each #2``, and their outputs' types.
 
-    Args:
-        rules: where to add what they are made of.
-        shapes: of the actions.
-        refs: what the other arguments may refer to.
-        ref: what is taken item by item.
-        kind: its type.
+    That argument is ``ref``, of the type ``kind``; the others may be among ``refs``.
     """
     for mode, shape in product(Mode, shapes):
         each, items = mode.startswith("each"), "pairs" if mode.endswith("values") else "list"

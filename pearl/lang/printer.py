@@ -100,13 +100,10 @@ def print_library(actions: Iterable[ast.Action]) -> str:
         if action.provenance:
             ids = (id if _BARE_ID.fullmatch(id) else f'"{_escape(id)}"' for id in action.provenance)
             lines.append(f"  provenance: {', '.join(ids)}")
-        lines += [f"  replaces: {print_replaced(older)}" for older in action.replaces]
+        for older in action.replaces:
+            call = f"{older.name}({', '.join(older.params)})"
+            lines.append(f"  replaces: {call} = ({_args(older.args)})")
     return "\n".join(lines) + "\n"
-
-
-def print_replaced(replaced: ast.Replaced) -> str:
-    """``OLD(CTX, X) = (CTX, "all of {X}")``: an older call, and the arguments it has now."""
-    return f"{replaced.name}({', '.join(replaced.params)}) = ({_args(replaced.args)})"
 
 
 def _body(body: ast.Body) -> Iterator[str]:

@@ -114,6 +114,7 @@ class Source:
         if at >= 0 or not words:
             return Span(at, at + len(words)) if words else None
         spelled = one_line(words)
+        # Unlike a pattern's, the time of `find` does not grow with the product of both lengths.
         plain, spaced, starts = self._words
         at = plain.find(spelled)
         if at < 0:

@@ -88,12 +88,14 @@ class Cache:
             if self._opened is None:
                 self._opened = self._open()
             work(self._opened)
-        except (sqlite3.OperationalError, OSError):
-            # It is locked, cannot be written, or the disk is full: a later try may succeed.
-            self._close()
-        except (sqlite3.Error, ValueError, TypeError, RecursionError):
+        except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError) as error:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+            # If it is locked, cannot be written, or the disk is full, a later try may succeed.
+            if isinstance(error, sqlite3.OperationalError | OSError):
+                return
             # It is damaged, or no database: it is deleted, and its texts are checked again.
-            self._close()
             with suppress(OSError):
                 for ending in ("", "-wal", "-shm"):
                     Path(f"{self._file}{ending}").unlink(missing_ok=True)
@@ -117,11 +119,6 @@ class Cache:
         if (pages - free) * size > LARGEST:
             database.execute("DELETE FROM found")
         return database
-
-    def _close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
 
 
 def _fields(item: Diagnostic) -> list[Any]:

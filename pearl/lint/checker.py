@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pearl.lang.ast import Broken, Param, Parsed, ParsedLibrary, step_refs
-from pearl.lang.diagnostics import Diagnostic, Fix, Safety, Severity, apply_fixes
+from pearl.lang.diagnostics import Diagnostic, Fix, Safety, Severity, apply_fixes, errors_of
 from pearl.lang.grammar import without_noqa
 from pearl.lang.library import Library, builtins, library_source, parse_library
 from pearl.lang.parser import parse
@@ -95,8 +95,7 @@ def check_errors(
     """The errors among what `check` finds. Other rules run only where there may be one."""
     if not (parsed.broken or _findings(PlanView(parsed, library), parsed, selection.errors)):
         return []
-    findings = check(parsed, library, selection)
-    return [finding for finding in findings if finding.severity is Severity.ERROR]
+    return errors_of(check(parsed, library, selection))
 
 
 def _findings(view: PlanView, parsed: Parsed, looks: Iterable[LookAtPlan]) -> list[Diagnostic]:
@@ -299,7 +298,7 @@ def _tried(
 def _is_better(before: Checked, after: Checked) -> bool:
     fewer = len(before.parsed.broken) - len(after.parsed.broken)
     more = len(after.parsed.plan.steps) - len(before.parsed.plan.steps)
-    errors = _errors(before.findings) - _errors(after.findings)
+    errors = len(errors_of(before.findings)) - len(errors_of(after.findings))
     no_more = more > 0 or len(after.findings) <= len(before.findings)
     return fewer > 0 or (fewer == 0 and (errors > 0 or (errors == 0 and no_more)))
 
@@ -351,12 +350,7 @@ def _harmless(before: Checked, after: Checked, fixes: Sequence[Fix]) -> list[Fix
 
 
 def _lines_with_errors(source: Source, findings: Iterable[Diagnostic]) -> list[int]:
-    errors = (finding for finding in findings if finding.severity is Severity.ERROR)
-    return [source.position(error.span.start)[0] for error in errors]
-
-
-def _errors(findings: Iterable[Diagnostic]) -> int:
-    return sum(diagnostic.severity is Severity.ERROR for diagnostic in findings)
+    return [source.position(error.span.start)[0] for error in errors_of(findings)]
 
 
 def _place(diagnostic: Diagnostic) -> tuple[Span, str]:

@@ -274,16 +274,14 @@ def _check_name(session: LanguageSession, document: Document, mention: Mention, 
 
 def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
     """The plan as it should be after renaming."""
-
-    def named(name: str) -> str:
-        return new if name == mention.name else name
-
-    if not mention.is_variable:
-        steps = tuple(replace(step, action=named(step.action)) for step in plan.steps)
-        declares = tuple(replace(action, name=named(action.name)) for action in plan.declares)
-        return replace(plan, steps=steps, declares=declares)
-    plan = renamed_plan(plan, {mention.name: new})
-    return replace(plan, steps=tuple(replace(step, name=named(step.name)) for step in plan.steps))
+    old = mention.name
+    if mention.is_variable:
+        plan = renamed_plan(plan, {old: new})
+        named = (replace(step, name=new) if step.name == old else step for step in plan.steps)
+        return replace(plan, steps=tuple(named))
+    steps = (replace(step, action=new) if step.action == old else step for step in plan.steps)
+    own = (replace(action, name=new) if action.name == old else action for action in plan.declares)
+    return replace(plan, steps=tuple(steps), declares=tuple(own))
 
 
 # --- completion ---
@@ -293,7 +291,7 @@ def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
 _HEAD = re.compile(rf"\s*{logical_lines.NAME}\s*{logical_lines.ASSIGN}\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
 _CALLED = re.compile(r"([^\W\d]\w*)\s*[(（]")
-_WORD = re.compile(r"[^\W\d]?\w*$")
+_WORD = re.compile(r"\w*\Z")
 _BRACED = re.compile(
     r"\{\s*(?:(?:(?:each|where)(?:\s+values)?|evidence)\s+)?(?:[^\W\d]\w*)?$", re.IGNORECASE
 )
@@ -317,33 +315,16 @@ class Cursor:
     """The place of the cursor.
 
     Args:
+        line: the content of its line, after number and bullet, as far as the cursor.
         where: what may be written there.
-        word: the span of the name that has been begun.
-        moded: whether a mode is before the name.
-        actions: the actions that can be called there, each with the document that declares it.
         variables: the names that can be referred to there, in order, each with a short description.
+        actions: the actions that can be called there, each with the document that declares it.
     """
 
+    line: str
     where: Where
-    word: Span
-    moded: bool
-    actions: Sequence[tuple[Action, Document]] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-
-
-def cursor_at(text: str, start: int, at: int, where: Callable[[str], Where]) -> Cursor:
-    """The cursor at a place in a line.
-
-    Args:
-        text: the whole text.
-        start: the offset where the line's content starts, after number and bullet.
-        at: the offset of the cursor.
-        where: tells what may be written after the beginning of a line.
-    """
-    line = text[start:at]
-    begun = _WORD.search(line)
-    word = Span(start + begun.start() if begun else at, at)
-    return Cursor(where(line), word, bool(_MODED.search(line)))
+    actions: Sequence[tuple[Action, Document]] = ()
 
 
 def in_step(line: str) -> Where:
@@ -356,12 +337,6 @@ def in_step(line: str) -> Where:
     if called := _CALLED.match(line, head.end()):
         return _inside(line, called.end() - 1)
     return Where.ACTION if _WORD.fullmatch(line, head.end()) else Where.NOWHERE
-
-
-def in_arguments(line: str) -> Where:
-    """What may be written in a list of arguments, given from its parenthesis on."""
-    opening = line.find("(")
-    return _inside(line, opening) if opening >= 0 else Where.NOWHERE
 
 
 def in_declaration(line: str) -> Where:
@@ -396,7 +371,7 @@ def completion(
     offset = document.lines.offset(params.position)
     place = _in_library if document.kind is TextKind.LIBRARY else _in_plan
     cursor = place(document, session.libraries(document), offset)
-    return list(_items(session, document, cursor)) if cursor else []
+    return list(_items(session, document, offset, cursor)) if cursor else []
 
 
 def _in_plan(document: Document, libraries: Libraries, offset: int) -> Cursor | None:
@@ -404,10 +379,11 @@ def _in_plan(document: Document, libraries: Libraries, offset: int) -> Cursor | 
     line = next((line for line in parsed.lines if line.begin <= offset <= line.end), None)
     if not line or offset < line.start or line.kind in (LineKind.COMMENT, LineKind.QUESTION):
         return None
+    begun = document.text[line.start : offset]
     if line.kind is LineKind.ACTION:
-        return cursor_at(document.text, line.start, offset, in_declaration)
-    cursor = cursor_at(document.text, line.start, offset, in_step)
-    above = len(document.text) if cursor.where is Where.RETURN else line.start
+        return Cursor(begun, in_declaration(begun))
+    where = in_step(begun)
+    above = len(document.text) if where is Where.RETURN else line.start
     variables = {
         step.name: shorten(print_call(step).partition(" = ")[2], 80)
         for step in parsed.plan.steps
@@ -419,7 +395,7 @@ def _in_plan(document: Document, libraries: Libraries, offset: int) -> Cursor | 
     own = libraries.library.actions.items()
     actions = [(action, libraries.origins[name]) for name, action in own]
     actions += ((action, document) for action in document.declares)
-    return replace(cursor, actions=actions, variables=variables)
+    return Cursor(begun, where, variables, actions)
 
 
 def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor | None:
@@ -427,13 +403,13 @@ def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor
     line = document.lines.line_span(offset)
     replaces = _REPLACES.match(text, *line)
     if replaces and offset > replaces.end():
-        cursor = cursor_at(text, replaces.end(), offset, in_arguments)
+        begun = text[replaces.end() : offset]
         params = [name.strip() for name in replaces["params"].split(",")]
-        return replace(cursor, variables=_parameters(params))
+        return Cursor(begun, _inside(begun, 0), _parameters(params))
     block = _block(document, line.start)
     if block is not None:
         prefix = logical_lines.PREFIX.match(text, *line)
-        cursor = cursor_at(text, prefix.end() if prefix else line.start, offset, in_step)
+        begun = text[prefix.end() if prefix else line.start : offset]
         above = [action for action in document.library.actions if action.span.start < block.start]
         variables = _parameters(param.name for param in above[-1].params) if above else {}
         for written in text[block.end : line.start].splitlines():
@@ -442,9 +418,10 @@ def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor
         others = libraries.library.actions.items()
         named = {name: (action, libraries.origins[name]) for name, action in others}
         named |= {action.name: (action, document) for action in document.declares}
-        return replace(cursor, actions=tuple(named.values()), variables=variables)
+        return Cursor(begun, in_step(begun), variables, tuple(named.values()))
     if text[line.start : line.start + 1] not in (" ", "\t", "#"):
-        return cursor_at(text, line.start, offset, in_declaration)
+        begun = text[line.start : offset]
+        return Cursor(begun, in_declaration(begun))
     return None
 
 
@@ -465,11 +442,13 @@ def _parameters(names: Iterable[str]) -> dict[str, str]:
 
 
 def _items(
-    session: LanguageSession, document: Document, cursor: Cursor
+    session: LanguageSession, document: Document, offset: int, cursor: Cursor
 ) -> Iterator[types.CompletionItem]:
     """Completions at a cursor: types; actions; or variables, the nearest first, then the document
     and modes."""
-    kind, where, place = types.CompletionItemKind, cursor.where, document.lines.range(cursor.word)
+    kind, where, moded = types.CompletionItemKind, cursor.where, _MODED.search(cursor.line)
+    word = _WORD.search(cursor.line)
+    place = document.lines.range(Span(offset - len(word[0] if word else ""), offset))
 
     def item(
         label: str, kind: types.CompletionItemKind, detail: str, order: str, text: str = ""
@@ -482,16 +461,16 @@ def _items(
     if where is Where.TYPE:
         yield from (item(name, kind.TypeParameter, "a type", name) for name in TYPES)
     elif where is Where.ACTION:
-        called = document.text[cursor.word.end : cursor.word.end + 40].lstrip(" \t")[:1] == "("
+        called = document.text[offset : offset + 40].lstrip(" \t")[:1] == "("
         for action, origin in cursor.actions:
             if "unlisted" not in action.traits:
                 yield from _calls(session, item, called, action, origin)
     elif where is not Where.NOWHERE:
         for order, (name, detail) in enumerate(reversed([*cursor.variables.items()])):
             yield item(name, kind.Variable, detail, f"0{order:05}")
-        if where is Where.ARGUMENT and not cursor.moded:
+        if where is Where.ARGUMENT and not moded:
             yield item(DOCUMENT, kind.Constant, "the document", "1")
-        if where is not Where.RETURN and not cursor.moded:
+        if where is not Where.RETURN and not moded:
             for mode in filter(None, Mode):
                 yield item(mode.value, kind.Keyword, "a mode", "2", f"{mode} ")
 

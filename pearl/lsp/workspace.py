@@ -68,7 +68,8 @@ class Lines:
         return end - (end > self._starts[line] and self.text[end - 1 : end + 1] == "\r\n")
 
     def edited(self, span: Span, text: str) -> "Lines":
-        """The text with a span replaced; only line starts near the span are computed again."""
+        """The text with a span replaced; only line starts near the span are computed again, as a
+        file may have megabytes, and hundreds of edits may come at once."""
         starts, whole = self._starts, self.text[: span.start] + text + self.text[span.end :]
         grown = len(whole) - len(self.text)
         first = max(0, bisect_right(starts, span.start) - 2)
@@ -407,7 +408,7 @@ class LanguageSession:
             added = {action.name: action for action in origin.declares if action.name not in own}
             actions |= added
             origins |= dict.fromkeys(added, origin)
-        library = Library(tuple(names), MappingProxyType(actions))
+        library = Library(tuple(names), actions)
         return Libraries(library, MappingProxyType(origins), settings.selection, tuple(trouble))
 
     def resolve(self, document: Document, name: str) -> tuple[Action, Document] | None:

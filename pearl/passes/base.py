@@ -7,7 +7,6 @@ from pearl.lang import ast
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs, sinks
 from pearl.lang.library import Library
-from pearl.lang.text import section
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,6 @@ class Pass:
         if not sound(plan):
             return Applied(plan)
         return self.rewrite(plan, library.with_declared(plan.declares))
-
-    def section(self, title: str) -> str:
-        """A section of the documentation, unindented (``Why``, ``Before``, ``Safety``)."""
-        return section(self.doc, title)
 
 
 def sound(plan: ast.Plan) -> bool:

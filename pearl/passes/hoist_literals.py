@@ -21,8 +21,7 @@ Safety
     document's place, and as a text in CONCAT, which would put it in quotes.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -41,13 +40,22 @@ def _rewrite(plan: Plan, library: Library) -> Applied:
     values = _constants(plan, library)
     filled = {step.name: _filled(step, values, library) for step in plan.steps}
     gone = _idle(plan, filled, values)
-    notes = tuple(_notes(plan, filled, values, gone))
+    notes: list[str] = []
+    for name, value in values.items():
+        using = [step for step in users(plan, name) if step.name not in gone]
+        put = [step.name for step in using if _uses(filled[step.name], name) < _uses(step, name)]
+        end = f", and took out {name}" if name in gone else ""
+        if put:
+            text = shorten(print_value(value))
+            notes.append(f"Put {text} in place of {name} in {', '.join(put)}{end}.")
+        elif end:
+            notes.append(f"Took out {name}, which only went into other values.")
     if not notes:
         return Applied(plan)
     shorter = without(plan, gone, {})
     # Comments may have moved to another step.
     steps = tuple(replace(step, args=filled[step.name].args) for step in shorter.steps)
-    return Applied(replace(shorter, steps=steps), notes)
+    return Applied(replace(shorter, steps=steps), tuple(notes))
 
 
 def _constants(plan: Plan, library: Library) -> dict[str, Value]:
@@ -102,25 +110,8 @@ def _idle(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value]) -
     return gone
 
 
-def _notes(
-    plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value], gone: set[str]
-) -> Iterator[str]:
-    for name, value in values.items():
-        using = [step for step in users(plan, name) if step.name not in gone]
-        put = [step.name for step in using if name in _lost(step, filled[step.name])]
-        end = f", and took out {name}" if name in gone else ""
-        if put:
-            text = shorten(print_value(value))
-            yield f"Put {text} in place of {name} in {', '.join(put)}{end}."
-        elif end:
-            yield f"Took out {name}, which only went into other values."
-
-
-def _lost(step: Step, filled: Step) -> Counter[str]:
-    """The names whose references a value has replaced in a step, with how many."""
-    return Counter(ref.name for ref in step_refs(step)) - Counter(
-        ref.name for ref in step_refs(filled)
-    )
+def _uses(step: Step, name: str) -> int:
+    return sum(ref.name == name for ref in step_refs(step))
 
 
 PASS: Pass = Pass("hoist-literals", Safety.UNSAFE, _rewrite, __doc__)

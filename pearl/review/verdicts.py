@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from pearl.lang.diagnostics import has_errors
+from pearl.lang.diagnostics import errors_of
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -310,7 +310,7 @@ def accept_edit(text: str, item: QueuedPlan, library: Library) -> str:
     if text.strip() == item.text.replace("\r\n", "\n").strip():
         raise InputError("The plan is as it was: change something, or leave it.")
     parsed = parse(Source(item.name, text))
-    if not parsed.plan.steps or has_errors(check(parsed, library)):
+    if not parsed.plan.steps or errors_of(check(parsed, library)):
         raise InputError("The plan has errors: mend what the checker finds, and keep it then.")
     return text
 

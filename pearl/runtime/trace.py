@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from pearl.lang.ast import (
@@ -32,7 +31,7 @@ from pearl.lang.ast import (
     map_refs,
 )
 from pearl.lang.builtins import Given, read_name
-from pearl.lang.diagnostics import Severity
+from pearl.lang.diagnostics import errors_of
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
@@ -371,9 +370,9 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
         parsed = parse(record.source)
         findings = check(parsed, library)
         codes = {finding.code for finding in findings}
-        errors = {finding.code for finding in findings if finding.severity is Severity.ERROR}
+        errors = errors_of(findings)
         result.findings.update(codes)
-        result.syntax_errors += any(code.startswith("PRL1") for code in errors)
+        result.syntax_errors += any(error.code.startswith("PRL1") for error in errors)
         result.check_errors += bool(errors)
         if record.answer is None:
             continue
@@ -382,8 +381,7 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
             answer = await _execute(parsed.plan, record, library)
         except (ModelError, InputError) as error:
             # What the checker finds is the cause, but not an unknown action: see `_complete`.
-            wrong = (each for each in findings if each.severity is Severity.ERROR)
-            cause = next((each.message for each in wrong if each.code != "PRL201"), str(error))
+            cause = next((each.message for each in errors if each.code != "PRL201"), str(error))
             result.failed[record.source.name] = cause
             continue
         if answer.strip() == record.answer.strip():
@@ -448,4 +446,4 @@ def _complete(plan: Plan, library: Library) -> Library:
                 for at, arg in enumerate(step.args)
             ]
             lacking[step.action] = Action(step.action, tuple(params))
-    return Library(library.names, MappingProxyType({**library.actions, **lacking}))
+    return Library(library.names, {**library.actions, **lacking})

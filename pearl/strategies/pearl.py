@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Parsed, Plan, Ref, Step
 from pearl.lang.builtins import read_name
-from pearl.lang.diagnostics import Diagnostic, Severity, SourceFindings, has_errors
+from pearl.lang.diagnostics import Diagnostic, SourceFindings, errors_of
 from pearl.lang.errors import InputError, LinesError
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library, load_library
@@ -150,13 +150,13 @@ async def write_plan(
             findings = (*others, truncated_line.RULE(place, _AT_LIMIT, help=shorter))
         if stopped:
             findings = (no_steps.RULE(Span(0, 0), f"There is no step. {stopped}"),)
-        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+        errors = errors_of(findings)
         if not errors:
             plan = replace(parsed.plan, question=write.question)
             return Planned(plan, attempt, source, findings, len(write.demonstrations))
         from pearl.lint.render import prompt
 
-        complaint = prompt.render([SourceFindings(source, errors)], write.library, codes)
+        complaint = prompt.render(SourceFindings(source, errors), write.library, codes)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         cut = "" if reply.complete else "are cut at their token limit"
         fault = _fault(parsed, write.library) or cut
@@ -498,9 +498,9 @@ def _demonstration(source: Source, library: Library) -> Demonstration | None:
         return tuple(line for line in node.comments if line.startswith("# value "))
 
     parsed = parse_known(source)
-    if has_errors(check(parsed, library)):
+    if errors_of(check(parsed, library)):
         parsed = parse(migrate(source, library).text)
-        if has_errors(check(parsed, library)):
+        if errors_of(check(parsed, library)):
             return None
     if not parsed.plan.question:
         return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pearl.answer import answer
 from pearl.lang.ast import Function
-from pearl.lang.diagnostics import has_errors
+from pearl.lang.diagnostics import errors_of
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library, find_library
 from pearl.lang.parser import parse
@@ -172,7 +172,7 @@ def _check(library: Library | None, text: str, *, ran: bool) -> PlanCheck:
         return PlanCheck(plan_lines(source), 0, remark)
     findings = check(parse(source), library)
     changed = "It passed the checker when it ran: the library, or a rule, has changed since."
-    remark = changed if ran and has_errors(findings) else ""
+    remark = changed if ran and errors_of(findings) else ""
     return PlanCheck(plan_lines(source, findings), len(findings), remark)
 
 

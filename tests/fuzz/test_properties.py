@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from pearl.lang import ast, grammar
-from pearl.lang.diagnostics import Diagnostic, has_errors
+from pearl.lang.diagnostics import Diagnostic, errors_of
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
@@ -353,7 +353,7 @@ def test_a_printed_library_is_read_back(actions: list[ast.Action]) -> None:
 
 
 def errors(text: str) -> int:
-    return sum(has_errors([one]) for one in check(parse(text), LIBRARY))
+    return len(errors_of(check(parse(text), LIBRARY)))
 
 
 @MODEST
@@ -429,7 +429,7 @@ def sound_plans(draw: st.DrawFn) -> str:
 @given(sound_plans())
 def test_a_safe_fix_never_changes_the_answer(text: str) -> None:
     before = parse(text)
-    assume(before.plan.steps and not has_errors(check(before, LIBRARY)))
+    assume(before.plan.steps and not errors_of(check(before, LIBRARY)))
     fixed = fix(Source("x", text), LIBRARY)
     assert answer(parse(fixed.text).plan) == answer(before.plan)
 

@@ -13,7 +13,7 @@ from pearl.lint.render import machine_readable, prompt, terminal
 
 RENDERERS: Mapping[str, Renderer] = MappingProxyType(
     {
-        "terminal": terminal.render,
+        "terminal": terminal.RENDERER,
         "prompt": prompt.RENDERER,
         "json": machine_readable.JSON,
         "sarif": machine_readable.SARIF,

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pearl.lang.ast import DOCUMENT, Param
-from pearl.lang.diagnostics import Diagnostic, Renderer, Severity, SourceFindings
+from pearl.lang.diagnostics import Diagnostic, Renderer, SourceFindings, errors_of
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span, TextKind
@@ -27,24 +27,21 @@ STEP_HEADING = (
 _LONGEST = 200
 
 
-def render(
-    reports: Sequence[SourceFindings], library: Library, repeated: Collection[str] = ()
-) -> str:
+def render(report: SourceFindings, library: Library, repeated: Collection[str] = ()) -> str:
     """What the model is told; empty where there is no error.
 
     Args:
-        reports: findings in one plan; more than one report is put together.
+        report: findings in one plan.
         library: the actions that the plan may call, and that examples call.
         repeated: codes that were reported for the plan before this one too.
     """
-    text = RENDERER(reports)
-    codes = {error.code for report in reports for error in _errors(report)}
+    codes = {error.code for error in errors_of(report.diagnostics)}
     lines: list[str] = []
     for rule in sorted(RULES, key=lambda rule: rule.code):
         if rule.code in codes.intersection(repeated) and (example := _example(rule, library)):
             wrong, right = map(_indent, example)
             lines += [f"An example of {rule.code}. Wrong:", *wrong, "Right:", *right]
-    return text + "".join(f"{line}\n" for line in lines)
+    return _part(report) + "".join(f"{line}\n" for line in lines)
 
 
 def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
@@ -61,12 +58,11 @@ def _example(rule: Rule, library: Library) -> tuple[str, str] | None:
             wrong, right = (re.sub(rf"\b{step.action}\b", own, text) for text in (wrong, right))
     codes = {found.code for found in check(parse(wrong), library)}
     as_meant = codes & {rule.code, unknown_action.RULE.code} == {rule.code}
-    errors = _errors(SourceFindings(Source("example", right), check(parse(right), library)))
-    return (wrong, right) if as_meant and not errors else None
+    return (wrong, right) if as_meant and not errors_of(check(parse(right), library)) else None
 
 
 def _part(report: SourceFindings) -> str:
-    errors, source = _errors(report), report.source
+    errors, source = errors_of(report.diagnostics), report.source
     if not errors:
         return ""
     if report.kind is TextKind.LIBRARY:
@@ -92,10 +88,6 @@ def _whole(parts: Iterable[str], *unused: Iterable[object]) -> Iterator[str]:
 
 
 RENDERER = Renderer(_part, _whole)
-
-
-def _errors(report: SourceFindings) -> list[Diagnostic]:
-    return [error for error in report.diagnostics if error.severity is Severity.ERROR]
 
 
 def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:

@@ -26,7 +26,7 @@ def _apart(parts: Iterable[str], *_: Iterable[object]) -> Iterator[str]:
         between = "\n"
 
 
-render = Renderer(_blocks, _apart)
+RENDERER = Renderer(_blocks, _apart)
 
 
 def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:

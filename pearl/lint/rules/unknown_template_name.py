@@ -50,6 +50,7 @@ _WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?>(?:[ \t-]++\w++)+)\s*+)\}")
 
 def check(view: PlanView) -> Findings:
     args = (arg for step in view.plan.steps for arg in step.args)
+    # Texts that hold nothing but a reference.
     whole = {
         id(arg.parts[0]): arg.span
         for arg in (args if view.template_refs else ())
@@ -60,19 +61,14 @@ def check(view: PlanView) -> Findings:
         if ref.name == DOCUMENT or (not is_named and ref.name.casefold() in CALLED):
             # If a step is named after the document, another rule reports that.
             if DOCUMENT not in view.defined:
-                yield _document(ref, whole.get(id(ref)))
+                help = f"Give {DOCUMENT} as an argument of its own, without quotes."
+                message, at = "The document cannot stand inside a text.", whole.get(id(ref))
+                fix = guess(at, DOCUMENT) if at else None
+                yield RULE(ref.span, message, help=help, data={"name": ref.name}, fix=fix)
         elif not is_named:
             yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.", *_near(view, ref))
     if "{" in view.source.text:
         yield from _words(view)
-
-
-def _document(ref: Ref, whole: Span | None) -> Diagnostic:
-    """The finding that a text refers to the document; if it holds nothing else, with a fix."""
-    help = f"Give {DOCUMENT} as an argument of its own, without quotes."
-    message = "The document cannot stand inside a text."
-    fix = guess(whole, DOCUMENT) if whole else None
-    return RULE(ref.span, message, help=help, data={"name": ref.name}, fix=fix)
 
 
 def _words(view: PlanView) -> Findings:
