@@ -541,15 +541,11 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
         return None, (NO_OBJECT,)
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(as_json_schema(schema)).iter_errors(value)
+    fields = {field.name: json.loads(field.schema) for field in schema.fields}
+    errors = Draft202012Validator(object_schema(fields)).iter_errors(value)
     problems: list[str] = []
     for error in sorted(errors, key=lambda error: [str(at) for at in error.path])[:8]:
         place, message = ".".join(map(str, error.path)), error.message
         short = message if len(message) <= 200 else f"{message[:200]}…"
         problems.append(f"{place}: {short}" if place else f"{short}.")
     return (None if problems else value), tuple(problems)
-
-
-def as_json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON schema of a schema's objects."""
-    return object_schema({field.name: json.loads(field.schema) for field in schema.fields})
