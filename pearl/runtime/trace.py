@@ -361,10 +361,6 @@ def replay(records: Sequence[Trace], library: Library) -> Replayed:
         records: plans with the outputs of their steps.
         library: the actions they may call.
     """
-    return asyncio.run(_replay(records, library))
-
-
-async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
     result = Replayed()
     for record in records:
         result.plans += 1
@@ -379,7 +375,7 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
             continue
         result.executed += 1
         try:
-            answer = await _execute(parsed.plan, record, library)
+            answer = asyncio.run(_execute(parsed.plan, record, library))
         except (ModelError, InputError) as error:
             # What the checker finds is the cause, but not an unknown action: see `_complete`.
             wrong = (each for each in findings if each.severity is Severity.ERROR)

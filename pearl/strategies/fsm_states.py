@@ -147,13 +147,7 @@ def as_object(machine: Machine) -> dict[str, Any]:
     return {
         "machine": machine.name,
         "start": machine.states[0].name,
-        "states": [
-            {
-                key: dict(value) if isinstance(value := getattr(state, key), Mapping) else value
-                for key in keys
-            }
-            for state in machine.states
-        ],
+        "states": [{key: getattr(state, key) for key in keys} for state in machine.states],
     }
 
 
