@@ -218,11 +218,8 @@ class Caller:
             return reply
 
     async def _constraint(self, call: Call, forms: Forms) -> Constraint | None:
-        """The constraint of a call, in the form that the model takes; None for none.
-
-        Raises:
-            ModelError: the model takes no constraint, and ``always`` is set.
-        """
+        """The constraint of a call, in the form that the model takes; None for none. A `ModelError`
+        where the model takes no constraint, and ``always`` is set."""
         if not (forms.any or self.always):
             return None
         room = None

@@ -567,11 +567,8 @@ _TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 
 def _read(reply: str, action: Action, document: Source | None) -> Output:
-    """The value of a reply, and its quotations; what a ``verbatim`` action copies is both.
-
-    Raises:
-        DecodeError: it holds no value of the action's type, or repeats the prompt.
-    """
+    """The value of a reply, and its quotations; what a ``verbatim`` action copies is both. A
+    `DecodeError` where it holds no value of the action's type, or repeats the prompt."""
     # Small models may repeat their prompt as the answer.
     if STEP_TASK in reply and not (document and STEP_TASK in document.text):
         raise DecodeError("the model repeats what it was asked")

@@ -162,12 +162,8 @@ def _stages(entries: Sequence[Entry]) -> dict[str, _Stage]:
 
 
 def _exporter() -> SpanExporter:
-    """An exporter to where the standard variables say, which reports lost spans at its end.
-
-    Raises:
-        ImportError: the exporter's package is not installed.
-        ValueError: one of the variables cannot be used.
-    """
+    """An exporter to where the standard variables say, which reports lost spans at its end; an
+    `ImportError` without its package, and a `ValueError` where a variable cannot be used."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -263,17 +259,11 @@ def _tracer() -> Tracer | None:
 
 
 def _provide(configured: bool) -> bool:
-    """Set up the sending of spans by the standard variables, unless the program has done so itself.
+    """Set up the sending of spans by the standard variables, if they are ``configured`` and the
+    program has not done so itself; gives whether spans are sent.
 
-    Args:
-        configured: whether the variables say where spans are sent.
-
-    Returns:
-        Whether spans are sent.
-
-    Raises:
-        ImportError: OpenTelemetry is not installed.
-        Exception: a variable cannot be used; the SDK raises errors of many classes.
+    An `ImportError` where OpenTelemetry is not installed; where a variable cannot be used, the SDK
+    raises errors of many classes.
     """
     from opentelemetry import trace
 

@@ -315,11 +315,8 @@ class Fsm:
         return True
 
     def _stop(self, limit: str, reason: str) -> None:
-        """Enter the state that answers from what was found, as a limit was met.
-
-        Raises:
-            RunError: nothing was found.
-        """
+        """Enter the state that answers from what was found, as a limit was met; a `RunError` where
+        nothing was found."""
         if self._spare:
             self._hops.append(self._spare)
             self._spare = None
@@ -372,20 +369,10 @@ class Fsm:
         reads: Source | None = None,
         check: Check = lambda _: (),
     ) -> dict[str, Any]:
-        """Ask the model for a state's reply, an object that fits the state's schema.
+        """Ask the model, as `fill` does, for an object that fits the schema of a state.
 
-        Args:
-            state: the state's name.
-            inputs: the fields that the prompt shows.
-            path: the call's path in the run.
-            refused: what failed before, with the reasons.
-            reads: the document, where the prompt shows it.
-            check: what else is wrong with a reply, if anything.
-
-        Raises:
-            ContextError: the prompt does not fit the window, and may not be cut.
-            ModelError: the model gave no usable answer.
-            SchemaError: no reply fits.
+        The prompt shows the inputs, what was ``refused`` before, with the reasons, and the document
+        that it ``reads``, if any; ``check`` says what else is wrong with a reply.
         """
         whole = {**inputs, "refused": list(refused)} if refused else inputs
         schema = load_schema(self.machine.state(state).asks)

@@ -105,11 +105,6 @@ class Spent:
     deepest: int = 0
     formed: bool = False
 
-    @property
-    def remaining(self) -> int:
-        """How many calls of the model may still be made."""
-        return self.limits.calls - self.calls
-
     def count(self) -> None:
         """Count a call of the model, before it is made."""
         self.calls += 1
@@ -399,7 +394,7 @@ class Rebel:
     @property
     def _left(self) -> int:
         """How many calls of the model this question may still make."""
-        return self.spent.remaining - self.held
+        return self.limits.calls - self.spent.calls - self.held
 
     @property
     def _reserve(self) -> int:
@@ -435,9 +430,8 @@ class Rebel:
     ) -> dict[str, Any] | None:
         """Ask the model; None where no reply fits, as the question can go on without one.
 
-        Raises:
-            SchemaError: all revisions are used up, and the model has not written a single JSON
-                object in the whole run, so it is not expected to.
+        A `SchemaError` where all revisions are used up, and the model has not written a single JSON
+        object in the whole run, so that it is not expected to.
         """
         try:
             return await self._fill(call, path, keep, check)
@@ -512,12 +506,8 @@ class Rebel:
         return await self._answered(call, path, keep, "What is known does not answer the question.")
 
     async def _answered(self, call: FillSchema, path: str, keep: int, otherwise: str) -> str:
-        """Ask the model, and give the ``answer`` field of its reply.
-
-        Raises:
-            SchemaError: no reply fits.
-            SolverError: the field is empty; ``otherwise`` is the message.
-        """
+        """Ask the model, and give its reply's field ``answer``; a `SolverError` with the message
+        ``otherwise`` where that is empty."""
         answer = (await self._fill(call, path, keep))["answer"]
         if not isinstance(answer, str) or not flat(answer):
             raise SolverError("no-answer", otherwise)
