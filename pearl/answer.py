@@ -238,9 +238,8 @@ def start(
     options: bool = False,
 ) -> Started:
     """Set up a strategy and its frame for one question of a session."""
-    engine = session.engine
-    args = (session.context, tools, engine.replies, options, engine.keep)
-    return prepared.start(RunInputs(session.caller(watch), document, *args))
+    engine, caller = session.engine, session.caller(watch)
+    return prepared.start(RunInputs(caller, document, tools, engine.replies, options, engine.keep))
 
 
 def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:

@@ -82,7 +82,6 @@ from pearl.runtime.binding import (
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
-from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import evidence_key, quoted
 from pearl.runtime.fitting import fit_call
 
@@ -198,7 +197,6 @@ class Frame:
         document: what ``CTX`` is.
         library: the actions.
         caller: asks the model; its journal's paths are below the frame's.
-        context: the model's window.
         handlers: the solvers and the decomposer.
         within: the calls of the frames around it, the outermost first.
         plan: the steps so far, by which prompts say where an output is from.
@@ -210,7 +208,6 @@ class Frame:
     document: Source
     library: Library
     caller: Caller
-    context: Context = UNLIMITED
     handlers: Handlers = NONE
     within: tuple[str, ...] = ()
     plan: Plan = field(default_factory=lambda: Plan(()))
@@ -517,7 +514,7 @@ async def _run_prompt(
     found = tuple(value_of(ref, values, item) for ref in own)
     call, left_out = fit_call(
         ExecuteStep(document, action, step, arguments, omitted, written, named, found),
-        frame.context,
+        frame.caller.context,
     )
     if left_out:
         frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)

@@ -39,7 +39,7 @@ from pearl.prompts.calls import (
     WritePlan,
 )
 from pearl.runtime.calls import LIMITED, Caller, Journal
-from pearl.runtime.context import UNLIMITED, Context, ContextError
+from pearl.runtime.context import Context, ContextError
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import Run, RunError, Steps
 from pearl.runtime.parts import fit_plan
@@ -286,11 +286,10 @@ class PearlStrategy:
     options: bool = False
     shown: int = 0
     document: Source | None = None
-    context: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps:
         if self.document is not None:
-            check_fits(run.question, self.document, self.library, self.context)
+            check_fits(run.question, self.document, self.library, self.caller.context)
         write = WritePlan(
             run.question,
             self.library,

@@ -23,7 +23,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import Retriever
 from pearl.runtime.binding import is_interruption
 from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
-from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.context import Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, Strategy
 from pearl.strategies.pearl import PearlStrategy, shown_plans
@@ -116,7 +116,6 @@ class RunInputs:
     Args:
         caller: asks the model and writes the journal.
         document: the document that the question is about.
-        context: the model's window, and what to do with a document that is longer.
         tools: the tools that may be called; None for a search of the document.
         replies: where an endpoint's embeddings are cached; None for nowhere.
         options: whether the answer will be mapped to one of several options.
@@ -125,11 +124,15 @@ class RunInputs:
 
     caller: Caller
     document: Source
-    context: Context = UNLIMITED
     tools: Tools | None = None
     replies: ReplyCache | None = None
     options: bool = False
     keep: Keep | None = None
+
+    @property
+    def context(self) -> Context:
+        """The model's window, and what to do with a document that is longer."""
+        return self.caller.context
 
 
 OwnStrategy: TypeAlias = Callable[[RunInputs], Strategy]
@@ -216,8 +219,8 @@ class Prepared:
         strategy, handlers = self.spec.make(self, inputs)
         limits = self.settings.limits
         handlers = replace(handlers, depth=limits.depth, width=limits.width)
-        parts = (self.library, inputs.caller, inputs.context, handlers)
-        return strategy, Frame(inputs.document, *parts, cache=inputs.keep)
+        document, caller = inputs.document, inputs.caller
+        return strategy, Frame(document, self.library, caller, handlers, cache=inputs.keep)
 
     def retrieving(self, inputs: RunInputs, handlers: Handlers = NONE) -> Handlers:
         """The handlers, with a solver added that looks passages up as the settings say."""
@@ -233,8 +236,7 @@ def _pearl_calls(_: Limits) -> int:
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Made:
     settings = prepared.settings
     options = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
-    where = (inputs.document, inputs.context)
-    strategy = PearlStrategy(prepared.library, inputs.caller, *options, *where)
+    strategy = PearlStrategy(prepared.library, inputs.caller, *options, inputs.document)
     return strategy, prepared.retrieving(inputs)
 
 
@@ -242,8 +244,8 @@ def _decomp(prepared: Prepared, inputs: RunInputs) -> Made:
     from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
     shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
-    where = (prepared.settings.limits.steps, inputs.document, inputs.context)
-    strategy = Decomp(prepared.library, inputs.caller, shown, *where)
+    most = prepared.settings.limits.steps
+    strategy = Decomp(prepared.library, inputs.caller, shown, most, inputs.document)
     return strategy, prepared.retrieving(inputs, Handlers(decompose=decompose))
 
 
