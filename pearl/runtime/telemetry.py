@@ -197,17 +197,6 @@ def _exporter() -> SpanExporter:
     return Exporter(timeout=None if has_timeout else WAIT)
 
 
-class _Listener(logging.Handler):
-    """Keeps the warnings that are logged."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
 @cache
 def _say(what: str, reason: str) -> None:
     """Write one line, once for each message, about a variable that cannot be used; the values of
@@ -230,12 +219,14 @@ def _tracer() -> Tracer | None:
     """The tracer: the program's own if it has configured one, or one that sends spans where the
     standard variables say; None where neither is configured."""
     from importlib.metadata import version
+    from logging.handlers import BufferingHandler
 
     configured = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
     if not configured and "opentelemetry.trace" not in sys.modules:
         return None
     # What the SDK logs about a variable may be several lines, and hold a key.
-    logger, listener = logging.getLogger("opentelemetry"), _Listener()
+    logger, listener = logging.getLogger("opentelemetry"), BufferingHandler(1000)
+    listener.setLevel(logging.WARNING)
     propagate, logger.propagate = logger.propagate, False
     logger.addHandler(listener)
     try:
@@ -243,14 +234,14 @@ def _tracer() -> Tracer | None:
     except ImportError:
         return None
     except Exception as error:  # noqa: BLE001 - what was answered stands, whatever the variables are
-        reason = str(error) or "; ".join(listener.messages)
+        reason = str(error) or "; ".join(record.getMessage() for record in listener.buffer)
         _say("No spans are sent, by an OTEL_ variable", reason)
         return None
     finally:
         logger.removeHandler(listener)
         logger.propagate = propagate
-    for message in listener.messages:
-        _say("An OTEL_ variable cannot be read", message)
+    for record in listener.buffer:
+        _say("An OTEL_ variable cannot be read", record.getMessage())
     if not is_sending:
         return None
     from opentelemetry import trace
