@@ -539,9 +539,9 @@ def as_object(answer: Answer) -> dict[str, Any]:
                 "text": quote.text,
                 "speaker": quote.speaker,
                 "span": list(quote.span) if quote.span else None,
-                "document": quote.place.document or None if quote.place else None,
-                "page": quote.place.page if quote.place else None,
-                "line": quote.place.line if quote.place else None,
+                "document": quote.document,
+                "page": quote.page,
+                "line": quote.line,
                 "step": quote.step,
             }
             for quote in answer.evidence

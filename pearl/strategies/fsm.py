@@ -127,12 +127,8 @@ class Fsm:
         return len(self._hops)
 
     async def next(self, run: Run) -> Move:
-        """Go from state to state, to the next step or to the answer.
-
-        Raises:
-            ModelError: the model gave no usable answer.
-            RunError: a limit was met before anything was found, or a step cannot run.
-        """
+        """Go from state to state, to the next step or to the answer; a `RunError` where a limit was
+        met before anything was found, or a step cannot run."""
         self._run = run
         return await anext(self._moves)
 

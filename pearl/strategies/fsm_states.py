@@ -1,9 +1,8 @@
-"""The states and transitions of FSM prompting: one table, which is run and drawn.
+"""The states and transitions of FSM prompting (Wang et al., 2024): one table, which is run and
+drawn.
 
-Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
-for Multi-Hop Question Answering", 2024. FSM1 ends with the answer, FSM2 with a
-review of it. `pearl.strategies.fsm` runs the machine; this module draws it
-as Mermaid text, or SVG.
+FSM1 ends with the answer, FSM2 with a review of it. `pearl.strategies.fsm` runs the machine, and
+names the paper; this module draws it as Mermaid text, or SVG.
 """
 
 from __future__ import annotations

@@ -64,13 +64,7 @@ class React:
         self._run: Run
 
     async def next(self, run: Run) -> Move:
-        """The next action, as a step.
-
-        Raises:
-            ModelError: the model gave no usable answer.
-            RunError: too many actions in a row were refused or failed.
-            SchemaError: no reply fits.
-        """
+        """The next action, as a step; a `RunError` after too many that were refused or failed."""
         self._run = run
         return await anext(self._moves)
 

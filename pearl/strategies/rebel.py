@@ -198,12 +198,7 @@ class Rebel:
         self._moves = self._algorithm()
 
     async def next(self, run: Run) -> Move:
-        """The next move of Algorithm 1.
-
-        Raises:
-            ModelError: the model gave no usable answer, or no call is left.
-            RunError: there is no answer.
-        """
+        """The next move of Algorithm 1; a `ModelError` also where no call is left."""
         if run.failed:
             # If the model cannot be reached now, going on would give an answer that differs from
             # the next run's.
