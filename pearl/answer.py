@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ from pearl.runtime.evidence import (
     without_quotes,
 )
 from pearl.runtime.executor import CUT
-from pearl.runtime.fitting import Decision, check_choice, fit_choice
+from pearl.runtime.fitting import check_choice, fit_choice
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.session import Session
 from pearl.strategies.registry import Prepared, RunInputs, Started
@@ -94,13 +95,8 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     options = call.options
 
     async def ask(call: MapAnswer, path: str) -> Reply:
-        def fit() -> tuple[MapAnswer, Decision | None]:
-            return fit_choice(call, caller.window(call))
-
-        def tell(_: MapAnswer, cut: Decision | None) -> None:
-            caller.journal.decide(f"context/{path}", cut)
-
-        return (await ask_fitted(caller, path, fit, tell))[1]
+        fit = partial(fit_choice, call, caller.window(call))
+        return (await ask_fitted(caller, path, fit, f"context/{path}"))[1]
 
     def says_none(text: str) -> bool:
         return bool(_NONE.match(text)) and read_option(text, options) is None

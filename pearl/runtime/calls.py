@@ -388,7 +388,6 @@ NO_OBJECT = "It holds no JSON object."
 """What is wrong with a reply that has no JSON object at all."""
 
 Fitted = TypeVar("Fitted", bound=Call)
-Cut = TypeVar("Cut")
 
 Check: TypeAlias = Callable[[dict[str, Any]], Sequence[str]]
 """Checks an object beyond its schema, and gives what is wrong with it, a sentence each."""
@@ -412,8 +411,8 @@ class SchemaError(Exception):
 async def ask_fitted(
     caller: Caller,
     path: str,
-    fit: Callable[[], tuple[Fitted, Cut]],
-    tell: Callable[[Fitted, Cut], None],
+    fit: Callable[[], tuple[Fitted, Any]],
+    noted: str,
     sample: Callable[[Fitted], int] = lambda _: 0,
 ) -> tuple[Fitted, Reply]:
     """Make a call that was cut to fit the window, and a shorter one if the endpoint refuses it.
@@ -421,8 +420,9 @@ async def ask_fitted(
     Args:
         caller: makes the call.
         path: where in the run.
-        fit: gives the call, cut to fit the window as it is known now, and what is left out.
-        tell: is called with both, where something is left out.
+        fit: gives the call, cut to fit the window as it is known now, and what is left out, as
+            JSON data.
+        noted: the path of the decision that records what is left out.
         sample: which of several answers to a call is wanted.
 
     Returns:
@@ -435,7 +435,7 @@ async def ask_fitted(
     fitted, cut = fit()
     while True:
         if cut:
-            tell(fitted, cut)
+            caller.journal.decide(noted, cut)
         try:
             return fitted, await caller(fitted, path, sample(fitted))
         except ModelError as error:
