@@ -105,9 +105,6 @@ class StrategySettings:
 
 DEFAULT_SETTINGS = StrategySettings()
 
-Uses: TypeAlias = Literal["tools", "embedding"]
-"""What a strategy may use beside the model, the document and its library."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
@@ -157,7 +154,7 @@ class StrategySpec:
         libraries: names of the action libraries it works with; empty where the user chooses.
         demonstrations: the folder in ``plans/`` whose plans are shown by default, unless there is
             a folder with the name of a chosen library; empty for a strategy that is shown no plans.
-        uses: what else decides its answers.
+        uses: what decides its answers beside the model, the document and its library.
         options: which of two options it uses: ``depth`` of questions, and worked ``examples``.
         needs_model: whether it asks for next steps or structured output, which the offline
             reader does not write.
@@ -170,7 +167,7 @@ class StrategySpec:
     make: Callable[[Prepared, RunInputs], Made]
     libraries: tuple[str, ...] = ()
     demonstrations: str = ""
-    uses: tuple[Uses, ...] = ()
+    uses: tuple[Literal["tools", "embedding"], ...] = ()
     options: tuple[Literal["depth", "examples"], ...] = ()
     needs_model: bool = True
     version: str = ""
