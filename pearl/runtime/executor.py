@@ -125,10 +125,10 @@ CHARACTERS = 10_000_000
 
 
 Solve: TypeAlias = Callable[[str, Sequence[Given]], Awaitable[Value]]
-"""Answers a call, given its path in the run and its arguments. Raises `SolverError`."""
+"""Answers a call, given its path in the run and its arguments. Raises `StepError`."""
 
 Decompose: TypeAlias = "Callable[[Action, Sequence[tuple[str, Given]], Frame], Awaitable[Output]]"
-"""Carries out an action by writing its steps, in a frame of its own. Raises `SolverError`."""
+"""Carries out an action by writing its steps, in a frame of its own. Raises `StepError`."""
 
 
 @dataclass(frozen=True)

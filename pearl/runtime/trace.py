@@ -52,7 +52,7 @@ from pearl.lang.values import (
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.calls import Caller, Entry, Journal
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, Handlers, Room, execute
@@ -398,7 +398,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
         """The recorded value of an agent, a retriever or an action's own steps."""
         del args
         if path not in record.values:
-            raise SolverError("recording", f"{record.source.name} has no value for {path}.")
+            raise StepError("recording", f"{record.source.name} has no value for {path}.")
         return from_json(record.values[path])
 
     handlers = Handlers({_RECORDED.name: solve})

@@ -23,7 +23,7 @@ from pearl.lint.render import prompt
 from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
-from pearl.runtime.binding import Output, SolverError
+from pearl.runtime.binding import Output, StepError
 from pearl.runtime.calls import Caller
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
@@ -121,7 +121,7 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
 
     Raises:
         ModelError: the model gave no usable answer.
-        SolverError: the decomposition came to no answer.
+        StepError: the decomposition came to no answer.
     """
     assert isinstance(action.body, Decomposed)
     question = "\n".join(as_text(argument.value) for _, argument in args)
@@ -131,7 +131,7 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
     except RunError as error:
         # The step that called the action fails, and its run decides what follows.
         reason = error.failures[0].reason if error.failures else "reply"
-        raise SolverError(reason, str(error)) from None
+        raise StepError(reason, str(error)) from None
     ends = finished.outputs
     value = finished.values[ends[0]] if len(ends) == 1 else finished.text
     quotes = [quote for _, quote in quoted(finished.plan, finished.values, ends)]

@@ -26,7 +26,7 @@ from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Paragraph
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
 from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import Quote, evidence
@@ -404,7 +404,7 @@ class Fsm:
             try:
                 value: Value = await ask(path, *(argument.value for argument in args))
             except SchemaError as error:
-                raise SolverError("solver", str(error)) from None
+                raise StepError("solver", str(error)) from None
             return value
 
         async def answer(path: str, record: Value) -> Value:
@@ -438,7 +438,7 @@ class Fsm:
         reply = await self._ask("search", inputs, path, refused, self._document, _once(problems))
         answer = one_line(reply["answer"] or "")
         if not answer:
-            raise SolverError("no-answer", "the paragraphs do not say")
+            raise StepError("no-answer", "the paragraphs do not say")
         # A reply that still breaks a rule after the second try is kept, with its faults beside it.
         unmet: list[Value] = [*problems(reply)]
         return _record(

@@ -22,7 +22,7 @@ from pearl.models.base import UNUSABLE
 from pearl.models.embeddings import Embed, choose_embedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
-from pearl.runtime.binding import Output, SolverError
+from pearl.runtime.binding import Output, StepError
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.fitting import fit_fill
@@ -468,12 +468,12 @@ class Rebel:
             finished = await run_strategy(inner, as_text(question), frame)
         except RunError as error:
             reason = error.failures[0].reason if error.failures else "no-answer"
-            raise SolverError(reason, str(error)) from None
+            raise StepError(reason, str(error)) from None
         return Output(finished.text)
 
     async def _call_tool(self, path: str, args: Sequence[Given]) -> Value:
         if self.spent.tool_calls >= self.limits.tool_calls:
-            raise SolverError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
+            raise StepError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
         self.spent.tool_calls += 1
 
         def note(path: str, reply: ToolReply) -> None:
@@ -501,11 +501,11 @@ class Rebel:
         return await self._answered(call, path, keep, "What is known does not answer the question.")
 
     async def _answered(self, call: FillSchema, path: str, keep: int, otherwise: str) -> str:
-        """Ask the model, and give its reply's field ``answer``; a `SolverError` with the message
+        """Ask the model, and give its reply's field ``answer``; a `StepError` with the message
         ``otherwise`` where that is empty."""
         answer = (await self._fill(call, path, keep))["answer"]
         if not isinstance(answer, str) or not flat(answer):
-            raise SolverError("no-answer", otherwise)
+            raise StepError("no-answer", otherwise)
         return flat(answer)
 
 
