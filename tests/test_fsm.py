@@ -472,9 +472,11 @@ class TestWaysBack:
             "'kind' is a required property."
         )
 
-    def test_an_error_of_the_model_ends_the_run(self):
-        done = Done(Walking(search=[ModelError("budget", "The budget is spent.")]))
-        assert done.error == "Step found_1 has no output: The budget is spent."
+    @pytest.mark.parametrize("reason", ["budget", "reply"])
+    def test_an_error_of_the_model_ends_the_run(self, reason: str):
+        """Also one for an unusable answer of the endpoint, which is no misfit of the model's."""
+        done = Done(Walking(search=[ModelError(reason, "It cannot be used.")]))
+        assert done.error == "Step found_1 has no output: It cannot be used."
         assert done.strategy.backtracks == 0
 
 
