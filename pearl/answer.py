@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ from pearl.runtime.evidence import (
     without_quotes,
 )
 from pearl.runtime.executor import CUT
-from pearl.runtime.fitting import Decision, check_choice, fit_choice
+from pearl.runtime.fitting import check_choice, fit_choice
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.session import Session
 from pearl.strategies.registry import Prepared, RunInputs, Started
@@ -94,13 +95,8 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     options = call.options
 
     async def ask(call: MapAnswer, path: str) -> Reply:
-        def fit() -> tuple[MapAnswer, Decision | None]:
-            return fit_choice(call, caller.window(call))
-
-        def tell(_: MapAnswer, cut: Decision | None) -> None:
-            caller.journal.decide(f"context/{path}", cut)
-
-        return (await ask_fitted(caller, path, fit, tell))[1]
+        fit = partial(fit_choice, call, caller.window(call))
+        return (await ask_fitted(caller, path, fit, f"context/{path}"))[1]
 
     def says_none(text: str) -> bool:
         return bool(_NONE.match(text)) and read_option(text, options) is None
@@ -238,9 +234,8 @@ def start(
     options: bool = False,
 ) -> Started:
     """Set up a strategy and its frame for one question of a session."""
-    engine = session.engine
-    args = (session.context, tools, engine.replies, options, engine.keep)
-    return prepared.start(RunInputs(session.caller(watch), document, *args))
+    engine, caller = session.engine, session.caller(watch)
+    return prepared.start(RunInputs(caller, document, tools, engine.replies, options, engine.keep))
 
 
 def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
@@ -540,9 +535,9 @@ def as_object(answer: Answer) -> dict[str, Any]:
                 "text": quote.text,
                 "speaker": quote.speaker,
                 "span": list(quote.span) if quote.span else None,
-                "document": quote.place.document or None if quote.place else None,
-                "page": quote.place.page if quote.place else None,
-                "line": quote.place.line if quote.place else None,
+                "document": quote.document,
+                "page": quote.page,
+                "line": quote.line,
                 "step": quote.step,
             }
             for quote in answer.evidence

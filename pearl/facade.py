@@ -60,11 +60,7 @@ if TYPE_CHECKING:
 
 
 def _path_of(questions: object) -> str:
-    """The path of a file of questions.
-
-    Raises:
-        InputError: it is no path.
-    """
+    """The path of a file of questions; an `InputError` where it is no path."""
     if not isinstance(questions, str | Path):
         raise InputError("Questions are in a file, an object a line: write it, and give its path.")
     return str(questions)
@@ -73,11 +69,8 @@ def _path_of(questions: object) -> str:
 def _by_name(
     methods: str | Sequence[str | OwnStrategy],
 ) -> tuple[list[str], dict[str, OwnStrategy]]:
-    """The names of methods, and the user's own strategies by name.
-
-    Raises:
-        InputError: two own strategies have the same name, or one is no strategy.
-    """
+    """The names of methods, and the user's own strategies by name; an `InputError` where two of
+    these have the same name, or one is no strategy."""
     names: list[str] = []
     own: dict[str, OwnStrategy] = {}
     for method in methods.split(",") if isinstance(methods, str) else methods:

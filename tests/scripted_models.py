@@ -125,9 +125,7 @@ def carry_out(
     handed = handlers or getattr(strategy, "handlers", NONE)
     handed = handed(caller) if callable(handed) else handed
     source = document or Source("d", "-")
-    finished = asyncio.run(
-        run_strategy(strategy, question, Frame(source, library, caller, context, handed))
-    )
+    finished = asyncio.run(run_strategy(strategy, question, Frame(source, library, caller, handed)))
     return finished, journal, strategy
 
 

@@ -437,7 +437,7 @@ def test_who_asks_is_told_that_passages_of_long_replies_were_merged():
 )
 def test_what_cannot_fit_is_said_before_a_plan_is_asked_for(context: Context, use: str):
     model = Reader()
-    pearl = partial(PearlStrategy, LIBRARY, document=story(), context=context)
+    pearl = partial(PearlStrategy, LIBRARY, document=story())
     with pytest.raises(RunError, match=f"No plan can run: It is to read .* Use {use}"):
         carry_out(model, pearl, "who?", LIBRARY, story(), context=context)
     assert model.asked == []

@@ -21,7 +21,7 @@ from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
 from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
-from pearl.runtime.binding import Output, SolverError
+from pearl.runtime.binding import Output, StepError
 from pearl.runtime.calls import Journal
 from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.loop import RunError
@@ -53,7 +53,7 @@ NAME(X) : Name X.
 async def shout(path: str, given: Sequence[Given]) -> Value:
     said = as_text(given[0].value)
     if said == "nothing":
-        raise SolverError("no-answer", "There is no answer to that.")
+        raise StepError("no-answer", "There is no answer to that.")
     return said.upper()
 
 

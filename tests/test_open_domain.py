@@ -24,7 +24,7 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import NextStep
 from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.retriever import Passage
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.calls import Caller, Journal, at_most, plan_come_to
 from pearl.runtime.executor import NONE
 from pearl.runtime.loop import RunError
@@ -71,7 +71,7 @@ def test_what_is_not_found_is_an_empty_list():
 
 @pytest.mark.parametrize("number", [0, -1, "two", True, 1.5])
 def test_a_number_of_passages_that_is_none_is_refused(number: Value):
-    with pytest.raises(SolverError, match="whole number of passages"):
+    with pytest.raises(StepError, match="whole number of passages"):
         passages("x", number)
 
 
@@ -80,7 +80,7 @@ def test_a_damaged_index_is_told_as_a_failed_step():
         def search(self, query: str, k: int) -> list[Passage]:
             raise InputError("towns.index is damaged: build it again.")
 
-    with pytest.raises(SolverError, match="build it again"):
+    with pytest.raises(StepError, match="build it again"):
         passages("x", retriever=Damaged())
 
 

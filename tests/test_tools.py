@@ -27,7 +27,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.models.secrets import redaction
 from pearl.retrieval.index import build_index
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.tools.calculator import calculate
 from pearl.tools.declared import load_tools, read_tools
 from pearl.tools.endpoint import host_problem, is_public
@@ -1030,7 +1030,7 @@ def test_a_tool_as_a_solver(arguments: Value):
 )
 def test_a_solver_that_fails(values: tuple[Value, ...], told: str):
     tools = load_tools(declare("[sums]\nkind = 'calculator'\n"))
-    with pytest.raises(SolverError, match=told) as caught:
+    with pytest.raises(StepError, match=told) as caught:
         solved(tools, *values)
     assert caught.value.reason == "tool-input"
 

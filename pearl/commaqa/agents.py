@@ -21,7 +21,7 @@ from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.text import one_line
 from pearl.lang.values import Value, as_text
-from pearl.runtime.binding import Item, SolverError, value_of
+from pearl.runtime.binding import Item, StepError, value_of
 from pearl.runtime.executor import Handlers
 
 
@@ -123,7 +123,7 @@ def handlers(agents: Agents) -> Handlers:
         answer = agents.ask(name, question)
         if answer is None:
             message = f"The agent {name} has no answer to: {question[:80]}"
-            raise SolverError("no-answer", message)
+            raise StepError("no-answer", message)
         return answer
 
     names = agents.world.language.agents

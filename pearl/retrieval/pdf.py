@@ -20,7 +20,8 @@ _Words = tuple[list[list[_Cell]], float]
 
 _Line = tuple[list[_Cell], float, float]
 """A line of a page, or a row of a table whose cells have several, and the lower edges of the first
-and of the last of them in points."""
+and of the last of them in points. Lines stand in the order in which they are read; ``usual`` is how
+far one of a paragraph stands below the one before, in points."""
 
 _HIGHEST = 10
 """The most lines of a table's row; what is higher is a column of the page."""
@@ -85,12 +86,7 @@ def _lines(page: PdfTextPage) -> list[_Words]:
 
 
 def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
-    """The lines of a page, with a cell split where other rows of its table have two cells.
-
-    Args:
-        lines: in the order in which they are read.
-        usual: as `_paragraphs` takes it.
-    """
+    """The lines of a page, with a cell split where other rows of its table have two cells."""
     parted: list[_Line] = []
     start = 0
     for end, ((above, bottom), (below, lower)) in enumerate(pairwise((*lines, ([], 0.0))), 1):
@@ -115,12 +111,7 @@ def _parted(lines: Sequence[_Words], usual: float) -> list[_Line]:
 
 
 def _parts(words: Sequence[_Cell], columns: Sequence[_Cell]) -> list[_Cell]:
-    """The words of a cell, split at the columns if they are aligned with them.
-
-    Args:
-        words: the words of the cell.
-        columns: the columns of its table.
-    """
+    """The words of a cell, split at its table's columns if they are aligned with them."""
     places = [(at, over) for at, word in enumerate(words) if (over := _over(word, columns))]
     cuts = [0, len(words)]
     for (at, before), (end, over) in pairwise(places):
@@ -141,12 +132,7 @@ def _parts(words: Sequence[_Cell], columns: Sequence[_Cell]) -> list[_Cell]:
 
 
 def _rows(lines: Sequence[_Line], usual: float) -> list[_Line]:
-    """The lines of a page, with the lines of each row of a table joined into one.
-
-    Args:
-        lines: in the order in which they are read.
-        usual: as `_paragraphs` takes it.
-    """
+    """The lines of a page, with the lines of each row of a table joined into one."""
     rows: list[_Line] = []
     columns: list[_Cell] = []
     at = 0
@@ -169,16 +155,12 @@ def _rows(lines: Sequence[_Line], usual: float) -> list[_Line]:
 def _row(
     lines: Sequence[_Line], at: int, columns: Sequence[_Cell], usual: float
 ) -> tuple[int, list[_Cell]]:
-    """The row of a table whose cells have several lines: where it ends, and its cells.
+    """The row that begins with the line ``at`` of a page: where it ends, and its cells, which may
+    have several lines.
 
     Such cells are read one after the other, so that a line of the row stands no lower than the one
     before it, and in a column to the right. Where none does, the row is the line itself.
-
-    Args:
-        lines: the lines of the page.
-        at: the index of the row's first line.
-        columns: the cells of the fullest row above it in the table; empty where there is none.
-        usual: as `_paragraphs` takes it.
+    ``columns`` are the cells of the fullest row above it in the table, if there is one.
     """
     row: dict[int, list[_Cell]] = {}
     taken: list[_Cell] = []
@@ -222,10 +204,6 @@ def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
 
     Empty cells are found by comparison with the fullest row of the table, if every cell of a row
     stands above or below exactly one of its cells; other rows are left as they are.
-
-    Args:
-        lines: in the order in which they are read.
-        usual: as `_paragraphs` takes it.
     """
     tables: list[list[int]] = [[]]
     for number, (cells, bottom, _) in enumerate(lines):
@@ -256,12 +234,7 @@ def _with_empty_cells(lines: Sequence[_Line], usual: float) -> list[str]:
 
 
 def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
-    """The text of a page's lines: a line that stands apart, or is indented, begins a paragraph.
-
-    Args:
-        lines: in the order in which they are read.
-        usual: how far a line of a paragraph stands below the one before, in points.
-    """
+    """The text of a page's lines: a line that stands apart, or is indented, begins a paragraph."""
     texts = _with_empty_cells(lines, usual)
     text = "".join(texts[:1])
     for number, line in enumerate(texts[1:], 1):
@@ -276,15 +249,11 @@ def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
 
 
 def _runs_on(above: Sequence[_Line], below: Sequence[_Line], usual: float) -> bool:
-    """Whether a paragraph goes on from the end of a column or page to the start of the next.
+    """Whether a paragraph goes on from the end of a column or page, whose lines are ``above``, to
+    the start of the next, whose lines are ``below``.
 
     It does if the next column begins in lower case, or if the last line ends no sentence and had
     no room for the next word; a heading mostly has room.
-
-    Args:
-        above: the lines of the page up to the end of the column.
-        below: the lines after it.
-        usual: as `_paragraphs` takes it.
     """
     if not below:
         return False

@@ -51,20 +51,14 @@ class StepError(Exception):
     """A step that has no output.
 
     Args:
-        reason: as in `StepFailure`.
+        reason: as in `StepFailure`: of a solver, ``no-answer`` where it cannot answer the question,
+            and ``solver`` where it failed.
         message: one sentence for a person.
     """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-class SolverError(StepError):
-    """A solver gave no answer.
-
-    The reason is ``no-answer`` where it cannot answer the question, ``solver`` where it failed.
-    """
 
 
 class Output(NamedTuple):

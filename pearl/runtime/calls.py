@@ -218,11 +218,8 @@ class Caller:
             return reply
 
     async def _constraint(self, call: Call, forms: Forms) -> Constraint | None:
-        """The constraint of a call, in the form that the model takes; None for none.
-
-        Raises:
-            ModelError: the model takes no constraint, and ``always`` is set.
-        """
+        """The constraint of a call, in the form that the model takes; None for none. A `ModelError`
+        where the model takes no constraint, and ``always`` is set."""
         if not (forms.any or self.always):
             return None
         room = None
@@ -391,7 +388,6 @@ NO_OBJECT = "It holds no JSON object."
 """What is wrong with a reply that has no JSON object at all."""
 
 Fitted = TypeVar("Fitted", bound=Call)
-Cut = TypeVar("Cut")
 
 Check: TypeAlias = Callable[[dict[str, Any]], Sequence[str]]
 """Checks an object beyond its schema, and gives what is wrong with it, a sentence each."""
@@ -415,8 +411,8 @@ class SchemaError(Exception):
 async def ask_fitted(
     caller: Caller,
     path: str,
-    fit: Callable[[], tuple[Fitted, Cut]],
-    tell: Callable[[Fitted, Cut], None],
+    fit: Callable[[], tuple[Fitted, Any]],
+    noted: str,
     sample: Callable[[Fitted], int] = lambda _: 0,
 ) -> tuple[Fitted, Reply]:
     """Make a call that was cut to fit the window, and a shorter one if the endpoint refuses it.
@@ -424,8 +420,9 @@ async def ask_fitted(
     Args:
         caller: makes the call.
         path: where in the run.
-        fit: gives the call, cut to fit the window as it is known now, and what is left out.
-        tell: is called with both, where something is left out.
+        fit: gives the call, cut to fit the window as it is known now, and what is left out, as
+            JSON data.
+        noted: the path of the decision that records what is left out.
         sample: which of several answers to a call is wanted.
 
     Returns:
@@ -438,7 +435,7 @@ async def ask_fitted(
     fitted, cut = fit()
     while True:
         if cut:
-            tell(fitted, cut)
+            caller.journal.decide(noted, cut)
         try:
             return fitted, await caller(fitted, path, sample(fitted))
         except ModelError as error:
@@ -541,15 +538,11 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
         return None, (NO_OBJECT,)
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(as_json_schema(schema)).iter_errors(value)
+    fields = {field.name: json.loads(field.schema) for field in schema.fields}
+    errors = Draft202012Validator(object_schema(fields)).iter_errors(value)
     problems: list[str] = []
     for error in sorted(errors, key=lambda error: [str(at) for at in error.path])[:8]:
         place, message = ".".join(map(str, error.path)), error.message
         short = message if len(message) <= 200 else f"{message[:200]}…"
         problems.append(f"{place}: {short}" if place else f"{short}.")
     return (None if problems else value), tuple(problems)
-
-
-def as_json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON schema of a schema's objects."""
-    return object_schema({field.name: json.loads(field.schema) for field in schema.fields})

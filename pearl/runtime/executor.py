@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pearl.lang.ast import (
     DOCUMENT,
@@ -82,32 +82,19 @@ from pearl.runtime.binding import (
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
-from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import evidence_key, quoted
 from pearl.runtime.fitting import fit_call
 
 
-class Bound(NamedTuple):
-    """A call's arguments.
-
-    Args:
-        arguments: the name and the argument for each parameter but the document, in order.
-        document: ``CTX`` where the call reads the whole document, a label
-            where it reads a part, None where it reads none.
-    """
-
-    arguments: tuple[tuple[str, Given], ...]
-    document: str | None
-
-
-def bind_call(
+def _bind(
     step: Step, action: Action, values: Mapping[str, Value], item: Item | None, room: Room
-) -> Bound:
-    """The arguments of a call: for the whole step, or for one item of its list.
+) -> tuple[list[tuple[str, Given]], str | None]:
+    """The arguments of a call, for the whole step or for one item of its list.
 
-    A text counts as a label only where the action takes the document, and only if ``PARTS`` or
-    ``DOCUMENTS`` made it or the plan itself has it, so that no document and no output can name a
-    part.
+    They are the name and the argument for each parameter but the document, in order; beside them
+    stands what the call reads: ``CTX``, the label of a part of the document, or None. A text counts
+    as a label only where the action takes the document, and only if ``PARTS`` or ``DOCUMENTS`` made
+    it or the plan itself has it, so that no document and no output can name a part.
     """
     # Checked before the call, as a builtin's output is about as long as its inputs.
     room.check(value_of(ref, values, item) for ref in step_refs(step) if ref.name != DOCUMENT)
@@ -124,7 +111,7 @@ def bind_call(
             document = as_text(value)
             continue
         arguments.append((param or f"S{len(arguments) + 1}", Given(arg, value)))
-    return Bound(tuple(arguments), document)
+    return arguments, document
 
 
 STEPS = 24
@@ -138,10 +125,10 @@ CHARACTERS = 10_000_000
 
 
 Solve: TypeAlias = Callable[[str, Sequence[Given]], Awaitable[Value]]
-"""Answers a call, given its path in the run and its arguments. Raises `SolverError`."""
+"""Answers a call, given its path in the run and its arguments. Raises `StepError`."""
 
 Decompose: TypeAlias = "Callable[[Action, Sequence[tuple[str, Given]], Frame], Awaitable[Output]]"
-"""Carries out an action by writing its steps, in a frame of its own. Raises `SolverError`."""
+"""Carries out an action by writing its steps, in a frame of its own. Raises `StepError`."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +197,6 @@ class Frame:
         document: what ``CTX`` is.
         library: the actions.
         caller: asks the model; its journal's paths are below the frame's.
-        context: the model's window.
         handlers: the solvers and the decomposer.
         within: the calls of the frames around it, the outermost first.
         plan: the steps so far, by which prompts say where an output is from.
@@ -222,7 +208,6 @@ class Frame:
     document: Source
     library: Library
     caller: Caller
-    context: Context = UNLIMITED
     handlers: Handlers = NONE
     within: tuple[str, ...] = ()
     plan: Plan = field(default_factory=lambda: Plan(()))
@@ -386,7 +371,8 @@ async def _run_call(
     frame: Frame,
 ) -> Output:
     """The output of one call: for the whole step, or for one item of its list."""
-    call, handlers = bind_call(step, action, values, item, frame.room), frame.handlers
+    arguments, label = _bind(step, action, values, item, frame.room)
+    inputs, handlers = [argument for _, argument in arguments], frame.handlers
     if isinstance(action.body, Solver | Function):
         # A call to a model commits the journal with its claim; these may make no such call.
         await frame.caller.journal.flush()
@@ -398,12 +384,11 @@ async def _run_call(
                 action = replace(action, returns="bool")
             elif item is None and action.returns == "any":
                 action = replace(action, returns=_wanted(step.name, frame))
-            return await _run_prompt(step, action, call, values, item, path, frame)
+            return await _run_prompt(step, action, arguments, label, values, item, path, frame)
         case Builtin(function=name):
             function = FUNCTIONS.get(name)
             if function is None:
                 raise BindError(f"There is no builtin {name}: use {', '.join(FUNCTIONS)}.")
-            inputs = [argument for _, argument in call.arguments]
             if name == "documents":
                 inputs = [Given(Ref(DOCUMENT), [*frame.document.documents])]
             names = [ref.name for ref in step_refs(step) if ref.name != DOCUMENT]
@@ -413,13 +398,12 @@ async def _run_call(
             if solve is None:
                 solvers = ", ".join(handlers.solvers) or "none"
                 raise BindError(f"{action.name} needs the solver {name}; there is {solvers}.")
-            output = Output(await solve(path, [argument for _, argument in call.arguments]))
+            output = Output(await solve(path, inputs))
         case Function():
-            inputs = [argument for _, argument in call.arguments]
-            output = await carry_out(action, inputs, _read_by(call, frame), frame.cache)
+            output = await carry_out(action, inputs, _read_by(label, frame), frame.cache)
         case SubPlan(plan=plan):
-            inner = frame.enter(action, call.arguments, path)
-            start = {name: argument.value for name, argument in call.arguments}
+            inner = frame.enter(action, arguments, path)
+            start = {name: argument.value for name, argument in arguments}
             values, failures = await execute(replace(inner, plan=plan), plan.steps, start)
             if failures:
                 first = failures[0]
@@ -433,8 +417,8 @@ async def _run_call(
         case Decomposed():
             if handlers.decompose is None:
                 raise BindError(f"{action.name} needs a decomposer: run it with one.")
-            inner = frame.enter(action, call.arguments, path)
-            output = await handlers.decompose(action, call.arguments, inner)
+            inner = frame.enter(action, arguments, path)
+            output = await handlers.decompose(action, arguments, inner)
     frame.caller.journal.decide(path, to_json(output.value))
     return output
 
@@ -489,18 +473,19 @@ def _sources(args: Iterable[Arg], of: Mapping[str, tuple[Ref, ...]]) -> tuple[Re
     return tuple(sources)
 
 
-def _read_by(call: Bound, frame: Frame) -> Source | None:
+def _read_by(label: str | None, frame: Frame) -> Source | None:
     """The text that a call reads: the document, a part of it, or none."""
-    if call.document in (None, DOCUMENT):
-        return frame.document if call.document else None
-    # It is a label of the plan's own: see `bind_call`.
-    return part(frame.document, call.document)
+    if label in (None, DOCUMENT):
+        return frame.document if label else None
+    # It is a label of the plan's own: see `_bind`.
+    return part(frame.document, label)
 
 
 async def _run_prompt(
     step: Step,
     action: Action,
-    inputs: Bound,
+    inputs: Sequence[tuple[str, Given]],
+    label: str | None,
     values: Mapping[str, Value],
     item: Item | None,
     path: str,
@@ -508,17 +493,17 @@ async def _run_prompt(
 ) -> Output:
     """The output of an action that the model carries out; after a reply of the wrong type, another
     one is asked for."""
-    document, omitted = _read_by(inputs, frame), 0.0
+    document, omitted = _read_by(label, frame), 0.0
     # One of several documents is a whole one, of which nothing is omitted; a part is not.
-    if document not in (None, frame.document) and not read_name(inputs.document or ""):
+    if document not in (None, frame.document) and not read_name(label or ""):
         share = len(document.text) / max(len(frame.document.text), 1)
         omitted = round(1 - share, 4)
-    arguments = tuple((name, argument.value) for name, argument in inputs.arguments)
+    arguments = tuple((name, argument.value) for name, argument in inputs)
     long: dict[str, Value] = {}
     # Without a document, even short outputs are named, so that the prompt says what they are of.
     alone = not document and not (isinstance(action.body, Prompt) and action.body.examples)
     made = frozenset(step.name for step in frame.plan.steps) if alone else frozenset()
-    written = tuple(as_written(own.arg, values, item, long, made) for _, own in inputs.arguments)
+    written = tuple(as_written(own.arg, values, item, long, made) for _, own in inputs)
     steps = {step.name: step for step in frame.plan.steps} if long else {}
     named = tuple(
         (name, value, _origin(steps[maker]) if (maker := name.split()[-1]) in steps else "")
@@ -529,7 +514,7 @@ async def _run_prompt(
     found = tuple(value_of(ref, values, item) for ref in own)
     call, left_out = fit_call(
         ExecuteStep(document, action, step, arguments, omitted, written, named, found),
-        frame.context,
+        frame.caller.context,
     )
     if left_out:
         frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
@@ -537,7 +522,7 @@ async def _run_prompt(
         reply = await frame.caller(call, path, sample)
         text = reply.text
         if not reply.complete:
-            text = _whole_lines(text) if read_label(inputs.document or "") else ""
+            text = _whole_lines(text) if read_label(label or "") else ""
             if not text or action.returns not in ("text", "any"):
                 tokens = reply.usage.completion_tokens
                 at = f" after {counted(tokens, 'token')}" if tokens else ""
@@ -579,11 +564,8 @@ _TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 
 def _read(reply: str, action: Action, document: Source | None) -> Output:
-    """The value of a reply, and its quotations; what a ``verbatim`` action copies is both.
-
-    Raises:
-        DecodeError: it holds no value of the action's type, or repeats the prompt.
-    """
+    """The value of a reply, and its quotations; what a ``verbatim`` action copies is both. A
+    `DecodeError` where it holds no value of the action's type, or repeats the prompt."""
     # Small models may repeat their prompt as the answer.
     if STEP_TASK in reply and not (document and STEP_TASK in document.text):
         raise DecodeError("the model repeats what it was asked")

@@ -196,7 +196,7 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
 
 async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
     """Run a move's steps, and give the run with them and the text of its plan."""
-    library, journal = frame.library, frame.caller.journal
+    library, journal, context = frame.library, frame.caller.journal, frame.caller.context
     past = tuple(step for step in run.plan.steps if step.name not in move.aside)
     plan = replace(
         run.plan,
@@ -215,14 +215,14 @@ async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
     ran, values, start = run.plan, dict(run.values), len(past)
     failed, sizes = set[str](), dict[str, Value]()
     while True:
-        limit, before = frame.context.limit, failed
+        limit, before = context.limit, failed
         try:
-            args = plan, start, frame.document, library, frame.context
+            args = plan, start, frame.document, library, context
             fitted, decision = fit_plan(*args, sizes)
         except ContextError as error:
             long = next((step for step in plan.steps if step.name == error.step), None)
             condensed = long and condense_long(
-                plan, start, long, sizes, library, frame.context, beside=True
+                plan, start, long, sizes, library, context, beside=True
             )
             if not condensed:
                 failure = StepFailure(error.step, "context", str(error))
@@ -249,10 +249,10 @@ async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
             return Run(run.question, fitted, MappingProxyType(values)), written
         failed = {failure.step for failure in failures if failure.reason == "context"}
         long = next((step for step in fitted.steps if step.name in failed), None)
-        known = frame.context.limit == limit
+        known = context.limit == limit
         plan, start = _kept(plan, start, fitted, values)
         printed = _checked(plan, library)
-        condensed = long and condense_long(plan, start, long, values, library, frame.context)
+        condensed = long and condense_long(plan, start, long, values, library, context)
         if known and condensed:
             plan, decision = condensed
             printed = _checked(plan, library)

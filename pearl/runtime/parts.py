@@ -89,13 +89,9 @@ def _draft(
 ) -> _Draft:
     """What is known of a step's call before the plan runs.
 
-    Args:
-        step: the step, as a plan has it.
-        action: what it calls.
-        place: the index of the argument that is the document, or the findings to merge, or None.
-        context: the window, which is known.
-        values: outputs that are known by now.
-        omitted: the share of the document that is left out, where the step reads a part.
+    ``place`` is the index of the argument that is the document, or the findings to merge, or None;
+    ``values`` are the outputs that are known by now, and ``omitted`` is the share of the document
+    that is left out, where the step reads a part.
     """
     arguments: list[tuple[str, Value]] = []
     extra = 0
@@ -208,11 +204,8 @@ def fit_plan(
 def _check_inside(
     step: Step, document: Source, actions: Library, context: Context, inside: frozenset[str]
 ) -> None:
-    """Make sure that the steps of an action's own plan fit, and those of the actions within it.
-
-    Raises:
-        ContextError: one of them does not fit.
-    """
+    """Make sure that the steps of an action's own plan fit, and those of the actions within it; a
+    `ContextError` where one of them does not."""
     action = actions.get(step.action)
     if action is None or not isinstance(action.body, SubPlan) or action.name in inside:
         return
@@ -246,9 +239,8 @@ def _reading(
 ) -> dict[str, _Draft]:
     """The drafts of the calls that read the whole document, by their steps' names.
 
-    Raises:
-        ContextError: the plan's own words in a step are too long, whether it reads the document or
-            not; the document's ``total`` tokens are among them where it is given as a text.
+    A `ContextError` where the plan's own words in a step are too long, whether it reads the
+    document or not; the document's ``total`` tokens are among them where it is given as a text.
     """
     drafts: dict[str, _Draft] = {}
     for step in steps:
@@ -267,11 +259,8 @@ def _reading(
 
 
 def _check_passages(name: str, draft: _Draft, document: Source, context: Context) -> None:
-    """Make sure that a step whose prompt the document does not fit has room for a passage.
-
-    Raises:
-        ContextError: it has no room, whatever the outputs of earlier steps are.
-    """
+    """Make sure that a step whose prompt the document does not fit has room for a passage; a
+    `ContextError` where it has none, whatever the outputs of earlier steps are."""
     call = replace(draft.call, document=document)
     if draft.extra:
         # Which passages are relevant depends on outputs that are not known yet.
@@ -292,11 +281,8 @@ def _check_documents(
     context: Context,
     values: Mapping[str, Value],
 ) -> None:
-    """Make sure that each of several documents fits the steps that read it as a whole.
-
-    Raises:
-        ContextError: one does not fit; it cannot be read in parts.
-    """
+    """Make sure that each of several documents fits the steps that read it as a whole; a
+    `ContextError` where one does not, as it cannot be read in parts."""
     listing = {step.name for step in plan.steps if step.action == "DOCUMENTS"}
     for step in plan.steps[start:] if document.documents else ():
         action = actions.get(step.action)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from pearl.lang.library import Library, builtins
@@ -57,14 +58,9 @@ async def ask_planner(
         ModelError: the model gave no usable answer.
     """
 
-    def tell(fitted: Planning, summary: str) -> None:
-        kind = "next" if isinstance(_write(fitted), NextStep) else "plan"
-        caller.journal.decide(f"{kind}/fitted", summary)
-
-    def fit() -> tuple[Planning, str]:
-        return fit_planning(call, caller.planning)
-
-    fitted, reply = await ask_fitted(caller, path, fit, tell, asked.count)
+    noted = "next/fitted" if isinstance(_write(call), NextStep) else "plan/fitted"
+    fit = partial(fit_planning, call, caller.planning)
+    fitted, reply = await ask_fitted(caller, path, fit, noted, asked.count)
     asked.append(fitted)
     return fitted, reply
 

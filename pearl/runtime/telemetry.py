@@ -162,12 +162,8 @@ def _stages(entries: Sequence[Entry]) -> dict[str, _Stage]:
 
 
 def _exporter() -> SpanExporter:
-    """An exporter to where the standard variables say, which reports lost spans at its end.
-
-    Raises:
-        ImportError: the exporter's package is not installed.
-        ValueError: one of the variables cannot be used.
-    """
+    """An exporter to where the standard variables say, which reports lost spans at its end; an
+    `ImportError` without its package, and a `ValueError` where a variable cannot be used."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -201,17 +197,6 @@ def _exporter() -> SpanExporter:
     return Exporter(timeout=None if has_timeout else WAIT)
 
 
-class _Listener(logging.Handler):
-    """Keeps the warnings that are logged."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
 @cache
 def _say(what: str, reason: str) -> None:
     """Write one line, once for each message, about a variable that cannot be used; the values of
@@ -234,12 +219,14 @@ def _tracer() -> Tracer | None:
     """The tracer: the program's own if it has configured one, or one that sends spans where the
     standard variables say; None where neither is configured."""
     from importlib.metadata import version
+    from logging.handlers import BufferingHandler
 
     configured = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
     if not configured and "opentelemetry.trace" not in sys.modules:
         return None
     # What the SDK logs about a variable may be several lines, and hold a key.
-    logger, listener = logging.getLogger("opentelemetry"), _Listener()
+    logger, listener = logging.getLogger("opentelemetry"), BufferingHandler(1000)
+    listener.setLevel(logging.WARNING)
     propagate, logger.propagate = logger.propagate, False
     logger.addHandler(listener)
     try:
@@ -247,14 +234,14 @@ def _tracer() -> Tracer | None:
     except ImportError:
         return None
     except Exception as error:  # noqa: BLE001 - what was answered stands, whatever the variables are
-        reason = str(error) or "; ".join(listener.messages)
+        reason = str(error) or "; ".join(record.getMessage() for record in listener.buffer)
         _say("No spans are sent, by an OTEL_ variable", reason)
         return None
     finally:
         logger.removeHandler(listener)
         logger.propagate = propagate
-    for message in listener.messages:
-        _say("An OTEL_ variable cannot be read", message)
+    for record in listener.buffer:
+        _say("An OTEL_ variable cannot be read", record.getMessage())
     if not is_sending:
         return None
     from opentelemetry import trace
@@ -263,17 +250,11 @@ def _tracer() -> Tracer | None:
 
 
 def _provide(configured: bool) -> bool:
-    """Set up the sending of spans by the standard variables, unless the program has done so itself.
+    """Set up the sending of spans by the standard variables, if they are ``configured`` and the
+    program has not done so itself; gives whether spans are sent.
 
-    Args:
-        configured: whether the variables say where spans are sent.
-
-    Returns:
-        Whether spans are sent.
-
-    Raises:
-        ImportError: OpenTelemetry is not installed.
-        Exception: a variable cannot be used; the SDK raises errors of many classes.
+    An `ImportError` where OpenTelemetry is not installed; where a variable cannot be used, the SDK
+    raises errors of many classes.
     """
     from opentelemetry import trace
 

@@ -51,7 +51,7 @@ from pearl.lang.values import (
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.calls import Caller, Entry, Journal
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, Handlers, Room, execute
@@ -360,10 +360,6 @@ def replay(records: Sequence[Trace], library: Library) -> Replayed:
         records: plans with the outputs of their steps.
         library: the actions they may call.
     """
-    return asyncio.run(_replay(records, library))
-
-
-async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
     result = Replayed()
     for record in records:
         result.plans += 1
@@ -378,7 +374,7 @@ async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
             continue
         result.executed += 1
         try:
-            answer = await _execute(parsed.plan, record, library)
+            answer = asyncio.run(_execute(parsed.plan, record, library))
         except (ModelError, InputError) as error:
             # What the checker finds is the cause, but not an unknown action: see `_complete`.
             cause = next((each.message for each in errors if each.code != "PRL201"), str(error))
@@ -400,7 +396,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
         """The recorded value of an agent, a retriever or an action's own steps."""
         del args
         if path not in record.values:
-            raise SolverError("recording", f"{record.source.name} has no value for {path}.")
+            raise StepError("recording", f"{record.source.name} has no value for {path}.")
         return from_json(record.values[path])
 
     handlers = Handlers({_RECORDED.name: solve})

@@ -222,12 +222,7 @@ class LeastToMost:
     caller: Caller
 
     async def next(self, run: Run) -> Steps:
-        """Ask for the sub-questions, and give all steps at once.
-
-        Raises:
-            ModelError: the model gave no usable answer.
-            SchemaError: no reply lists sub-questions in the form that was asked for.
-        """
+        """Ask for the sub-questions, and give all steps at once."""
         call = FillSchema(load_schema("least_to_most"), (("question", run.question),))
         reply = await fill(self.caller, call, "reduce")
         return whole(in_turn(run.question, reply["sub_questions"]))

@@ -23,9 +23,8 @@ from pearl.lint.render import prompt
 from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
-from pearl.runtime.binding import Output, SolverError
+from pearl.runtime.binding import Output, StepError
 from pearl.runtime.calls import Caller
-from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
@@ -49,7 +48,6 @@ class Decomp:
         demonstrations: decompositions of other questions.
         most: the most steps.
         document: the document; None to not check whether it fits the window.
-        context: the window.
     """
 
     library: Library
@@ -57,7 +55,6 @@ class Decomp:
     demonstrations: tuple[Decomposition, ...] = ()
     most: int = STEPS
     document: Source | None = None
-    context: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps | Return:
         """Ask for one more step.
@@ -77,7 +74,7 @@ class Decomp:
             or any(param.name == DOCUMENT for param in action.params)
         ]
         if self.document is not None and not run.plan.steps and readers and all(readers):
-            check_fits(run.question, self.document, self.library, self.context)
+            check_fits(run.question, self.document, self.library, self.caller.context)
         number = len(run.plan.steps) + 1
         if number > self.most:
             raise RunError(
@@ -124,7 +121,7 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
 
     Raises:
         ModelError: the model gave no usable answer.
-        SolverError: the decomposition came to no answer.
+        StepError: the decomposition came to no answer.
     """
     assert isinstance(action.body, Decomposed)
     question = "\n".join(as_text(argument.value) for _, argument in args)
@@ -134,7 +131,7 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
     except RunError as error:
         # The step that called the action fails, and its run decides what follows.
         reason = error.failures[0].reason if error.failures else "reply"
-        raise SolverError(reason, str(error)) from None
+        raise StepError(reason, str(error)) from None
     ends = finished.outputs
     value = finished.values[ends[0]] if len(ends) == 1 else finished.text
     quotes = [quote for _, quote in quoted(finished.plan, finished.values, ends)]

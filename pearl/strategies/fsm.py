@@ -26,7 +26,7 @@ from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Paragraph
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
 from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import Quote, evidence
@@ -127,12 +127,8 @@ class Fsm:
         return len(self._hops)
 
     async def next(self, run: Run) -> Move:
-        """Go from state to state, to the next step or to the answer.
-
-        Raises:
-            ModelError: the model gave no usable answer.
-            RunError: a limit was met before anything was found, or a step cannot run.
-        """
+        """Go from state to state, to the next step or to the answer; a `RunError` where a limit was
+        met before anything was found, or a step cannot run."""
         self._run = run
         return await anext(self._moves)
 
@@ -315,11 +311,8 @@ class Fsm:
         return True
 
     def _stop(self, limit: str, reason: str) -> None:
-        """Enter the state that answers from what was found, as a limit was met.
-
-        Raises:
-            RunError: nothing was found.
-        """
+        """Enter the state that answers from what was found, as a limit was met; a `RunError` where
+        nothing was found."""
         if self._spare:
             self._hops.append(self._spare)
             self._spare = None
@@ -372,20 +365,10 @@ class Fsm:
         reads: Source | None = None,
         check: Check = lambda _: (),
     ) -> dict[str, Any]:
-        """Ask the model for a state's reply, an object that fits the state's schema.
+        """Ask the model, as `fill` does, for an object that fits the schema of a state.
 
-        Args:
-            state: the state's name.
-            inputs: the fields that the prompt shows.
-            path: the call's path in the run.
-            refused: what failed before, with the reasons.
-            reads: the document, where the prompt shows it.
-            check: what else is wrong with a reply, if anything.
-
-        Raises:
-            ContextError: the prompt does not fit the window, and may not be cut.
-            ModelError: the model gave no usable answer.
-            SchemaError: no reply fits.
+        The prompt shows the inputs, what was ``refused`` before, with the reasons, and the document
+        that it ``reads``, if any; ``check`` says what else is wrong with a reply.
         """
         whole = {**inputs, "refused": list(refused)} if refused else inputs
         schema = load_schema(self.machine.state(state).asks)
@@ -421,7 +404,7 @@ class Fsm:
             try:
                 value: Value = await ask(path, *(argument.value for argument in args))
             except SchemaError as error:
-                raise SolverError("solver", str(error)) from None
+                raise StepError("solver", str(error)) from None
             return value
 
         async def answer(path: str, record: Value) -> Value:
@@ -455,7 +438,7 @@ class Fsm:
         reply = await self._ask("search", inputs, path, refused, self._document, _once(problems))
         answer = one_line(reply["answer"] or "")
         if not answer:
-            raise SolverError("no-answer", "the paragraphs do not say")
+            raise StepError("no-answer", "the paragraphs do not say")
         # A reply that still breaks a rule after the second try is kept, with its faults beside it.
         unmet: list[Value] = [*problems(reply)]
         return _record(

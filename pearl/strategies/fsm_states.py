@@ -1,9 +1,8 @@
-"""The states and transitions of FSM prompting: one table, which is run and drawn.
+"""The states and transitions of FSM prompting (Wang et al., 2024): one table, which is run and
+drawn.
 
-Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
-for Multi-Hop Question Answering", 2024. FSM1 ends with the answer, FSM2 with a
-review of it. `pearl.strategies.fsm` runs the machine; this module draws it
-as Mermaid text, or SVG.
+FSM1 ends with the answer, FSM2 with a review of it. `pearl.strategies.fsm` runs the machine, and
+names the paper; this module draws it as Mermaid text, or SVG.
 """
 
 from __future__ import annotations
@@ -147,13 +146,7 @@ def as_object(machine: Machine) -> dict[str, Any]:
     return {
         "machine": machine.name,
         "start": machine.states[0].name,
-        "states": [
-            {
-                key: dict(value) if isinstance(value := getattr(state, key), Mapping) else value
-                for key in keys
-            }
-            for state in machine.states
-        ],
+        "states": [{key: getattr(state, key) for key in keys} for state in machine.states],
     }
 
 

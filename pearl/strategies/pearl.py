@@ -39,7 +39,7 @@ from pearl.prompts.calls import (
     WritePlan,
 )
 from pearl.runtime.calls import LIMITED, Caller, Journal
-from pearl.runtime.context import UNLIMITED, Context, ContextError
+from pearl.runtime.context import Context, ContextError
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import Run, RunError, Steps
 from pearl.runtime.parts import fit_plan
@@ -192,11 +192,8 @@ def _fault(parsed: Parsed, library: Library) -> str:
 
 
 def _why_to_stop(rejected: Sequence[tuple[str, str]]) -> str:
-    """Why no further correction is asked for; empty where one is.
-
-    Args:
-        rejected: the replies so far, and the fault of each as a whole, if it has one.
-    """
+    """Why no further correction is asked for, given the replies so far with the fault of each as a
+    whole, if it has one; empty where one is."""
     faults = [fault for _, fault in rejected[-STEPLESS:]]
     if len(faults) == STEPLESS and faults[0] and len({*faults}) == 1:
         return f"{STEPLESS} replies in a row {faults[0]}."
@@ -207,12 +204,8 @@ def _why_to_stop(rejected: Sequence[tuple[str, str]]) -> str:
 
 
 def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnostic]:
-    """An error for each unknown document that a plan names.
-
-    Args:
-        parsed: the plan.
-        names: the names of the documents; empty where there is one, which plans do not name.
-    """
+    """An error for each unknown document that a plan names. There are no ``names`` of documents
+    where there is one, which plans do not name."""
     literals = (arg for step in parsed.plan.steps for arg in step.args if isinstance(arg, Literal))
     for arg in literals if names else ():
         name = read_name(as_text(arg.value))
@@ -226,10 +219,9 @@ def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnos
 def _joined(call: Call, reply: str, rest: str) -> str:
     """The text of a plan whose reply may continue an earlier one that was cut.
 
-    Args:
-        call: the request; `ContinuePlan` holds the whole lines of the earlier reply.
-        reply: the new reply. One that writes the plan again from its first step is the whole text.
-        rest: the beginning of the line that was cut, which the new reply may complete.
+    `ContinuePlan` holds the whole lines of the earlier reply, and ``rest`` is the beginning of the
+    line that was cut, which the new reply may complete. A reply that writes the plan again from its
+    first step is the whole text.
     """
     if not isinstance(call, ContinuePlan):
         return reply
@@ -294,11 +286,10 @@ class PearlStrategy:
     options: bool = False
     shown: int = 0
     document: Source | None = None
-    context: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps:
         if self.document is not None:
-            check_fits(run.question, self.document, self.library, self.context)
+            check_fits(run.question, self.document, self.library, self.caller.context)
         write = WritePlan(
             run.question,
             self.library,

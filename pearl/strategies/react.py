@@ -23,7 +23,7 @@ from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Retriever
 from pearl.retrieval.terms import sentences
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.calls import REVISIONS, Caller, fill
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
@@ -64,13 +64,7 @@ class React:
         self._run: Run
 
     async def next(self, run: Run) -> Move:
-        """The next action, as a step.
-
-        Raises:
-            ModelError: the model gave no usable answer.
-            RunError: too many actions in a row were refused or failed.
-            SchemaError: no reply fits.
-        """
+        """The next action, as a step; a `RunError` after too many that were refused or failed."""
         self._run = run
         return await anext(self._moves)
 
@@ -171,7 +165,7 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
         words = as_text(args[0].value)
         if texts := await look_up(searched, words, 1):
             return texts[0]
-        raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
+        raise StepError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
 
     async def lookup(_: str, args: Sequence[Given]) -> Value:
         paragraph, words, number = (argument.value for argument in args)
@@ -181,7 +175,7 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
         if isinstance(number, int) and 1 <= number <= len(matching):
             return matching[number - 1]
         further = "further " if matching else ""
-        raise SolverError(
+        raise StepError(
             "no-answer", f"Lookup[{phrase}]: the paragraph has no {further}sentence with that."
         )
 

@@ -22,7 +22,7 @@ from pearl.models.base import UNUSABLE
 from pearl.models.embeddings import Embed, choose_embedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
-from pearl.runtime.binding import Output, SolverError
+from pearl.runtime.binding import Output, StepError
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.fitting import fit_fill
@@ -104,11 +104,6 @@ class Spent:
     tool_calls: int = 0
     deepest: int = 0
     formed: bool = False
-
-    @property
-    def remaining(self) -> int:
-        """How many calls of the model may still be made."""
-        return self.limits.calls - self.calls
 
     def count(self) -> None:
         """Count a call of the model, before it is made."""
@@ -203,12 +198,7 @@ class Rebel:
         self._moves = self._algorithm()
 
     async def next(self, run: Run) -> Move:
-        """The next move of Algorithm 1.
-
-        Raises:
-            ModelError: the model gave no usable answer, or no call is left.
-            RunError: there is no answer.
-        """
+        """The next move of Algorithm 1; a `ModelError` also where no call is left."""
         if run.failed:
             # If the model cannot be reached now, going on would give an answer that differs from
             # the next run's.
@@ -399,7 +389,7 @@ class Rebel:
     @property
     def _left(self) -> int:
         """How many calls of the model this question may still make."""
-        return self.spent.remaining - self.held
+        return self.limits.calls - self.spent.calls - self.held
 
     @property
     def _reserve(self) -> int:
@@ -435,9 +425,8 @@ class Rebel:
     ) -> dict[str, Any] | None:
         """Ask the model; None where no reply fits, as the question can go on without one.
 
-        Raises:
-            SchemaError: all revisions are used up, and the model has not written a single JSON
-                object in the whole run, so it is not expected to.
+        A `SchemaError` where all revisions are used up, and the model has not written a single JSON
+        object in the whole run, so that it is not expected to.
         """
         try:
             return await self._fill(call, path, keep, check)
@@ -479,12 +468,12 @@ class Rebel:
             finished = await run_strategy(inner, as_text(question), frame)
         except RunError as error:
             reason = error.failures[0].reason if error.failures else "no-answer"
-            raise SolverError(reason, str(error)) from None
+            raise StepError(reason, str(error)) from None
         return Output(finished.text)
 
     async def _call_tool(self, path: str, args: Sequence[Given]) -> Value:
         if self.spent.tool_calls >= self.limits.tool_calls:
-            raise SolverError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
+            raise StepError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
         self.spent.tool_calls += 1
 
         def note(path: str, reply: ToolReply) -> None:
@@ -512,15 +501,11 @@ class Rebel:
         return await self._answered(call, path, keep, "What is known does not answer the question.")
 
     async def _answered(self, call: FillSchema, path: str, keep: int, otherwise: str) -> str:
-        """Ask the model, and give the ``answer`` field of its reply.
-
-        Raises:
-            SchemaError: no reply fits.
-            SolverError: the field is empty; ``otherwise`` is the message.
-        """
+        """Ask the model, and give its reply's field ``answer``; a `StepError` with the message
+        ``otherwise`` where that is empty."""
         answer = (await self._fill(call, path, keep))["answer"]
         if not isinstance(answer, str) or not flat(answer):
-            raise SolverError("no-answer", otherwise)
+            raise StepError("no-answer", otherwise)
         return flat(answer)
 
 

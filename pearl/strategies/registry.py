@@ -23,7 +23,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import Retriever
 from pearl.runtime.binding import is_interruption
 from pearl.runtime.calls import CALLS, Caller, SchemaError, at_most
-from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.context import Context
 from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, Strategy
 from pearl.strategies.pearl import PearlStrategy, shown_plans
@@ -105,9 +105,6 @@ class StrategySettings:
 
 DEFAULT_SETTINGS = StrategySettings()
 
-Uses: TypeAlias = Literal["tools", "embedding"]
-"""What a strategy may use beside the model, the document and its library."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
@@ -116,7 +113,6 @@ class RunInputs:
     Args:
         caller: asks the model and writes the journal.
         document: the document that the question is about.
-        context: the model's window, and what to do with a document that is longer.
         tools: the tools that may be called; None for a search of the document.
         replies: where an endpoint's embeddings are cached; None for nowhere.
         options: whether the answer will be mapped to one of several options.
@@ -125,11 +121,15 @@ class RunInputs:
 
     caller: Caller
     document: Source
-    context: Context = UNLIMITED
     tools: Tools | None = None
     replies: ReplyCache | None = None
     options: bool = False
     keep: Keep | None = None
+
+    @property
+    def context(self) -> Context:
+        """The model's window, and what to do with a document that is longer."""
+        return self.caller.context
 
 
 OwnStrategy: TypeAlias = Callable[[RunInputs], Strategy]
@@ -154,7 +154,7 @@ class StrategySpec:
         libraries: names of the action libraries it works with; empty where the user chooses.
         demonstrations: the folder in ``plans/`` whose plans are shown by default, unless there is
             a folder with the name of a chosen library; empty for a strategy that is shown no plans.
-        uses: what else decides its answers.
+        uses: what decides its answers beside the model, the document and its library.
         options: which of two options it uses: ``depth`` of questions, and worked ``examples``.
         needs_model: whether it asks for next steps or structured output, which the offline
             reader does not write.
@@ -167,7 +167,7 @@ class StrategySpec:
     make: Callable[[Prepared, RunInputs], Made]
     libraries: tuple[str, ...] = ()
     demonstrations: str = ""
-    uses: tuple[Uses, ...] = ()
+    uses: tuple[Literal["tools", "embedding"], ...] = ()
     options: tuple[Literal["depth", "examples"], ...] = ()
     needs_model: bool = True
     version: str = ""
@@ -216,8 +216,8 @@ class Prepared:
         strategy, handlers = self.spec.make(self, inputs)
         limits = self.settings.limits
         handlers = replace(handlers, depth=limits.depth, width=limits.width)
-        parts = (self.library, inputs.caller, inputs.context, handlers)
-        return strategy, Frame(inputs.document, *parts, cache=inputs.keep)
+        document, caller = inputs.document, inputs.caller
+        return strategy, Frame(document, self.library, caller, handlers, cache=inputs.keep)
 
     def retrieving(self, inputs: RunInputs, handlers: Handlers = NONE) -> Handlers:
         """The handlers, with a solver added that looks passages up as the settings say."""
@@ -233,8 +233,7 @@ def _pearl_calls(_: Limits) -> int:
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Made:
     settings = prepared.settings
     options = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
-    where = (inputs.document, inputs.context)
-    strategy = PearlStrategy(prepared.library, inputs.caller, *options, *where)
+    strategy = PearlStrategy(prepared.library, inputs.caller, *options, inputs.document)
     return strategy, prepared.retrieving(inputs)
 
 
@@ -242,8 +241,8 @@ def _decomp(prepared: Prepared, inputs: RunInputs) -> Made:
     from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
     shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
-    where = (prepared.settings.limits.steps, inputs.document, inputs.context)
-    strategy = Decomp(prepared.library, inputs.caller, shown, *where)
+    most = prepared.settings.limits.steps
+    strategy = Decomp(prepared.library, inputs.caller, shown, most, inputs.document)
     return strategy, prepared.retrieving(inputs, Handlers(decompose=decompose))
 
 

@@ -16,7 +16,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.executor import Handlers
 
 PASSAGES = 3
@@ -48,7 +48,7 @@ def with_retriever(
         del path
         most = passages or (args[1].value if len(args) > 1 else PASSAGES)
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise SolverError(
+            raise StepError(
                 "solver", f"A retriever gives a whole number of passages, not {most!r}."
             )
         return list(await look_up(searched, as_text(args[0].value), min(most, MOST)))
@@ -61,11 +61,11 @@ async def look_up(searched: Retriever, query: str, most: int) -> list[str]:
     """The passages that bear on a query, best first, as texts.
 
     Raises:
-        SolverError: what is searched cannot be read.
+        StepError: what is searched cannot be read.
     """
     try:
         # Reading an index takes time, and must not block steps that run at the same time.
         passages = await asyncio.to_thread(searched.search, query, most)
     except InputError as error:
-        raise SolverError("solver", str(error)) from None
+        raise StepError("solver", str(error)) from None
     return passage_texts(passages)

@@ -17,7 +17,7 @@ from pearl.lang.builtins import Given
 from pearl.lang.text import one_line
 from pearl.lang.values import Pairs, Value, as_text, digest, to_json
 from pearl.models.middleware.cache import read_or_make
-from pearl.runtime.binding import SolverError
+from pearl.runtime.binding import StepError
 from pearl.runtime.executor import Solve
 
 if TYPE_CHECKING:
@@ -400,7 +400,7 @@ def document_tools(document: Source) -> SearchTool:
 
 
 WRONG_INPUT = "tool-input"
-"""The reason of a `SolverError` where a call with other arguments may succeed."""
+"""The reason of a `StepError` where a call with other arguments may succeed."""
 
 
 def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_: None) -> Solve:
@@ -415,7 +415,7 @@ def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_
 
     Returns:
         The solver; its value is the reply's text. A failed call is a
-        `SolverError` with the tool's message; its reason is `WRONG_INPUT` or
+        `StepError` with the tool's message; its reason is `WRONG_INPUT` or
         ``tool``.
     """
 
@@ -425,7 +425,7 @@ def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_
             reply = await toolbox.call(name, arguments_of(args[1].value if args[1:] else []))
         except ToolError as error:
             reason = WRONG_INPUT if error.reason == "input" else "tool"
-            raise SolverError(reason, str(error)) from None
+            raise StepError(reason, str(error)) from None
         on_reply(path, reply)
         return reply.text
 

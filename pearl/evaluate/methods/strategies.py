@@ -381,7 +381,7 @@ async def _run(
     session: Session,
     handlers: Handlers = NONE,
 ) -> Finished:
-    frame = Frame(example.document, library, session.caller(), session.context, handlers)
+    frame = Frame(example.document, library, session.caller(), handlers)
     return await run_strategy(strategy, example.question, frame)
 
 
