@@ -18,7 +18,7 @@ from pathlib import Path
 from pearl.lang.errors import InputError
 from pearl.models.base import FINAL, OFFLINE, ModelError, Reply, Request
 from pearl.models.batch_client import BatchClient, RequestOutcome, read_outcomes, reread
-from pearl.models.batch_files import BatchFolder, BatchStatus, Lifecycle, request_line
+from pearl.models.batch_files import BatchFolder, Lifecycle, Progress, request_line
 from pearl.models.endpoint_replies import check_read
 from pearl.models.openai import CHAT, Endpoint, RequestFormat
 from pearl.models.routing import find_endpoint
@@ -34,14 +34,14 @@ class BatchOptions:
     Args:
         quiet: seconds without a new request after which a batch is sent.
         interval: seconds between the first looks at a batch.
-        progress: called with the status of a batch at every look.
+        progress: called at every look at a batch.
         most: the most requests of a batch, which are as many as a provider takes in one file.
         most_bytes: the most bytes of its file. OpenAI takes 200 MB, compatible providers 100 MB.
     """
 
     quiet: float = 2.0
     interval: float = 30.0
-    progress: Callable[[BatchStatus], None] | None = None
+    progress: Progress | None = None
     most: int = 50_000
     most_bytes: int = 90 << 20
 
