@@ -131,7 +131,6 @@ class Http:
 
     Args:
         method: GET sends arguments in the address, POST as a JSON object.
-        host: its name or address, without brackets, in lower case.
         origin: scheme, host and port: the only place that is ever connected to.
         path: the path, with the names of parameters in braces.
         query: the query that every call has.
@@ -141,7 +140,6 @@ class Http:
     """
 
     method: str
-    host: str
     origin: str
     path: str
     query: str
@@ -210,8 +208,7 @@ def read_http(table: TomlTable, parameters: tuple[Parameter, ...], folder: Path)
             wrong(f"{{{name}}} is to be required, and no array.")
     if {"{", "}"} & set(HOLE.sub("", path) + query):
         wrong("braces stand around a parameter's name, in the path only.")
-    host = one_form(parts.hostname or "")
-    return Http(method, host, origin, path, query, static.data, headers, ca)
+    return Http(method, origin, path, query, static.data, headers, ca)
 
 
 def read_server(table: TomlTable, folder: Path) -> McpServer | None:

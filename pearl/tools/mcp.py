@@ -21,7 +21,6 @@ from functools import partial
 from shutil import which
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
@@ -278,8 +277,7 @@ class Connection:
                     errors.seek(0)
                     self._ended = errors.read(20_000)
             return
-        host = urlsplit(server.origin).hostname or ""
-        async with open_session(host, server.ca, limits, self._resolve) as session:
+        async with open_session(server.origin, server.ca, limits, self._resolve) as session:
             note = partial(setattr, self, "_wrong")
             transport = OneOriginTransport(session, server.origin, most, note)
             headers = {**self._headers, "Accept-Encoding": "identity"}
