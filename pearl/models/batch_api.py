@@ -130,12 +130,8 @@ class Gathering:
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def add(self, key: str, line: bytes) -> None:
-        """Add a request; one that is larger than a file may be is sent alone.
-
-        Args:
-            key: the request's key.
-            line: its line in the file, with the line end.
-        """
+        """Add a request, by its key and its line in the file, with the line end; one that is larger
+        than a file may be is sent alone."""
         if self._lines and self._size + len(line) > self.options.most_bytes:
             self._flush()
         self._lines.append((key, line))
@@ -170,13 +166,8 @@ class _Waiting:
 
 
 class _Session:
-    """Takes requests and hands out replies, within one event loop.
-
-    Args:
-        endpoint: where the model is asked.
-        folder: where batches are kept; those of other models in it are left alone.
-        options: when batches are sent, and how large they may be.
-    """
+    """Takes requests and hands out replies, within one event loop. Batches of other models in the
+    folder are left alone."""
 
     def __init__(self, endpoint: Endpoint, folder: Path, options: BatchOptions) -> None:
         self.loop = asyncio.get_running_loop()

@@ -244,9 +244,6 @@ class Lifecycle:
     async def run(self, number: int) -> ProviderBatch:
         """Continue a batch from its recorded stage until its results are in the folder.
 
-        Args:
-            number: the number of the batch.
-
         Raises:
             ModelError: it cannot go on; the record has the stage that it reached.
         """

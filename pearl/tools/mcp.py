@@ -328,11 +328,7 @@ async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str
 
 
 def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON schema with its references resolved.
-
-    Args:
-        schema: the schema of a value.
-        root: the schema in which references are looked up; only ``#/…`` is followed.
+    """The JSON schema of a value, with its references to parts of ``root`` (``#/…``) resolved.
 
     Raises:
         ValueError: it is no schema, refers to itself or to another place, is too large, or has a

@@ -121,12 +121,7 @@ class CircuitBreaker:
         After `ALIKE` such calls it is asked once for a word, in a prompt that has nothing of a
         document or a question. The failure of a proof counts as a call but leads to no test, as
         the form may be its cause. A model that is asked in batches is not tested, as its answer
-        may take a day.
-
-        Args:
-            request: the call that failed.
-            error: its error; the tries of the test are added to the error's attempts.
-            model: the model that was asked.
+        may take a day. The tries of the test are added to the error's attempts.
         """
         at, words = id(model), _VARYING.sub("", error.message)
         testable = not self.limiters[at].stopped and forms_taken(model).any
