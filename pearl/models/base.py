@@ -223,6 +223,11 @@ class ModelError(PortableError):
         self.status = status
         self.sent = sent
 
+    def again(self) -> ModelError:
+        """The error for another caller that meets it too, as an exception keeps its traceback."""
+        wait, window = self.retry_after, self.window
+        return ModelError(self.reason, self.message, retry_after=wait, window=window)
+
     def reword(self, reworded: Callable[[str], str]) -> None:
         """Change the words of the message, also in a copy of the error."""
         self.args, self.message = (reworded(str(self)),), reworded(self.message)

@@ -196,7 +196,7 @@ class _Session:
         key = request.key
         await asyncio.wait([self._ready])
         if self._final is not None:
-            raise _again(self._final)
+            raise self._final.again()
         self._ready.result()
         if key in self._answered:
             reply = reread(key, self._answered[key], self._redact)
@@ -211,7 +211,7 @@ class _Session:
             await asyncio.wait([waiting.answer])
             error = waiting.answer.exception()
             if isinstance(error, ModelError):
-                raise _again(error)
+                raise error.again()
             # Its cost is reported to another caller.
             return replace(waiting.answer.result(), kept=True)
         waiting = _Waiting(request, self.loop.create_future(), self._first_form)
@@ -300,7 +300,7 @@ class _Session:
                 return
             # The batch stays as it is, and goes on when one of its requests is asked for again.
             for key in self._keys(number):
-                self._tell(key, _again(error))
+                self._tell(key, error.again())
         except Exception as error:  # noqa: BLE001 - callers must not wait for ever
             for key in list(self._waiting):
                 self._tell(key, error)
@@ -323,7 +323,7 @@ class _Session:
                     continue
             self._tell(key, result)
         for key in unanswered:
-            errors.append(_again(missing))
+            errors.append(missing.again())
             del self._batch_of[key]
             self._tell(key, errors[-1])
         final = [error for error in errors if error.reason in FINAL]
@@ -364,14 +364,8 @@ class _Session:
         self._final = error
         self._gathering.drop()
         for key in list(self._waiting):
-            self._tell(key, _again(error))
+            self._tell(key, error.again())
         current = asyncio.current_task()
         for task in self._tasks.values():
             if task is not current:
                 task.cancel()
-
-
-def _again(error: ModelError) -> ModelError:
-    """A copy of an error for another caller, as an exception keeps its traceback."""
-    reason, wait, window = error.reason, error.retry_after, error.window
-    return ModelError(reason, str(error), retry_after=wait, window=window)

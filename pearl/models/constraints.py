@@ -290,8 +290,7 @@ class Forms:
             if flight is not None and flight.get_loop() is loop:
                 await asyncio.wait([flight])
                 if not flight.cancelled() and isinstance(error := flight.exception(), ModelError):
-                    # Each waiting call would meet the same error.
-                    raise ModelError(error.reason, error.message)
+                    raise error.again()
                 continue
             flight = self._flights[kind] = loop.create_future()
             try:

@@ -115,7 +115,7 @@ class CacheLayer:
             # If the call was cancelled, one of those who waited makes it.
             if not flight.cancelled():
                 if isinstance(error := flight.exception(), ModelError):
-                    failed = ModelError(error.reason, error.message, window=error.window)
+                    failed = error.again()
                     failed.shared = True
                     raise failed
                 # The reply was another question's, which reports its cost.
