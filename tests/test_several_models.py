@@ -304,7 +304,8 @@ def test_a_budget_is_one_sum_over_models_at_their_own_prices():
     prices = Prices({"dear": Price(10.0, 10.0), "cheap": Price(1.0, 1.0)})
     # A call takes 1,100 tokens: $0.011 by the one, $0.0011 by the other.
     limits = EngineLimits(max_cost=0.0265)
-    earlier = MemoryLedger(limits.ceiling, Amount(1100, 11_000))
+    earlier = MemoryLedger(limits.ceiling)
+    asyncio.run(earlier.settle(Amount(), Amount(1100, 11_000)))
     engine = start_engine(Models(planner, reader), limits=limits, prices=prices, ledger=earlier)
 
     async def work() -> list[str]:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pearl.mining.condense import Condensed
     from pearl.mining.mine import Mined
     from pearl.models.base import Model
-    from pearl.models.batch_files import BatchStatus
+    from pearl.models.batch_client import ProviderBatch
+    from pearl.models.batch_files import BatchRecord
 
 SHOWN = 3
 """The most notes of each kind that are printed; a file gets them all."""
@@ -122,12 +123,12 @@ def _in_batches(
         raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
     printed: dict[int, str] = {}
 
-    def show(status: BatchStatus) -> None:
+    def show(record: BatchRecord, batch: ProviderBatch) -> None:
         """Print a line on standard error whenever the state of a batch has changed."""
-        done = f"{status.completed:,} of {status.requests:,} done, {status.failed:,} failed"
-        line = f"batch {status.batch}: {status.status}, {done}"
-        if not quiet and printed.get(status.batch) != line:
-            printed[status.batch] = line
+        done = f"{batch.completed:,} of {record.requests:,} done, {batch.failed:,} failed"
+        line = f"batch {record.number}: {batch.status}, {done}"
+        if not quiet and printed.get(record.number) != line:
+            printed[record.number] = line
             click.echo(line, err=True)
 
     model = open_batches(settings.model.name, folder, BatchOptions(interval=poll, progress=show))

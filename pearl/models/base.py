@@ -191,12 +191,11 @@ class ModelError(PortableError):
         window: tokens that fit the model, where an endpoint that refuses a longer prompt says so.
         status: HTTP's, where an endpoint answered with an error; else 0.
         sent: whether the call may have reached the endpoint.
-        tries: how often it was tried. The error's text says so; ``message`` does not, as other
-            calls that fail with this one repeat it.
 
-    Besides, ``complaint`` has an endpoint's words, with the names of fields, where it refused a
-    request as malformed; else it is empty. ``shared`` says that another question made the call,
-    and this one only waited for it.
+    The error's text also says how often the call was tried; ``message`` does not, as other calls
+    that fail with this one repeat it. Besides, ``complaint`` has an endpoint's words, with the
+    names of fields, where it refused a request as malformed; else it is empty. ``shared`` says that
+    another question made the call, and this one only waited for it.
     """
 
     complaint = ""
@@ -213,9 +212,8 @@ class ModelError(PortableError):
         window: int | None = None,
         status: int = 0,
         sent: bool = True,
-        tries: int = 1,
     ) -> None:
-        super().__init__(f"{message} ({tries} tries)" if tries > 1 else message)
+        super().__init__(message)
         self.message = message
         self.reason = reason
         self.retry_after = retry_after
@@ -224,6 +222,11 @@ class ModelError(PortableError):
         self.window = window
         self.status = status
         self.sent = sent
+
+    def again(self) -> ModelError:
+        """The error for another caller that meets it too, as an exception keeps its traceback."""
+        wait, window = self.retry_after, self.window
+        return ModelError(self.reason, self.message, retry_after=wait, window=window)
 
     def reword(self, reworded: Callable[[str], str]) -> None:
         """Change the words of the message, also in a copy of the error."""

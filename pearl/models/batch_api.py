@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pearl.lang.errors import InputError
 from pearl.models.base import FINAL, OFFLINE, ModelError, Reply, Request
-from pearl.models.batch_client import BatchClient, RequestOutcome, read_outcomes, reread
-from pearl.models.batch_files import BatchFolder, BatchStatus, Lifecycle, request_line
+from pearl.models.batch_client import BatchClient, Place, RequestOutcome, read_outcomes, reread
+from pearl.models.batch_files import BatchFolder, Lifecycle, Progress, request_line
 from pearl.models.endpoint_replies import check_read
 from pearl.models.openai import CHAT, Endpoint, RequestFormat
 from pearl.models.routing import find_endpoint
@@ -34,14 +34,14 @@ class BatchOptions:
     Args:
         quiet: seconds without a new request after which a batch is sent.
         interval: seconds between the first looks at a batch.
-        progress: called with the status of a batch at every look.
+        progress: called at every look at a batch.
         most: the most requests of a batch, which are as many as a provider takes in one file.
         most_bytes: the most bytes of its file. OpenAI takes 200 MB, compatible providers 100 MB.
     """
 
     quiet: float = 2.0
     interval: float = 30.0
-    progress: Callable[[BatchStatus], None] | None = None
+    progress: Progress | None = None
     most: int = 50_000
     most_bytes: int = 90 << 20
 
@@ -130,12 +130,8 @@ class Gathering:
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def add(self, key: str, line: bytes) -> None:
-        """Add a request; one that is larger than a file may be is sent alone.
-
-        Args:
-            key: the request's key.
-            line: its line in the file, with the line end.
-        """
+        """Add a request, by its key and its line in the file, with the line end; one that is larger
+        than a file may be is sent alone."""
         if self._lines and self._size + len(line) > self.options.most_bytes:
             self._flush()
         self._lines.append((key, line))
@@ -170,13 +166,8 @@ class _Waiting:
 
 
 class _Session:
-    """Takes requests and hands out replies, within one event loop.
-
-    Args:
-        endpoint: where the model is asked.
-        folder: where batches are kept; those of other models in it are left alone.
-        options: when batches are sent, and how large they may be.
-    """
+    """Takes requests and hands out replies, within one event loop. Batches of other models in the
+    folder are left alone."""
 
     def __init__(self, endpoint: Endpoint, folder: Path, options: BatchOptions) -> None:
         self.loop = asyncio.get_running_loop()
@@ -191,12 +182,11 @@ class _Session:
         self._gathering = Gathering(self._send, options)
         self._lifecycle = Lifecycle(self._client, self._folder, options.interval, options.progress)
         self._waiting: dict[str, _Waiting] = {}
-        # Batches that have not ended: the keys of their requests, and their tasks.
-        self._keys: dict[int, Sequence[str]] = {}
+        # Batches that have not ended: the number of each request's, by its key, and their tasks.
         self._batch_of: dict[str, int] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         # Where the replies of ended batches are, and the keys whose cost has been reported.
-        self._answered: dict[str, tuple[Path, int, int]] = {}
+        self._answered: dict[str, Place] = {}
         self._booked: set[str] = set()
         self._final: ModelError | None = None
         self._ready = self.loop.create_task(self._resume())
@@ -206,7 +196,7 @@ class _Session:
         key = request.key
         await asyncio.wait([self._ready])
         if self._final is not None:
-            raise _again(self._final)
+            raise self._final.again()
         self._ready.result()
         if key in self._answered:
             reply = reread(key, self._answered[key], self._redact)
@@ -221,7 +211,7 @@ class _Session:
             await asyncio.wait([waiting.answer])
             error = waiting.answer.exception()
             if isinstance(error, ModelError):
-                raise _again(error)
+                raise error.again()
             # Its cost is reported to another caller.
             return replace(waiting.answer.result(), kept=True)
         waiting = _Waiting(request, self.loop.create_future(), self._first_form)
@@ -275,7 +265,8 @@ class _Session:
                     async for outcome in self._outcomes(record.number):
                         self._remember(outcome)
                     continue
-                self._add(record.number, self._folder.keys(record))
+                keys = self._folder.keys(record)
+                self._batch_of.update(dict.fromkeys(keys, record.number))
                 if record.stage == "submitted":
                     self._start(record.number)
                 # Any other batch is sent once one of its requests is asked for.
@@ -288,25 +279,16 @@ class _Session:
         except ModelError as error:
             self._stop(error)
             return
-        self._add(number, [key for key, _ in lines])
+        self._batch_of.update((key, number) for key, _ in lines)
         self._start(number)
 
-    def _add(self, number: int, keys: Sequence[str]) -> None:
-        self._keys[number] = keys
-        self._batch_of.update(dict.fromkeys(keys, number))
+    def _keys(self, number: int) -> list[str]:
+        return [key for key, batch in self._batch_of.items() if batch == number]
 
     def _start(self, number: int) -> None:
         """Start the task that takes a batch to its end, unless one is running."""
-
-        def end(task: asyncio.Task[None]) -> None:
-            # An unexpected error must not leave callers waiting for ever.
-            if not task.cancelled() and (error := task.exception()):
-                for key in list(self._waiting):
-                    self._tell(key, error)
-
         if number not in self._tasks or self._tasks[number].done():
             self._tasks[number] = self.loop.create_task(self._run(number))
-            self._tasks[number].add_done_callback(end)
 
     async def _run(self, number: int) -> None:
         try:
@@ -317,31 +299,33 @@ class _Session:
                 self._stop(error)
                 return
             # The batch stays as it is, and goes on when one of its requests is asked for again.
-            for key in self._keys[number]:
-                self._tell(key, _again(error))
+            for key in self._keys(number):
+                self._tell(key, error.again())
+        except Exception as error:  # noqa: BLE001 - callers must not wait for ever
+            for key in list(self._waiting):
+                self._tell(key, error)
 
     async def _deliver(self, number: int, missing: ModelError) -> None:
         """Answer everybody who waits for a request of a batch; ``missing`` is the error for
         requests of which the results say nothing."""
-        unanswered = dict.fromkeys(self._keys[number])
+        unanswered = dict.fromkeys(self._keys(number))
         errors: list[ModelError] = []
         async for outcome in self._outcomes(number):
-            if outcome.key not in unanswered:
+            key, result = outcome.key, outcome.result
+            if key not in unanswered:
                 continue
-            del unanswered[outcome.key]
-            self._batch_of.pop(outcome.key, None)
+            del unanswered[key]
+            del self._batch_of[key]
             self._remember(outcome)
-            if outcome.reply is not None:
-                self._tell(outcome.key, outcome.reply)
-            elif outcome.error is not None:
-                errors.append(outcome.error)
-                if not self._rewritten(outcome.key, outcome.error.complaint):
-                    self._tell(outcome.key, outcome.error)
+            if isinstance(result, ModelError):
+                errors.append(result)
+                if self._rewritten(key, result.complaint):
+                    continue
+            self._tell(key, result)
         for key in unanswered:
-            errors.append(_again(missing))
-            self._batch_of.pop(key, None)
+            errors.append(missing.again())
+            del self._batch_of[key]
             self._tell(key, errors[-1])
-        del self._keys[number]
         final = [error for error in errors if error.reason in FINAL]
         if final:
             self._stop(final[0])
@@ -356,7 +340,7 @@ class _Session:
 
     def _remember(self, outcome: RequestOutcome) -> None:
         """Note where a reply is; a failure is not noted, so that the request may be sent again."""
-        if outcome.reply is not None:
+        if isinstance(outcome.result, Reply):
             self._answered.setdefault(outcome.key, outcome.place)
 
     def _rewritten(self, key: str, complaint: str) -> bool:
@@ -380,14 +364,8 @@ class _Session:
         self._final = error
         self._gathering.drop()
         for key in list(self._waiting):
-            self._tell(key, _again(error))
+            self._tell(key, error.again())
         current = asyncio.current_task()
         for task in self._tasks.values():
             if task is not current:
                 task.cancel()
-
-
-def _again(error: ModelError) -> ModelError:
-    """A copy of an error for another caller, as an exception keeps its traceback."""
-    reason, wait, window = error.reason, error.retry_after, error.window
-    return ModelError(reason, str(error), retry_after=wait, window=window)

@@ -18,7 +18,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from pearl.models.base import ModelError, Reply
 from pearl.models.endpoint_replies import (
@@ -251,21 +251,22 @@ def _no_batch_api() -> ModelError:
     )
 
 
+Place: TypeAlias = tuple[Path, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """The outcome of a request, a reply or an error, and the line of a file that holds it.
+    """The outcome of a request, and the line of a file that holds it.
 
     Args:
         key: the request's key.
         place: the file, the byte at which the line starts, and the line's length in bytes.
-        reply: the model's reply; None where the request failed.
-        error: why it failed; else None.
+        result: the model's reply, or why the request failed.
     """
 
     key: str
-    place: tuple[Path, int, int]
-    reply: Reply | None = None
-    error: ModelError | None = None
+    place: Place
+    result: Reply | ModelError
 
 
 def read_outcomes(path: Path, redact: Redact) -> Iterator[RequestOutcome]:
@@ -284,7 +285,7 @@ def read_outcomes(path: Path, redact: Redact) -> Iterator[RequestOutcome]:
             start = file.tell()
 
 
-def reread(key: str, place: tuple[Path, int, int], redact: Redact) -> Reply | None:
+def reread(key: str, place: Place, redact: Redact) -> Reply | None:
     """Read a reply again; None where its line is no longer there."""
     path, start, size = place
     try:
@@ -294,10 +295,12 @@ def reread(key: str, place: tuple[Path, int, int], redact: Redact) -> Reply | No
     except OSError:
         return None
     outcome = _outcome(line, place, redact)
-    return outcome.reply if outcome is not None and outcome.key == key else None
+    if outcome is None or outcome.key != key or isinstance(outcome.result, ModelError):
+        return None
+    return outcome.result
 
 
-def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> RequestOutcome | None:
+def _outcome(line: bytes, place: Place, redact: Redact) -> RequestOutcome | None:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -307,15 +310,15 @@ def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> Reque
         return None
     response = data.get("response")
     if not isinstance(response, dict):
-        return RequestOutcome(key, place, error=_unsent(data.get("error"), redact))
+        return RequestOutcome(key, place, _unsent(data.get("error"), redact))
     status, body = response.get("status_code"), response.get("body")
     if type(status) is int and not 200 <= status < 300:
         status = status if 400 <= status < 600 else 500
-        return RequestOutcome(key, place, error=failure(status, {}, complaint_of(body, redact)))
+        return RequestOutcome(key, place, failure(status, {}, complaint_of(body, redact)))
     try:
         return RequestOutcome(key, place, reply_of(body, redact))
     except ModelError as unusable:
-        return RequestOutcome(key, place, error=unusable)
+        return RequestOutcome(key, place, unusable)
 
 
 def _unsent(error: Any, redact: Redact) -> ModelError:  # noqa: ANN401 - any JSON

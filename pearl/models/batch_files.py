@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar, get_args
+from typing import BinaryIO, Literal, TypeAlias, TypeVar, get_args
 
 from pearl.lang.output_files import lock, replacing
 from pearl.lang.text import text_digest
@@ -217,24 +217,9 @@ def _hash(keys: Iterable[str]) -> str:
     return text_digest("\n".join(keys))
 
 
-@dataclass(frozen=True, slots=True)
-class BatchStatus:
-    """The status of a batch, for a person who waits.
-
-    Args:
-        batch: its number in the folder.
-        requests: how many requests it has.
-        completed: how many were answered.
-        failed: how many failed.
-        status: the provider's word, ``submitting`` before there is one, or ``unreachable`` where
-            the provider could not be asked.
-    """
-
-    batch: int
-    requests: int
-    completed: int
-    failed: int
-    status: str
+Progress: TypeAlias = Callable[[BatchRecord, ProviderBatch], None]
+"""Told of a batch at every look. Its status is the provider's word, ``submitting`` before there is
+one, or ``unreachable`` where the provider could not be asked."""
 
 
 @dataclass
@@ -245,22 +230,19 @@ class Lifecycle:
         client: the calls to the provider.
         folder: the records of the batches.
         interval: seconds between the first two looks.
-        progress: called with the status at every look.
+        progress: called at every look.
     """
 
     client: BatchClient
     folder: BatchFolder
     interval: float
-    progress: Callable[[BatchStatus], None] | None = None
+    progress: Progress | None = None
     _random: random.Random = field(default_factory=random.Random, init=False)
     _at_provider: set[int] = field(default_factory=set, init=False)
     _left: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def run(self, number: int) -> ProviderBatch:
         """Continue a batch from its recorded stage until its results are in the folder.
-
-        Args:
-            number: the number of the batch.
 
         Raises:
             ModelError: it cannot go on; the record has the stage that it reached.
@@ -270,7 +252,7 @@ class Lifecycle:
             while True:
                 if record.stage != "submitted":
                     record = await self._submit(record)
-                record, batch, status = await self._watch(record)
+                record, batch = await self._watch(record)
                 if not batch.crowded_out or not self._at_provider:
                     break
                 # There is room for it once another batch has ended at the provider.
@@ -287,20 +269,20 @@ class Lifecycle:
             output, error = batch.output_file_id, batch.error_file_id
             for name, path in zip((output, error), self.folder.results(number), strict=True):
                 if name:
-                    await self._lasting(partial(download, name, path), status)
+                    await self._lasting(partial(download, name, path), record, batch)
             ended = replace(record, stage="ended", output_file_id=output, error_file_id=error)
             self.folder.save(ended)
             return batch
         finally:
             self._leave(number)
 
-    def _tell(self, status: BatchStatus) -> None:
-        if status.status in ENDS:
-            self._leave(status.batch)
+    def _tell(self, record: BatchRecord, batch: ProviderBatch) -> None:
+        if batch.status in ENDS:
+            self._leave(record.number)
         else:
-            self._at_provider.add(status.batch)
+            self._at_provider.add(record.number)
         if self.progress is not None:
-            self.progress(status)
+            self.progress(record, batch)
 
     def _leave(self, number: int) -> None:
         if number in self._at_provider:
@@ -309,7 +291,7 @@ class Lifecycle:
             self._left = asyncio.Event()
 
     async def _submit(self, record: BatchRecord) -> BatchRecord:
-        self._tell(BatchStatus(record.number, record.requests, 0, 0, "submitting"))
+        self._tell(record, ProviderBatch("", "submitting"))
         if record.stage == "written":
             name = await self.client.upload(self.folder.requests(record.number))
             record = self.folder.save(replace(record, stage="uploaded", input_file_id=name))
@@ -340,23 +322,22 @@ class Lifecycle:
                     return batch
         return None
 
-    async def _watch(self, record: BatchRecord) -> tuple[BatchRecord, ProviderBatch, BatchStatus]:
+    async def _watch(self, record: BatchRecord) -> tuple[BatchRecord, ProviderBatch]:
         looks = 0
-        status = BatchStatus(record.number, record.requests, 0, 0, record.status)
+        batch = ProviderBatch(record.batch_id, record.status)
         while True:
-            batch = await self._lasting(partial(self.client.look, record.batch_id), status)
+            batch = await self._lasting(partial(self.client.look, record.batch_id), record, batch)
             if batch.status != record.status:
                 record = self.folder.save(replace(record, status=batch.status))
-            status = replace(
-                status, completed=batch.completed, failed=batch.failed, status=batch.status
-            )
-            self._tell(status)
+            self._tell(record, batch)
             if batch.status in ENDS:
-                return record, batch, status
+                return record, batch
             await asyncio.sleep(self._pause(looks))
             looks += 1
 
-    async def _lasting(self, act: Callable[[], Awaitable[T]], status: BatchStatus) -> T:
+    async def _lasting(
+        self, act: Callable[[], Awaitable[T]], record: BatchRecord, batch: ProviderBatch
+    ) -> T:
         """Repeat a call that changes nothing until it succeeds, or fails for good."""
         tries = 0
         while True:
@@ -366,7 +347,7 @@ class Lifecycle:
                 if error.reason not in PASSING:
                     raise
                 pause = min(error.retry_after or 0.0, LONGEST_ASKED)
-            self._tell(replace(status, status="unreachable"))
+            self._tell(record, replace(batch, status="unreachable"))
             await asyncio.sleep(max(pause, self._pause(tries)))
             tries += 1
 

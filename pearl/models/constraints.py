@@ -58,14 +58,8 @@ _LOOSE = frozenset(
 
 
 def choose_mode(mode: str | None = None) -> Mode:
-    """The mode a person means.
-
-    Args:
-        mode: the mode they named; None for what ``PEARL_CONSTRAIN`` says, or else ``auto``.
-
-    Raises:
-        InputError: there is no such mode.
-    """
+    """The mode that a person named, or else what ``PEARL_CONSTRAIN`` says, or else ``auto``; an
+    `InputError` where there is no such mode."""
     named = mode or os.environ.get("PEARL_CONSTRAIN", "").strip() or "auto"
     if named in get_args(Mode):
         return cast(Mode, named)
@@ -109,8 +103,13 @@ def constraints_of(call: calls.Call, room: int | None = None) -> tuple[Constrain
             return (Constraint(call.grammar), schema) if call.grammar else (schema,)
         case calls.CorrectFilled():
             return constraints_of(call.fill)
-        case calls.ProveForm():
-            return (_proof(call),)
+        case calls.ProveForm(form, word) if form in SCHEMAS:
+            # Only an endpoint that takes the form obeys a constraint to one word.
+            only = {"type": "string", "enum": [word], "maxLength": len(word)}
+            text = json.dumps(_closed(object_schema({"word": only})))
+            return (Constraint(schema=text, form=form),)
+        case calls.ProveForm(form, word):
+            return (Constraint(Grammar((("start", ((word,),)),)), form=form),)
         case _:
             return ()
 
@@ -144,17 +143,6 @@ def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
     return closed | {"additionalProperties": False} if "properties" in closed else closed
 
 
-def _proof(call: calls.ProveForm) -> Constraint:
-    """A constraint to one word, which only an endpoint that takes its form obeys."""
-    from pearl.lang.context_free import Grammar
-
-    form = call.form
-    if form in SCHEMAS:
-        word = {"type": "string", "enum": [call.word], "maxLength": len(call.word)}
-        return Constraint(schema=json.dumps(_closed(object_schema({"word": word}))), form=form)
-    return Constraint(Grammar((("start", ((call.word,),)),)), form=form)
-
-
 def held(call: calls.Call) -> calls.Call:
     """The call with a prompt that explains the constraint, and demonstrations that obey it."""
     match call:
@@ -181,11 +169,8 @@ def _held(write: calls.WritePlan) -> calls.WritePlan:
 
 
 def request_fields(constraint: Constraint) -> dict[str, Any]:
-    """The fields of a chat completion's request that constrain the reply.
-
-    Args:
-        constraint: one whose form is in `GRAMMARS` or `SCHEMAS`.
-    """
+    """The fields of a chat completion's request that constrain the reply, in a form that is in
+    `GRAMMARS` or `SCHEMAS`."""
     grammar, form = constraint.grammar, constraint.form
     if grammar is None:
         schema = json.loads(constraint.schema)
@@ -305,8 +290,7 @@ class Forms:
             if flight is not None and flight.get_loop() is loop:
                 await asyncio.wait([flight])
                 if not flight.cancelled() and isinstance(error := flight.exception(), ModelError):
-                    # Each waiting call would meet the same error.
-                    raise ModelError(error.reason, error.message)
+                    raise error.again()
                 continue
             flight = self._flights[kind] = loop.create_future()
             try:

@@ -38,12 +38,9 @@ class Embed(Protocol):
         ...
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, in their order, all of one length.
+        """A vector for each of one or more texts, in their order, all of one length.
 
         Only vectors of one call can be compared.
-
-        Args:
-            texts: at least one.
 
         Raises:
             ModelError: the endpoint gave no vectors.

@@ -54,11 +54,8 @@ def read_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 
 def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
-    """The text and usage of a completion, whatever shape it really has.
-
-    Args:
-        data: the JSON of a successful answer.
-        redact: takes the key out of a text.
+    """The text and usage of a completion, from the JSON of a successful answer, whatever shape it
+    really has.
 
     Raises:
         ModelError: it holds no usable text; the error's usage is what was paid all the same.

@@ -71,16 +71,16 @@ class Local:
         self.on_progress: Callable[[str, float], None] | None = None
         """Called with a call's path, and the share of its prompt that has been read."""
         head = read_head(path)
-        self._path = path.resolve()
+        path = path.resolve()
         self.window = env_number("PEARL_CONTEXT") or head.window
         if self.window > head.window:
             raise InputError(
                 f"PEARL_CONTEXT is {self.window:,}, and {name} takes {head.window:,} tokens: set "
                 "it lower, or not at all."
             )
-        self._threads = env_number("PEARL_THREADS") or _free_processors()
-        if (self._path, self.window, self._threads) not in _LOADED:
-            _check_memory(name, self._path, self.window, head)
+        self._key = (path, self.window, env_number("PEARL_THREADS") or _free_processors())
+        if self._key not in _LOADED:
+            _check_memory(name, path, self.window, head)
         settings = make_settings()
         limit = settings.max_tokens or REPLY
         self._longest = settings.max_tokens or max(PLAN, self.window // 16)
@@ -91,7 +91,7 @@ class Local:
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
         # The limit of a reply is no part of the identity, as only complete replies are kept.
         sampling = [settings.temperature or 0, settings.seed, REPLY]
-        self.identity = canonical_json(["local", file_hash(self._path), sampling])
+        self.identity = canonical_json(["local", file_hash(path), sampling])
         limits = {"max_tokens": limit, "temperature": settings.temperature or 0.0}
         self._settings = settings.model_copy(update=limits)
         self.sampling = self._settings.sampling
@@ -103,9 +103,9 @@ class Local:
 
     async def answer(self, request: Request) -> Reply:
         stop = threading.Event()
-        weights = _LOADED.get((self._path, self.window, self._threads))
+        weights = _LOADED.get(self._key)
         if weights is None:
-            weights = await asyncio.to_thread(load, self._path, self.window, self._threads)
+            weights = await asyncio.to_thread(load, *self._key)
         work = asyncio.get_running_loop().run_in_executor(
             weights.queue, self._complete, weights, request, stop
         )
@@ -119,7 +119,7 @@ class Local:
 
     def count(self, text: str) -> int:
         """Tokens of a text, in the model's own vocabulary."""
-        return load(self._path, self.window, self._threads).count(text)
+        return load(*self._key).count(text)
 
     def _complete(self, weights: ModelWeights, request: Request, stop: threading.Event) -> Reply:
         """Make a call, in the thread of the queue."""

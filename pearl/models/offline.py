@@ -34,8 +34,8 @@ from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import OFFLINE, ModelError, Reply, Request
 from pearl.models.offline_planning import (
     UNQUOTABLE,
+    UNTRUE,
     ParsedQuestion,
-    asks_for_what_is_not_so,
     names,
     read_question,
     write,
@@ -321,8 +321,7 @@ def choose(call: MapAnswer) -> str:
         / math.sqrt(4 + len(option))
         for option in options
     ]
-    unlike = asks_for_what_is_not_so(call.question)
-    chosen = scores.index(min(scores) if unlike else max(scores))
+    chosen = scores.index((min if UNTRUE.fits(call.question) else max)(scores))
     nearest = min(scores) < max(scores) and call.answer.strip() != NOTHING
     return letter(chosen) if nearest else NO_OPTION
 

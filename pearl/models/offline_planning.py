@@ -171,15 +171,11 @@ class Cue:
         asks: a pattern that finds questions of this form, in upper or lower case.
         words: words that are likely in the name and definition of an action for it.
         whole: whether it may be asked of the document as a whole.
-        supposes: whether it asks about what did not happen.
-        false: whether it asks which of the options is not true.
     """
 
     asks: str
     words: str
     whole: bool = False
-    supposes: bool = False
-    false: bool = False
 
     def fits(self, question: str) -> bool:
         """Whether a question has this form."""
@@ -190,19 +186,23 @@ TOPIC = "summarize summary everything about topic condense"
 EVENT = "event happening happens what took part"
 PERSON = "character person who"
 
+UNTRUE = Cue(
+    r"\bexcept\b|\b(?:which|what)\b.*\b(?:is|are|was|were|does|did|do|would) (?-i:NOT)\b"
+    r"|\b(?:which|what) of .*\b(?:not|false|untrue)\b|\bleast likely\b",
+    TOPIC,
+)
+"""Asks which of the options is not true."""
+
+SUPPOSED = Cue(
+    r"\bif\b.*\bwould\b|\bwould\b.*\bif\b|\bwould\b.*\bhave happened\b",
+    "hypothetical predict followed outcome had been",
+)
+"""Asks about what did not happen."""
+
 CUES = (
     # First what turns a question's sense, then what it starts with, then its other words.
-    Cue(
-        r"\bexcept\b|\b(?:which|what)\b.*\b(?:is|are|was|were|does|did|do|would) (?-i:NOT)\b"
-        r"|\b(?:which|what) of .*\b(?:not|false|untrue)\b|\bleast likely\b",
-        TOPIC,
-        false=True,
-    ),
-    Cue(
-        r"\bif\b.*\bwould\b|\bwould\b.*\bif\b|\bwould\b.*\bhave happened\b",
-        "hypothetical predict followed outcome had been",
-        supposes=True,
-    ),
+    UNTRUE,
+    SUPPOSED,
     Cue(r"\biron(?:y|ic|ically)\b", "irony ironic opposite expected"),
     Cue(r"^why\b|\breasons?\b|\bmotiv(?:e|ation)", "reason why motive behind behavior"),
     Cue(r"^in (?:what|which) order\b|\bchronolog|\bsequence\b", "timeline order sequence events"),
@@ -293,17 +293,12 @@ def write_shortest(call: WritePlan) -> str:
     return _text(question, [_step("answer", action, args, question.text)])
 
 
-def asks_for_what_is_not_so(question: str) -> bool:
-    """Whether a question asks which of its options is not true."""
-    return any(cue.false and cue.fits(question) for cue in CUES)
-
-
 def _about(question: ParsedQuestion) -> str:
     """The part of a question that is the argument of an action with one parameter."""
     if question.pair and _author(question.pair[0]):
         return question.pair[1]
     cue = next((cue for cue in CUES if cue.fits(question.sentence)), None)
-    if cue and cue.supposes:
+    if cue is SUPPOSED:
         supposed = _IF.search(question.sentence)
         return _trimmed(supposed[1]) if supposed else question.clause
     # For "the meaning of the wreck", and an action that finds meanings, it is "the wreck".
@@ -403,7 +398,7 @@ class _Ranking:
             if question.pair and not _author(question.pair[0]):
                 arities.add(2)
             action = self._top(cue.words, arities)
-            if action or cue.false:
+            if action or cue is UNTRUE:
                 return action
         return None
 

@@ -67,7 +67,7 @@ class OpenAI:
 
     async def answer(self, request: Request) -> Reply:
         if self._final:
-            raise ModelError(self._final.reason, str(self._final))
+            raise self._final.again()
         api, transport = self._endpoint.api, self._transport
         try:
             async with deadline(self._endpoint.settings.timeout):

@@ -42,9 +42,6 @@ def redaction(secrets: Iterable[str]) -> Callable[[str], str]:
     It finds a secret in upper or lower case, with characters escaped as in HTML, JSON or URLs (up
     to three times), in base64 (also in lines, or as part of a longer text, such as ``user:key``),
     and in hexadecimal digits, with or without a separator between bytes.
-
-    Args:
-        secrets: the values.
     """
     return _redaction(frozenset(secrets))
 

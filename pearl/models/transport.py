@@ -120,12 +120,8 @@ class Transport:
             return await incoming.read()
 
     async def refuse(self, incoming: Incoming, missing: str = "") -> None:
-        """Raise a `ModelError` if an answer is an error or a redirect.
-
-        Args:
-            incoming: the answer.
-            missing: the message for a status of 404 or 405; empty for what the endpoint says.
-        """
+        """Raise a `ModelError` if an answer is an error or a redirect; ``missing`` is its message
+        for a status of 404 or 405, in place of what the endpoint says."""
         status = incoming.status
         if status < 300:
             return

@@ -407,10 +407,8 @@ def find_entry(name: str) -> InstalledTool:
 
 
 def function_tool(action: Action) -> tuple[Tool, Service]:
-    """A tool that a function carries out, named after it in lower case, and its service.
-
-    Args:
-        action: an action that `pearl.action` made.
+    """A tool that a function, as `pearl.action` makes one, carries out, named after it in lower
+    case, and its service.
 
     Raises:
         InputError: no tool can be made of it.

@@ -131,7 +131,6 @@ class Http:
 
     Args:
         method: GET sends arguments in the address, POST as a JSON object.
-        host: its name or address, without brackets, in lower case.
         origin: scheme, host and port: the only place that is ever connected to.
         path: the path, with the names of parameters in braces.
         query: the query that every call has.
@@ -141,7 +140,6 @@ class Http:
     """
 
     method: str
-    host: str
     origin: str
     path: str
     query: str
@@ -210,8 +208,7 @@ def read_http(table: TomlTable, parameters: tuple[Parameter, ...], folder: Path)
             wrong(f"{{{name}}} is to be required, and no array.")
     if {"{", "}"} & set(HOLE.sub("", path) + query):
         wrong("braces stand around a parameter's name, in the path only.")
-    host = one_form(parts.hostname or "")
-    return Http(method, host, origin, path, query, static.data, headers, ca)
+    return Http(method, origin, path, query, static.data, headers, ca)
 
 
 def read_server(table: TomlTable, folder: Path) -> McpServer | None:
@@ -356,13 +353,10 @@ async def look_up(host: str, port: int) -> Sequence[str]:
 
 
 def host_problem(host: str) -> str:
-    """What is wrong with a host as it is written; empty for nothing.
+    """What is wrong with a host as it is written, without brackets and port; empty for nothing.
 
     An address must be in its normal form: the system reads 2130706433, 0x7f.1 and 127.1 as
     127.0.0.1, but a comparison of texts does not.
-
-    Args:
-        host: without brackets and port.
     """
     if "%" not in host and _literal(host) is not None:
         return ""
@@ -383,26 +377,18 @@ def one_form(host: str) -> str:
 
 def is_private_literal(host: str) -> bool:
     """Whether a host is an address of this machine or of a private network."""
-    literal = _literal(host)
-    return literal is not None and not _public(literal)
+    return _literal(host) is not None and not is_public(host)
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet.
+    """Whether an address, as a resolver gives it, is one of the public internet.
 
     These are not: loopback, private, shared, link-local (where clouds serve their keys), multicast,
     reserved and unspecified addresses, texts that are no address, and IPv6 addresses that stand for
     such an IPv4 address (mapped, compatible, 6to4, Teredo, NAT64).
-
-    Args:
-        address: the address, as a resolver gives it.
     """
     literal = _literal(address)
-    return literal is not None and _public(literal)
-
-
-def _public(address: Address) -> bool:
-    return all(
+    return literal is not None and all(
         part.is_global
         and not part.is_multicast
         and (
@@ -410,7 +396,7 @@ def _public(address: Address) -> bool:
             if isinstance(part, IPv4Address)
             else part in _UNICAST and part not in _DOCUMENTATION
         )
-        for part in _reached(address)
+        for part in _reached(literal)
     )
 
 

@@ -21,7 +21,6 @@ from functools import partial
 from shutil import which
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
@@ -278,8 +277,7 @@ class Connection:
                     errors.seek(0)
                     self._ended = errors.read(20_000)
             return
-        host = urlsplit(server.origin).hostname or ""
-        async with open_session(host, server.ca, limits, self._resolve) as session:
+        async with open_session(server.origin, server.ca, limits, self._resolve) as session:
             note = partial(setattr, self, "_wrong")
             transport = OneOriginTransport(session, server.origin, most, note)
             headers = {**self._headers, "Accept-Encoding": "identity"}
@@ -330,11 +328,7 @@ async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str
 
 
 def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON schema with its references resolved.
-
-    Args:
-        schema: the schema of a value.
-        root: the schema in which references are looked up; only ``#/…`` is followed.
+    """The JSON schema of a value, with its references to parts of ``root`` (``#/…``) resolved.
 
     Raises:
         ValueError: it is no schema, refers to itself or to another place, is too large, or has a

@@ -245,12 +245,7 @@ class Toolbox:
         return replace(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Call a tool once.
-
-        Args:
-            name: its name.
-            arguments: JSON values by parameter. A null for a parameter that is
-                not required counts as none.
+        """Call a tool once, with arguments as `check_arguments` takes them.
 
         Raises:
             ToolError: the call failed; nothing was sent where the reason is

@@ -14,7 +14,7 @@ from html import unescape
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, NoReturn
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -156,10 +156,14 @@ class Web:
 
     async def _send(self, url: URL, body: bytes | None) -> str:
         """Send a call, and follow redirects within the declared origin."""
+        loop, http = asyncio.get_running_loop(), self._http
+        if loop not in self._sessions:
+            session = open_session(http.origin, http.ca, self._limits, self._resolve)
+            self._sessions[loop] = session
         for _ in range(REDIRECTS + 1):
             method = "GET" if body is None else "POST"
             sent = {"Content-Type": "application/json"} if body is not None else {}
-            async with self._session.request(
+            async with self._sessions[loop].request(
                 method, url, data=body, headers={**sent, **self._headers}, allow_redirects=False
             ) as response:
                 place = response.headers.get("Location")
@@ -178,8 +182,8 @@ class Web:
                 raise ToolError(
                     "redirect", "It is sent on with a name and password in the address."
                 )
-            if origin != self._http.origin:
-                only = f"only {self._http.origin} is declared."
+            if origin != http.origin:
+                only = f"only {http.origin} is declared."
                 raise ToolError("host", f"It is sent on to another host: {only}")
         raise ToolError("redirect", f"It is sent on more than {REDIRECTS} times.")
 
@@ -206,22 +210,15 @@ class Web:
         kind = response.content_type if "Content-Type" in response.headers else ""
         return read_text(bytes(body), kind.lower(), response.charset)
 
-    @property
-    def _session(self) -> aiohttp.ClientSession:
-        """The session of this event loop, opened where there is none."""
-        loop, http = asyncio.get_running_loop(), self._http
-        if loop not in self._sessions:
-            session = open_session(http.host, http.ca, self._limits, self._resolve)
-            self._sessions[loop] = session
-        return self._sessions[loop]
 
-
-def open_session(host: str, ca: str, limits: ToolLimits, resolve: Resolve) -> aiohttp.ClientSession:
+def open_session(
+    origin: str, ca: str, limits: ToolLimits, resolve: Resolve
+) -> aiohttp.ClientSession:
     """A session that only connects to checked addresses, uses nothing of the environment (such as
     proxies), and keeps no cookies.
 
     Args:
-        host: the host that is called.
+        origin: scheme, host and port of what is called.
         ca: a file of certificates to trust in place of the system's; empty for the system's.
         limits: they say whether the host may be in a private network.
         resolve: gives the addresses of a host.
@@ -229,7 +226,7 @@ def open_session(host: str, ca: str, limits: ToolLimits, resolve: Resolve) -> ai
     Raises:
         ToolError: the host is a private address, and may not be.
     """
-    if is_private_literal(host) and not limits.private:
+    if is_private_literal(urlsplit(origin).hostname or "") and not limits.private:
         # Checked here, as aiohttp does not call the resolver for an address.
         _private()
     # With True, aiohttp uses the system's authorities, which it has loaded already.

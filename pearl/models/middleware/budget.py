@@ -78,17 +78,11 @@ class Ledger(Protocol):
 
 
 class MemoryLedger(Ledger):
-    """A ledger of one process.
+    """A ledger of one process; ``ceiling`` is what may be spent."""
 
-    Args:
-        ceiling: what may be spent.
-        spent: what earlier runs of the job have spent.
-    """
-
-    def __init__(self, ceiling: Ceiling, spent: Amount) -> None:
+    def __init__(self, ceiling: Ceiling) -> None:
         self._ceiling = ceiling
-        self._spent = spent
-        self._reserved = Amount()
+        self._spent = self._reserved = Amount()
 
     async def reserve(self, amount: Amount) -> Grant:
         grant = judge(self._ceiling, self._spent, self._reserved, amount)

@@ -67,10 +67,8 @@ async def read_or_make(
     replies: ReplyCache, scope: str, key: str, maker: str, make: Callable[[], Awaitable[Any]]
 ) -> Any:  # noqa: ANN401 - any JSON
     """A `Keep` over a `ReplyCache`: data that no model gave is stored beside the replies."""
-    reply = await replies.claim(scope, key)
-    if not reply:
-        reply = await _look_again(replies, scope, key, asyncio.sleep)
-    if not isinstance(reply, Reply):
+    reply = await _stored(replies, scope, key, asyncio.sleep)
+    if reply is None:
         try:
             fresh = Reply(json.dumps(await make()))
         except BaseException:
@@ -80,16 +78,15 @@ async def read_or_make(
     return json.loads(reply.text)
 
 
-async def _look_again(
+async def _stored(
     replies: ReplyCache, scope: str, key: str, sleep: Callable[[float], Awaitable[None]]
-) -> Reply | bool:
-    """What `ReplyCache.claim` gives once no other process is making the call."""
+) -> Reply | None:
+    """The stored reply, once no other process is making the call; None where the caller is to."""
     pause = FIRST_LOOK
-    while True:
+    while not (claimed := await replies.claim(scope, key)):
         await sleep(pause)
-        if claimed := await replies.claim(scope, key):
-            return claimed
         pause = min(LATER_LOOK, 1.5 * pause)
+    return claimed if isinstance(claimed, Reply) else None
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ class CacheLayer:
             # If the call was cancelled, one of those who waited makes it.
             if not flight.cancelled():
                 if isinstance(error := flight.exception(), ModelError):
-                    failed = ModelError(error.reason, error.message, window=error.window)
+                    failed = error.again()
                     failed.shared = True
                     raise failed
                 # The reply was another question's, which reports its cost.
@@ -141,11 +138,9 @@ class CacheLayer:
             del self._flights[request.key]
 
     async def _read_or_make(self, request: Request) -> Reply:
-        claimed = await self.replies.claim(self.scope, request.key)
-        if not claimed:
-            claimed = await _look_again(self.replies, self.scope, request.key, self.sleep)
-        if isinstance(claimed, Reply):
-            return claimed
+        stored = await _stored(self.replies, self.scope, request.key, self.sleep)
+        if stored is not None:
+            return stored
         try:
             reply = await self.ask(request)
         except BaseException:

@@ -64,7 +64,8 @@ class CircuitBreaker:
     """For a model that is not open, the calls begun since it last had none under way."""
     _ended: Counter[int] = field(default_factory=Counter, init=False)
     """How many of these calls have ended."""
-    _waiting: list[asyncio.Future[None]] = field(default_factory=list, init=False)
+    _round_over: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set for a moment when those who wait to begin a call are to look again."""
 
     async def __call__(self, request: Request) -> Reply:
         """The answer of the model that the call is for."""
@@ -74,8 +75,7 @@ class CircuitBreaker:
             return await self._answer(request, model, at)
         # Until it is known whether the model answers at all, a few calls are made, and then more.
         while self._begun[at] >= FIRST and at not in self._open:
-            self._waiting.append(asyncio.get_running_loop().create_future())
-            await self._waiting[-1]
+            await self._round_over.wait()
         self._begun[at] += 1
         try:
             return await self._answer(request, model, at)
@@ -83,10 +83,8 @@ class CircuitBreaker:
             self._ended[at] += 1
             if self._ended[at] == self._begun[at] or at in self._open:
                 self._begun[at] = self._ended[at] = 0
-                for waiting in self._waiting:
-                    if not waiting.done():
-                        waiting.set_result(None)
-                self._waiting.clear()
+                self._round_over.set()
+                self._round_over.clear()
 
     async def _answer(self, request: Request, model: Model, at: int) -> Reply:
         try:
@@ -123,12 +121,7 @@ class CircuitBreaker:
         After `ALIKE` such calls it is asked once for a word, in a prompt that has nothing of a
         document or a question. The failure of a proof counts as a call but leads to no test, as
         the form may be its cause. A model that is asked in batches is not tested, as its answer
-        may take a day.
-
-        Args:
-            request: the call that failed.
-            error: its error; the tries of the test are added to the error's attempts.
-            model: the model that was asked.
+        may take a day. The tries of the test are added to the error's attempts.
         """
         at, words = id(model), _VARYING.sub("", error.message)
         testable = not self.limiters[at].stopped and forms_taken(model).any

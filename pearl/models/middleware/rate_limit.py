@@ -14,6 +14,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pearl.models.base import Ask, FailedTry, ModelError, Reply, Request, Usage
@@ -102,7 +103,7 @@ class ConcurrencyLimiter:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._resume_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._sleepers: set[asyncio.Future[None]] = set()
+        self._halted = asyncio.Event()
         self._probes = 0
         self._unanswered_at = -1.0
         self.unanswered = 0
@@ -195,22 +196,18 @@ class ConcurrencyLimiter:
     def stop(self, error: ModelError) -> None:
         """Stop: calls that wait fail with a `HaltError`; those under way go on."""
         self.stopped = self.stopped or error
-        for waiter in (*self._waiting, *self._sleepers):
+        self._halted.set()
+        for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(HaltError(self.stopped.reason, self.stopped.message))
         self._waiting.clear()
 
     async def sleep(self, seconds: float) -> None:
         """Sleep some seconds; a `HaltError` once the run has stopped."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._halted.wait()
         self._check()
-        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sleepers.add(stopped)
-        try:
-            await asyncio.wait_for(stopped, seconds)
-        except TimeoutError:
-            pass
-        finally:
-            self._sleepers.discard(stopped)
 
     def _check(self) -> None:
         if self.stopped is not None:

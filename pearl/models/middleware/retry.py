@@ -66,7 +66,8 @@ class Retry:
                     proving = isinstance(request.call, ProveForm) and error.reason in SILENT
                     wait = None if proving else self._wait(error, attempts)
                     if wait is None:
-                        raise self._final_error(error, attempts) from None
+                        self._note(error, attempts)
+                        raise
                     if error.retry_after is None:
                         await self.limiter.sleep(wait)
                     else:
@@ -90,26 +91,18 @@ class Retry:
         longest = min(LONGEST_BACKOFF, first * 2 ** (len(attempts) - 1))
         return self.random.uniform(SHORTEST * longest, longest)
 
-    def _final_error(self, error: ModelError, attempts: list[FailedTry]) -> ModelError:
-        """The error of a call that is not tried again: that of the last try, with all tries."""
-        message, tries = error.message, len(attempts)
+    def _note(self, error: ModelError, attempts: list[FailedTry]) -> None:
+        """Add all tries to the error of the last one, after which the call is not tried again."""
+        error.attempts = tuple(attempts)
         if error.retry_after is not None and error.retry_after > self.longest_wait:
             message = (
                 f"The endpoint asks to wait {_duration(error.retry_after)}, longer than the "
                 f"{_duration(self.longest_wait)} that are waited for: run it again later, or as "
                 "pearl batch with a longer --max-wait."
             )
-            tries = 1
-        return ModelError(
-            error.reason,
-            message,
-            retry_after=error.retry_after,
-            usage=error.usage,
-            attempts=tuple(attempts),
-            window=error.window,
-            status=error.status,
-            tries=tries,
-        )
+            error.reword(lambda _: message)
+        elif len(attempts) > 1:
+            error.args = (f"{error.message} ({len(attempts)} tries)",)
 
 
 def _duration(seconds: float) -> str:

@@ -17,7 +17,7 @@ from functools import partial
 from pearl.lang.errors import InputError, check_numbers, check_whole
 from pearl.models.base import Ask, Model, ModelError, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
-from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
+from pearl.models.middleware.budget import Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import CacheLayer, Keep, PrefixWarmup, ReplyCache, read_or_make
 from pearl.models.middleware.circuit_breaker import CircuitBreaker
 from pearl.models.middleware.rate_limit import (
@@ -172,7 +172,7 @@ def start_engine(
     """
     limits = limits or EngineLimits()
     if ledger is None and limits.ceiling != Ceiling():
-        ledger = MemoryLedger(limits.ceiling, Amount())
+        ledger = MemoryLedger(limits.ceiling)
     layers: dict[int, Ask] = {}
     limiters: dict[int, ConcurrencyLimiter] = {}
     for member in members(model):
