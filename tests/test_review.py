@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import re
 import sqlite3
 import sys
 from collections import Counter
@@ -737,5 +738,5 @@ class TestCommands:
 
     def test_agreement_without_the_library_that_counts_it(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)
-        with pytest.raises(InputError, match=r"pip install 'pearl\[review\]'"):
+        with pytest.raises(InputError, match=re.escape(install_command("review"))):
             agreement({"a": {1: "yes", 2: "no"}})
