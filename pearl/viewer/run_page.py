@@ -327,7 +327,7 @@ def _bars(calls: Iterable[CallNode], zero: float) -> tuple[tuple[Bar, ...], int]
     """Bars in as few lanes as possible without overlaps, and the number of lanes."""
     free: list[float] = []
     bars: list[Bar] = []
-    for call in sorted(calls, key=lambda call: (call.started or 0.0, call.path)):
+    for call in sorted(calls, key=lambda call: (call.started or 0.0, call.entry.path)):
         start = (call.started or zero) - zero
         end = start + max(call.seconds, 0.0)
         lane = next((at for at, until in enumerate(free) if until <= start), len(free))
