@@ -19,6 +19,7 @@ from sqlalchemy import Engine
 
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.library import load_library
+from pearl.lang.text import text_digest
 from pearl.review.agreement import agreement, labels_of, review_report
 from pearl.review.pages import check_plan
 from pearl.review.people import (
@@ -27,7 +28,6 @@ from pearl.review.people import (
     by_token,
     deal,
     enter,
-    hash_of,
     leave,
     read_wanted,
     who_is,
@@ -256,7 +256,7 @@ class TestPeople:
         assert by_token(engine, "x") is None
         with engine.connect() as connection:
             stored = connection.execute(review_people.select()).all()
-        assert stored[0].token == hash_of(first[0].token)
+        assert stored[0].token == text_digest(first[0].token)
         assert first[0].token not in repr(stored)
 
     def test_a_browser_stays_in_until_it_leaves_or_links_are_new(self, engine: Engine):
