@@ -18,7 +18,6 @@ import pytest
 from aiohttp import web
 
 import pearl
-from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Severity
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
@@ -355,8 +354,11 @@ def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
 def test_overlapping_quotes_cut_the_document_without_losing_a_character():
     text = Source("d", "One two three four. Five six seven eight.")
     values = {"a": "> two three four. Five six\n> three four.", "b": "> seven eight."}
-    plan = parse('1. a = FIND_REASON(CTX, "x") : n\n2. b = FIND_REASON(CTX, "y") : n\n').plan
-    found = find_passages(plan, values, ("a",), text)
+    plan = '1. a = FIND_REASON(CTX, "x") : n\n2. b = FIND_REASON(CTX, "y") : n\n'
+    answer = Entry("decision", "answer", {"text": values["a"], "outputs": ["a"]})
+    outputs = [Entry("decision", f"value/{name}", value) for name, value in values.items()]
+    [frame] = read_frames([Entry("decision", "plan", plan), *outputs, answer])
+    found = find_passages(frame, text)
     assert [(one.span, one.answers) for one in found] == [
         (Span(4, 28), True), (Span(8, 19), True), (Span(29, 41), False),
     ]  # fmt: skip
@@ -364,7 +366,7 @@ def test_overlapping_quotes_cut_the_document_without_losing_a_character():
     assert "".join(one.text for one in pieces) == text.text
     assert sorted(number for one in pieces for number in one.starts) == [1, 2, 3]
     assert [one.kind for one in pieces] == ["", "final", "final", "final", "", "quoted"]
-    assert find_passages(Plan(), {}, (), text) == []
+    assert find_passages(read_frames([])[0], text) == []
 
 
 def found(name: str, size: int, digest: str, run: Any = None, item: str = "", folder: str = ""):

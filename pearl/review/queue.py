@@ -430,7 +430,7 @@ def _frame(decisions: Sequence[tuple[str, Any]], entries: Sequence[Entry] = ()) 
 
 
 def _view(name: str, note: str, frame: FrameNode, document: DocumentLookup) -> RunView:
-    quotes = find_passages(frame.plan, frame.values, frame.ends, document.text)
+    quotes = find_passages(frame, document.text)
     return RunView(name, note, frame, document, tuple(quotes))
 
 

@@ -20,9 +20,9 @@ from pearl.lang.errors import InputError
 from pearl.lang.rows import read_row
 from pearl.lang.source import START, Source, Span
 from pearl.lang.text import passage_line
-from pearl.lang.values import Value
 from pearl.retrieval.converters import LARGEST, SEVERAL, files_of, read_documents
 from pearl.runtime.evidence import Quote, evidence
+from pearl.viewer.journal_tree import FrameNode
 
 _NAMED = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTALL)
 
@@ -228,26 +228,19 @@ def is_evidenced(passages: Iterable[QuotedPassage], document: Source | None) -> 
 
 
 def find_passages(
-    plan: Plan,
-    values: Mapping[str, Value],
-    ends: Sequence[str],
-    document: Source | None,
-    first: int = 1,
-    fallback: Sequence[Quote] = (),
+    frame: FrameNode, document: Source | None, first: int = 1, fallback: Sequence[Quote] = ()
 ) -> list[QuotedPassage]:
     """Every quote of a run, those behind its answer first.
 
     Args:
-        plan: the plan that ran.
-        values: the outputs of its steps.
-        ends: the steps that make up the answer; none where there is no answer.
-        document: what they quote; None where it is not available, and then no
-            quote has a place.
+        frame: the run, or one try of a refinement.
+        document: what its outputs quote; None where it is not available, and then no quote has a
+            place.
         first: the number of the first quote.
         fallback: the evidence for an answer that quotes nothing.
     """
-    text = document or Source("", "")
-    every = [(quote, True) for quote in evidence(plan, values, ends, text) or fallback]
+    text, plan, values = document or Source("", ""), frame.plan, frame.values
+    every = [(quote, True) for quote in evidence(plan, values, frame.ends, text) or fallback]
     for name in [name for name in values if " " not in name]:
         every += ((quote, False) for quote in evidence(Plan(), values, [name], text, plan))
     merged: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}

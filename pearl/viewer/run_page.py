@@ -143,7 +143,7 @@ def _quotes(
         first = 1 + sum(map(len, quotes))
         own = text and frame.answer and not frame.name
         quoted = passages_given(entries, frame.answer or "", text) if text and own else ()
-        quotes.append(find_passages(frame.plan, frame.values, frame.ends, text, first, quoted))
+        quotes.append(find_passages(frame, text, first, quoted))
     return quotes
 
 
