@@ -314,6 +314,17 @@ class TestQueue:
         line = one_line(call("review", name, "--port", "0"), 2)
         assert name in line
 
+    def test_remarks_on_an_evaluation_s_answer_are_there_in_a_run_of_the_store(self):
+        options = ["The Fund closed it", "Tom wanted it"]
+        row = {"id": "a", "question": "Why did Mara leave?", "document": {"text": STORY}}
+        write_rows("q.jsonl", {**row, "options": options, "gold": "A"})
+        words = ("--data", "q.jsonl", "--methods", "pearl", "--model", "offline")
+        assert call("eval", "questions", *words, "--store", "store.db", "-o", "e.jsonl").code == 0
+        engine = open_database("store.db")
+        found = [queued(engine, name)[1].items[0].about for name in ("last", "e.jsonl")]
+        engine.dispose()
+        assert [one["remarks"] for one in found] == ["picked by words"] * 2
+
     def test_a_link_out_of_a_folder_is_left_out(self, local: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)
         secret = tmp_path / "secret.plan"

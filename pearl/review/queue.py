@@ -290,12 +290,13 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[QueuedPlan]:
         return
     items: list[QueuedPlan] = []
     for id, stored in read_rows(engine, run.name):
-        row = stored["result"] if isinstance(stored.get("result"), dict) else stored
         if task and id != task:
             continue
-        if "method" in row:
-            # A row of an evaluation says "words" for the answer, and "answer" for the option.
-            row = {**row, "answer": row.get("words"), "option": row.get("answer")}
+        row = stored
+        if isinstance(result := stored.get("result"), dict):
+            # An evaluation's result says "words" for the answer, and "answer" for the option.
+            named = {"answer": result.get("words"), "option": result.get("answer")}
+            row = {**result, **stored, **named}
         items += _item("run", f"{run.name}/{id}", row.get("plan"), row, run.name, id)
     if not items:
         lack = f"question {task} with a plan" if task else "plan in its rows"
