@@ -23,6 +23,7 @@ from pearl.evaluate.accuracy_tables import majority
 from pearl.evaluate.report import plan_statistics, summarise
 from pearl.evaluate.results import Evaluation, Result, from_row, read_evaluation, write_lines
 from pearl.lang.ast import Action
+from pearl.lang.errors import install_command
 from pearl.lang.printer import print_plan
 from pearl.lang.text import cells
 from pearl.models.base import Usage
@@ -645,7 +646,7 @@ class TestCommand:
     def test_a_page_whose_charts_cannot_be_drawn_says_so(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         result = call("report", "eval.jsonl", "-o", "r.html")
-        said = "matplotlib is not installed: pip install 'pearl[plots]'."
+        said = f"matplotlib is not installed: {install_command('plots')}."
         assert result == (0, "", f"pearl: The charts are drawn as text, as {said}\n")
         assert "<svg" not in Path("r.html").read_text("utf-8")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import re
 import sqlite3
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from sqlalchemy import Engine
 
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.library import load_library
+from pearl.lang.text import text_digest
 from pearl.review.agreement import agreement, labels_of, review_report
 from pearl.review.pages import check_plan
 from pearl.review.people import (
@@ -26,7 +28,6 @@ from pearl.review.people import (
     by_token,
     deal,
     enter,
-    hash_of,
     leave,
     read_wanted,
     who_is,
@@ -255,7 +256,7 @@ class TestPeople:
         assert by_token(engine, "x") is None
         with engine.connect() as connection:
             stored = connection.execute(review_people.select()).all()
-        assert stored[0].token == hash_of(first[0].token)
+        assert stored[0].token == text_digest(first[0].token)
         assert first[0].token not in repr(stored)
 
     def test_a_browser_stays_in_until_it_leaves_or_links_are_new(self, engine: Engine):
@@ -312,6 +313,17 @@ class TestQueue:
         Path("empty").mkdir()
         line = one_line(call("review", name, "--port", "0"), 2)
         assert name in line
+
+    def test_remarks_on_an_evaluation_s_answer_are_there_in_a_run_of_the_store(self):
+        options = ["The Fund closed it", "Tom wanted it"]
+        row = {"id": "a", "question": "Why did Mara leave?", "document": {"text": STORY}}
+        write_rows("q.jsonl", {**row, "options": options, "gold": "A"})
+        words = ("--data", "q.jsonl", "--methods", "pearl", "--model", "offline")
+        assert call("eval", "questions", *words, "--store", "store.db", "-o", "e.jsonl").code == 0
+        engine = open_database("store.db")
+        found = [queued(engine, name)[1].items[0].about for name in ("last", "e.jsonl")]
+        engine.dispose()
+        assert [one["remarks"] for one in found] == ["picked by words"] * 2
 
     def test_a_link_out_of_a_folder_is_left_out(self, local: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)
@@ -737,5 +749,5 @@ class TestCommands:
 
     def test_agreement_without_the_library_that_counts_it(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)
-        with pytest.raises(InputError, match=r"pip install 'pearl\[review\]'"):
+        with pytest.raises(InputError, match=re.escape(install_command("review"))):
             agreement({"a": {1: "yes", 2: "no"}})

@@ -18,7 +18,6 @@ import pytest
 from aiohttp import web
 
 import pearl
-from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Severity
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
@@ -234,7 +233,7 @@ def test_the_timeline_says_what_ran_side_by_side_and_what_waited(endpoint: Serve
 
 
 def made(path: str, start: float | None, seconds: float, **more: Any) -> CallNode:
-    return CallNode(path, Entry("call", path, "said", path, seconds=seconds, started=start, **more))
+    return CallNode(Entry("call", path, "said", path, seconds=seconds, started=start, **more))
 
 
 def test_each_stage_stands_behind_what_it_waited_for():
@@ -275,7 +274,7 @@ def test_a_call_is_known_with_the_tries_before_it():
     gone = Entry("call", "step/b", None, "b", 1, "failed", "server: no", used, 0.5, started=2.0)
     more = Entry("call", "step/b", None, "b", 2, "failed", "server: no", used, 0.5, started=4.0)
     found = read_calls([lost, last, gone, more])
-    assert [(one.path, one.done, len(one.tries)) for one in found] == [
+    assert [(one.entry.path, one.done, len(one.tries)) for one in found] == [
         ("step/a", True, 1), ("step/b", False, 2),
     ]  # fmt: skip
     assert [one.spent for one in found] == [Usage(20, 5, 0), Usage(20, 0, 0)]
@@ -285,19 +284,25 @@ def test_a_call_is_known_with_the_tries_before_it():
 
 
 @pytest.mark.parametrize(
-    ("path", "stage", "item"),
+    ("path", "label"),
     [
-        ("step/a", "a", None),
-        ("step/a[3]", "a", 3),
-        ("step/a[3]/step/b[1]", "a", 3),
-        ("plan/2", "planning", None),
-        ("map", "option", None),
-        ("condense/1/2", "condense", None),
+        ("step/a", "the whole step"),
+        ("step/a[3]", "item 4"),
+        ("step/a[3]/step/b[1]", "item 4, step/b[1]"),
+        ("step/a/short", "the whole step, short"),
     ],
 )
-def test_where_a_path_belongs(path: str, stage: str, item: int | None):
-    found = CallNode(path, Entry("call", path))
-    assert (found.stage, found.item) == (stage, item)
+def test_what_a_call_of_a_step_is_for(path: str, label: str):
+    found = CallNode(Entry("call", path))
+    assert (found.stage, found.label) == ("a", label)
+
+
+@pytest.mark.parametrize(
+    ("path", "stage"),
+    [("plan/2", "planning"), ("map", "option"), ("condense/1/2", "condense")],
+)
+def test_where_a_path_belongs(path: str, stage: str):
+    assert CallNode(Entry("call", path)).stage == stage
 
 
 def test_the_tries_of_a_refinement_are_frames():
@@ -349,8 +354,11 @@ def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
 def test_overlapping_quotes_cut_the_document_without_losing_a_character():
     text = Source("d", "One two three four. Five six seven eight.")
     values = {"a": "> two three four. Five six\n> three four.", "b": "> seven eight."}
-    plan = parse('1. a = FIND_REASON(CTX, "x") : n\n2. b = FIND_REASON(CTX, "y") : n\n').plan
-    found = find_passages(plan, values, ("a",), text)
+    plan = '1. a = FIND_REASON(CTX, "x") : n\n2. b = FIND_REASON(CTX, "y") : n\n'
+    answer = Entry("decision", "answer", {"text": values["a"], "outputs": ["a"]})
+    outputs = [Entry("decision", f"value/{name}", value) for name, value in values.items()]
+    [frame] = read_frames([Entry("decision", "plan", plan), *outputs, answer])
+    found = find_passages(frame, text)
     assert [(one.span, one.answers) for one in found] == [
         (Span(4, 28), True), (Span(8, 19), True), (Span(29, 41), False),
     ]  # fmt: skip
@@ -358,7 +366,7 @@ def test_overlapping_quotes_cut_the_document_without_losing_a_character():
     assert "".join(one.text for one in pieces) == text.text
     assert sorted(number for one in pieces for number in one.starts) == [1, 2, 3]
     assert [one.kind for one in pieces] == ["", "final", "final", "final", "", "quoted"]
-    assert find_passages(Plan(), {}, (), text) == []
+    assert find_passages(read_frames([])[0], text) == []
 
 
 def found(name: str, size: int, digest: str, run: Any = None, item: str = "", folder: str = ""):

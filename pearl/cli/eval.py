@@ -198,12 +198,15 @@ def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[Job
 
 def _summary(done: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
     """A run's progress, and the means of its measures, as JSON data."""
-    from pearl.evaluate.report import means_of
+    from pearl.evaluate.accuracy_tables import means_of
 
     facts = done.as_object()
     facts = {"trials": facts.pop("questions"), **facts, "model": done.model}
+    means = means_of(evaluation, evaluation.methods[0])
+    # Renamed, as a run has ``seconds`` of its own.
+    renamed = {"seconds_a_question" if n == "seconds" else n: mean for n, mean in means.items()}
     # A measure never overrides a fact of the same name.
-    return {**facts, **means_of(evaluation), **facts}
+    return {**facts, **renamed, **facts}
 
 
 @click.command("report", epilog="Example:  pearl report last -o report.html")

@@ -6,6 +6,7 @@ under each order of the options.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -229,6 +230,30 @@ def _size(method: str) -> tuple[str, int]:
     return (", ".join((name, *of)), int(size)) if sized else (method, 0)
 
 
+_SCORES = re.compile(
+    r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall(?:_at_\d+)?|none_fits|guessed"
+)
+"""Names of measures that count as 0 for a question without them."""
+
+
+def means_of(evaluation: Evaluation, method: str) -> dict[str, float]:
+    """The means of a method's measures.
+
+    Scores are averaged over all questions, with 0 where they are missing; other measures, as hops,
+    over the questions that have them. Calls of agents are summed instead.
+    """
+    values: dict[str, list[float]] = {}
+    for result in evaluation.results_of(method):
+        for name, value in result.measures.items():
+            values.setdefault(name, []).append(value)
+    count = evaluation.count()
+    counts = {
+        name: count if _SCORES.fullmatch(name) else len(known) for name, known in values.items()
+    }
+    counts["agent_calls"] = 1
+    return {name: sum(known) / counts[name] for name, known in values.items()}
+
+
 def spread_table(evaluation: Evaluation) -> Table | None:
     """Each method's mean over several sets of demonstrations, with its spread; None for one set.
 
@@ -236,14 +261,16 @@ def spread_table(evaluation: Evaluation) -> Table | None:
     """
     if f"{PROMPT_SET}s" not in dict(evaluation.about):
         return None
+
+    def measured(method: str) -> Mapping[str, float]:
+        scores = [result.score for result in evaluation.results_of(method)]
+        accuracy = {"accuracy": sum(scores) / evaluation.count()} if scores else {}
+        return {**accuracy, **means_of(evaluation, method)}
+
     rows = []
     for group in evaluation.groups:
         for measure in ("accuracy", "exact_match", "f1"):
-            means: list[float] = []
-            for results in map(evaluation.results_of, group):
-                measured = [{"accuracy": result.score, **result.measures} for result in results]
-                values = [row[measure] for row in measured if measure in row]
-                means += [sum(values) / evaluation.count()] if values else []
+            means = [row[measure] for row in map(measured, group) if measure in row]
             if len(means) == len(group):
                 name = group[0].partition(", ")[0]
                 spread = stdev(means) if len(means) > 1 else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,6 +37,7 @@ from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.text import counted, one_line
 from pearl.models.base import Usage
+from pearl.models.tokens import dollars
 from pearl.passes.split_context import FINDINGS
 from pearl.report.document import (
     NONE,
@@ -120,17 +120,10 @@ def failures(evaluation: Evaluation) -> Iterator[str]:
 _two_digits = partial(number, digits=2)
 
 
-def _money(dollars: float | None) -> str:
-    """``$0.0123``, and ``$1.20`` from a dollar on."""
-    if dollars is None:
-        return NONE
-    return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
-
-
 _SPENT: Mapping[str, Column] = {
     "calls": figure("calls", "calls", _two_digits),
     "tokens": figure("tokens", "tokens", number),
-    "cost": figure("cost", "cost", _money),
+    "cost": figure("cost", "cost", lambda cost: NONE if cost is None else dollars(1e6 * cost)),
     "seconds": figure(
         "seconds", "seconds", lambda seconds: NONE if seconds is None else f"{seconds:,.1f} s"
     ),
@@ -489,29 +482,3 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
             has_both = first[key] and other[key] is not None
             other[f"{key}_multiple"] = other[key] / first[key] if has_both else None
     return rows
-
-
-_SCORES = re.compile(
-    r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall(?:_at_\d+)?|none_fits|guessed"
-)
-"""Names of measures that count as 0 for a question without them."""
-
-
-def means_of(evaluation: Evaluation) -> dict[str, float]:
-    """The means of the first method's measures.
-
-    Scores are averaged over all questions, with 0 where they are missing; other measures, as hops,
-    over the questions that have them. Calls of agents are summed instead.
-    """
-    values: dict[str, list[float]] = {}
-    for result in evaluation.results_of(evaluation.methods[0]):
-        for name, value in result.measures.items():
-            # Renamed, as a run has ``seconds`` of its own.
-            name = "seconds_a_question" if name == "seconds" else name
-            values.setdefault(name, []).append(value)
-    count = evaluation.count()
-    counts = {
-        name: count if _SCORES.fullmatch(name) else len(known) for name, known in values.items()
-    }
-    counts["agent_calls"] = 1
-    return {name: sum(known) / counts[name] for name, known in values.items()}

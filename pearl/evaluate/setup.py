@@ -506,33 +506,24 @@ def _notes(
 ) -> Iterator[str]:
     """Notes on demonstrations that methods are not shown, with the reasons."""
     users = setups_in_use([find_method(name, shared.own) for name in methods], shared)
-    if users.keys() - {STEPWISE}:
-        yield from _left_out(shown, "")
-    if LIBRARY in users:
-        yield from _unused(shown, shared, LIBRARY, "")
+    sets = [(LIBRARY, shown, "")] if users.keys() - {STEPWISE} else []
     if stepwise is not None and STEPWISE in users:
-        of = f" of {', '.join(users[STEPWISE])}"
-        yield from _left_out(stepwise, of)
-        yield from _unused(stepwise, shared, STEPWISE, of)
-    used = shared.setups[LIBRARY].demonstrations
-    if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
+        sets.append((STEPWISE, stepwise, f" of {', '.join(users[STEPWISE])}"))
+    for setup, given, of in sets:
+        if given.left_out:
+            count = counted(len(given.left_out), "demonstration")
+            yield f"{count}{of} left out, as the questions are evaluated."
+        # The user's library may be in use with other demonstrations alone.
+        if setup not in users:
+            continue
+        used = {demo.question for demo in shared.setups[setup].demonstrations}
+        if not used:
+            yield NONE_SHOWN if given.refined else "None is left to be shown."
+        elif unused := sum(parse(plan).plan.question not in used for plan in given.refined):
+            yield (
+                f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their "
+                "actions, or they do not fit the prompt."
+            )
+    same = shared.setups[UNREFINED].demonstrations == shared.setups[LIBRARY].demonstrations
+    if NO_REFINEMENT in methods and same:
         yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
-
-
-def _left_out(sets: Demonstrations, of: str) -> Iterator[str]:
-    if sets.left_out:
-        yield (
-            f"{counted(len(sets.left_out), 'demonstration')}{of} left out, as the questions are "
-            "evaluated."
-        )
-
-
-def _unused(sets: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
-    shown = {demo.question for demo in shared.setups[setup].demonstrations}
-    if not shown:
-        yield NONE_SHOWN if sets.refined else "None is left to be shown."
-    elif unused := sum(parse(plan).plan.question not in shown for plan in sets.refined):
-        yield (
-            f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "
-            "or they do not fit the prompt."
-        )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, starmap, takewhile
 
-from pearl.evaluate.accuracy_tables import method_rows, method_table
+from pearl.evaluate.accuracy_tables import means_of, method_rows, method_table
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import MultiHop, SupportingFact, bare, best, compare_sets
 from pearl.evaluate.results import Evaluation, Result
@@ -312,19 +312,14 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     if all(result.answer is None for result in evaluation.results):
         elsewhere |= {"exact_match", "f1"}
 
-    def mean(method: str, name: str) -> float | None:
-        results = evaluation.results_of(method)
-        values = [result.measures[name] for result in results if name in result.measures]
+    def row(method: str) -> dict[str, float | None]:
         # After a comma, a method's name may have that of a model or a set of demonstrations.
-        measured = _MEASURED.fullmatch(f"{method.partition(', ')[0]} {name}")
-        counts = values or (name in elsewhere and measured)
-        # The format is averaged over the questions with structured output only.
-        over = len(values) if name.startswith("format") else evaluation.count()
-        return sum(values) / over if counts else None
+        name_of = method.partition(", ")[0]
+        zeros = {name: 0.0 for name in elsewhere if _MEASURED.fullmatch(f"{name_of} {name}")}
+        means = {**zeros, **means_of(evaluation, method)}
+        return {name: means.get(name) for name in _EVIDENCE_TITLES}
 
-    rows = method_rows(
-        evaluation, lambda method: {name: mean(method, name) for name in _EVIDENCE_TITLES}
-    )
+    rows = method_rows(evaluation, row)
     known = [name for name in _EVIDENCE_TITLES if any(row[name] is not None for row in rows)]
     fields = [figure(name, _EVIDENCE_TITLES[name], percent) for name in known]
     explanations = [

@@ -229,7 +229,7 @@ def _shipped() -> dict[str, Price]:
     return _read((files("pearl.models") / "models.toml").read_text(encoding="utf-8"), "models.toml")
 
 
-def dollars(millionths: int) -> str:
+def dollars(millionths: float) -> str:
     """An amount as people write it: with two decimals from a dollar on, with four below."""
     amount = millionths / 1e6
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"

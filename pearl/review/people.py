@@ -1,7 +1,7 @@
 """Annotators of a review: names, login tokens, browser sessions, and the plans dealt to each.
 
-The store has only hashes of secrets. Each plan is judged by the same number of people, and everyone
-gets about the same number of plans.
+The store has only hashes of secrets, which are long and random, so that a fast hash is enough.
+Each plan is judged by the same number of people, and everyone gets about the same number of plans.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sqlalchemy import Table, bindparam, delete, insert, select, text, update
 
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
-from pearl.lang.text import one_line
+from pearl.lang.text import one_line, text_digest
 from pearl.review.queue import Folders, Queue, QueuedPlan
 from pearl.store.database import reading, writing
 from pearl.store.store import storable
@@ -126,14 +126,15 @@ def admit(
     for name in names:
         person = next((other for other in people if other.name.casefold() == name.casefold()), None)
         token = secrets.token_urlsafe(24) if new_links or person is None else ""
+        hashed = text_digest(token)
         if person is None:
             person = Person(len(people) + 1, name)
             people.append(person)
-            values = {"id": person.id, "name": name, "token": hash_of(token), "added": time.time()}
+            values = {"id": person.id, "name": name, "token": hashed, "added": time.time()}
             connection.execute(insert(review_people), values)
         elif token:
             where = review_people.c.id == person.id
-            connection.execute(update(review_people).where(where).values(token=hash_of(token)))
+            connection.execute(update(review_people).where(where).values(token=hashed))
             theirs = review_sessions.c.person == person.id
             connection.execute(delete(review_sessions).where(theirs))
         admitted.append(Annotator(person, token))
@@ -143,7 +144,7 @@ def admit(
 def by_token(engine: Engine, token: str) -> Person | None:
     """The annotator whose token this is; None where it is nobody's."""
     with reading(engine) as connection:
-        return next(iter(_people(connection, review_people.c.token == hash_of(token))), None)
+        return next(iter(_people(connection, review_people.c.token == text_digest(token))), None)
 
 
 def everybody(engine: Engine) -> dict[int, Person]:
@@ -182,7 +183,7 @@ def enter(connection: Connection, person: Person) -> str:
     now = time.time()
     old = review_sessions.c.started < now - LIFE
     connection.execute(delete(review_sessions).where(old))
-    values = {"key": hash_of(key), "person": person.id, "started": now}
+    values = {"key": text_digest(key), "person": person.id, "started": now}
     connection.execute(insert(review_sessions), values)
     return key
 
@@ -190,7 +191,7 @@ def enter(connection: Connection, person: Person) -> str:
 def who_is(engine: Engine, key: str) -> Person | None:
     """The annotator whose session a cookie's key belongs to; None where there is none."""
     session = review_sessions.c
-    theirs = (session.person == review_people.c.id, session.key == hash_of(key))
+    theirs = (session.person == review_people.c.id, session.key == text_digest(key))
     with reading(engine) as connection:
         people = _people(connection, *theirs, session.started > time.time() - LIFE)
         return next(iter(people), None)
@@ -198,12 +199,7 @@ def who_is(engine: Engine, key: str) -> Person | None:
 
 def leave(connection: Connection, key: str) -> None:
     """End the session of a cookie's key."""
-    connection.execute(delete(review_sessions).where(review_sessions.c.key == hash_of(key)))
-
-
-def hash_of(secret: str) -> str:
-    """The hash of a secret. Secrets are long and random, so a fast hash is enough."""
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+    connection.execute(delete(review_sessions).where(review_sessions.c.key == text_digest(key)))
 
 
 def form_token(key: str) -> str:

@@ -24,7 +24,6 @@ from pearl.lang.rows import lines_of, read_row
 from pearl.lang.source import Source, files_below, read_source
 from pearl.lang.text import one_line
 from pearl.lang.values import digest
-from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.store.history import find_run, read_rows
@@ -36,6 +35,7 @@ from pearl.viewer.documents import (
     cut,
     documents_in,
     find_passages,
+    possible_paths,
     read_limited,
     read_name,
 )
@@ -88,20 +88,10 @@ class Folders:
         Args:
             name: the name in a run or a row, of one or several documents; it may be any text.
         """
-        tried: set[tuple[Path, ...]] = set()
-        for names in ([name], name.split(SEVERAL)):
-            files = [Path(file) for file in names]
-            guesses = [files]
-            for root in self.readable:
-                guesses += [[root / file for file in files], [root / file.name for file in files]]
-            for guess in guesses:
-                inside = (within(path, self.readable) for path in guess)
-                paths = tuple(path for path in inside if path is not None)
-                if len(paths) < len(guess) or paths in tried:
-                    continue
-                tried.add(paths)
-                if source := read_limited(paths, name, LARGEST):
-                    yield source
+        for guess in possible_paths(name, self.readable):
+            paths = [real for path in guess if (real := within(path, self.readable))]
+            if len(paths) == len(guess) and (source := read_limited(paths, name, LARGEST)):
+                yield source
 
 
 def read_folders(names: list[str], documents: str, demos: str) -> Folders:
@@ -301,12 +291,13 @@ def _run_items(name: str, engine: Engine, place: str) -> Iterator[QueuedPlan]:
         return
     items: list[QueuedPlan] = []
     for id, stored in read_rows(engine, run.name):
-        row = stored["result"] if isinstance(stored.get("result"), dict) else stored
         if task and id != task:
             continue
-        if "method" in row:
-            # A row of an evaluation says "words" for the answer, and "answer" for the option.
-            row = {**row, "answer": row.get("words"), "option": row.get("answer")}
+        row = stored
+        if isinstance(result := stored.get("result"), dict):
+            # An evaluation's result says "words" for the answer, and "answer" for the option.
+            named = {"answer": result.get("words"), "option": result.get("answer")}
+            row = {**result, **stored, **named}
         items += _item("run", f"{run.name}/{id}", row.get("plan"), row, run.name, id)
     if not items:
         lack = f"question {task} with a plan" if task else "plan in its rows"
@@ -441,7 +432,7 @@ def _frame(decisions: Sequence[tuple[str, Any]], entries: Sequence[Entry] = ()) 
 
 
 def _view(name: str, note: str, frame: FrameNode, document: DocumentLookup) -> RunView:
-    quotes = find_passages(frame.plan, frame.values, frame.ends, document.text)
+    quotes = find_passages(frame, document.text)
     return RunView(name, note, frame, document, tuple(quotes))
 
 

@@ -153,7 +153,7 @@ def diff_page(shown: ServedStore, view: View) -> str:
     else:
         for entries in (read_journal(engine, run) for run in runs):
             frame = read_frames(entries)[0]
-            passages = find_passages(frame.plan, frame.values, frame.ends, None)
+            passages = find_passages(frame, None)
             values["frames"].append((frame, head_of(entries), is_evidenced(passages, None)))
     names = [run.name for run in runs]
     sums = [totals(engine, name) for name in names]

@@ -20,9 +20,9 @@ from pearl.lang.errors import InputError
 from pearl.lang.rows import read_row
 from pearl.lang.source import START, Source, Span
 from pearl.lang.text import passage_line
-from pearl.lang.values import Value
 from pearl.retrieval.converters import LARGEST, SEVERAL, files_of, read_documents
 from pearl.runtime.evidence import Quote, evidence
+from pearl.viewer.journal_tree import FrameNode
 
 _NAMED = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTALL)
 
@@ -81,7 +81,13 @@ def find_document(
     if not named.digest:
         return DocumentLookup(named, None, "The journal does not say which text it was.")
     changed = ""
-    for paths in _paths(named, run, folder):
+    homes = [Path(folder)] if folder else []
+    documents, questions = run.get("documents"), run.get("questions")
+    if isinstance(documents, str):
+        homes.append(Path(documents))
+    if isinstance(questions, str):
+        homes.append(Path(questions).parent)
+    for paths in possible_paths(named.name, homes):
         # A store may name any file, so one that is too large to be the document is not read. A
         # character takes up to four bytes, and a byte order mark three; a PDF may take more.
         source = read_limited(paths, named.name, max(LARGEST, 4 * (named.size or 0) + 3))
@@ -102,21 +108,15 @@ def find_document(
     return DocumentLookup(named, None, trouble)
 
 
-def _paths(named: DocumentName, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
-    """The paths at which a document, or each of several, may be: in the folder, where the job's
-    documents were, and the path as it was given."""
-    homes = [Path(folder)] if folder else []
-    documents, questions = run.get("documents"), run.get("questions")
-    if isinstance(documents, str):
-        homes.append(Path(documents))
-    if isinstance(questions, str):
-        homes.append(Path(questions).parent)
+def possible_paths(name: str, homes: Iterable[Path]) -> Iterator[tuple[Path, ...]]:
+    """The paths at which a document, or each of several, may be, the likeliest first: as its name
+    says, and in each folder by this path or by the bare name."""
     candidates: list[tuple[Path, ...]] = []
-    for names in ([named.name], named.name.split(SEVERAL)):
-        bare = [re.split(r"[/\\]", name)[-1] for name in names]
-        for home in homes:
-            candidates += (tuple(home / name for name in some) for some in (names, bare))
+    for names in ([name], name.split(SEVERAL)):
+        bare = [re.split(r"[/\\]", one)[-1] for one in names]
         candidates.append(tuple(map(Path, names)))
+        for home in homes:
+            candidates += (tuple(home / one for one in some) for some in (names, bare))
     yield from dict.fromkeys(candidates)
 
 
@@ -228,26 +228,19 @@ def is_evidenced(passages: Iterable[QuotedPassage], document: Source | None) -> 
 
 
 def find_passages(
-    plan: Plan,
-    values: Mapping[str, Value],
-    ends: Sequence[str],
-    document: Source | None,
-    first: int = 1,
-    fallback: Sequence[Quote] = (),
+    frame: FrameNode, document: Source | None, first: int = 1, fallback: Sequence[Quote] = ()
 ) -> list[QuotedPassage]:
     """Every quote of a run, those behind its answer first.
 
     Args:
-        plan: the plan that ran.
-        values: the outputs of its steps.
-        ends: the steps that make up the answer; none where there is no answer.
-        document: what they quote; None where it is not available, and then no
-            quote has a place.
+        frame: the run, or one try of a refinement.
+        document: what its outputs quote; None where it is not available, and then no quote has a
+            place.
         first: the number of the first quote.
         fallback: the evidence for an answer that quotes nothing.
     """
-    text = document or Source("", "")
-    every = [(quote, True) for quote in evidence(plan, values, ends, text) or fallback]
+    text, plan, values = document or Source("", ""), frame.plan, frame.values
+    every = [(quote, True) for quote in evidence(plan, values, frame.ends, text) or fallback]
     for name in [name for name in values if " " not in name]:
         every += ((quote, False) for quote in evidence(Plan(), values, [name], text, plan))
     merged: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}

@@ -165,19 +165,6 @@ def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(f"{remark}: {count:,}" for remark, count in counts.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The rows of a method, or of a job without methods.
-
-    Args:
-        rows: how many there are, and their scores.
-        counts: totals of their calls.
-    """
-
-    rows: RowCounts
-    counts: Totals
-
-
 def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
     """The page of a job, with its rows.
 
@@ -189,10 +176,10 @@ def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = No
     """
     size = count_rows(engine, [run.name]).get(run.name)
     methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else [""]
-    groups: dict[str, Group] = {}
+    groups: dict[str, tuple[RowCounts, Totals]] = {}
     for method in methods:
         if rows := count_rows(engine, [run.name], method).get(run.name):
-            groups[method] = Group(rows, totals(engine, run.name, method=method))
+            groups[method] = rows, totals(engine, run.name, method=method)
     failed = (JobRow(row) for _, row in read_rows(engine, run.name, status="failed"))
     items, found, links = _rows_shown(engine, run, view)
     return render(

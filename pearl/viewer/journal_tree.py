@@ -47,34 +47,28 @@ class CallNode:
     """A call with its reply or error, and its failed tries.
 
     Args:
-        path: its path in its frame of the run, as ``step/ross[2]``.
-        entry: the journal's last entry about it.
+        entry: the journal's last entry about it; its path is that in its frame of the run, as
+            ``step/ross[2]``.
         tries: the failed tries, in order; the last of them is ``entry`` where none succeeded.
     """
 
-    path: str
     entry: Entry
     tries: tuple[Entry, ...] = ()
 
     @property
     def stage(self) -> str:
         """What it belongs to: a step's name, `PLANNING`, `MAPPING`, or the path's first part."""
-        head, _, rest = self.path.partition("/")
+        head, _, rest = self.entry.path.partition("/")
         if head == "step":
             return rest.partition("/")[0].partition("[")[0]
         return {"plan": PLANNING, "map": MAPPING}.get(head, head)
 
     @property
-    def item(self) -> int | None:
-        """The index of the list item it is for, from 0; None where it is for the whole step."""
-        _, _, number = self.path.removeprefix("step/").partition("/")[0].partition("[")
-        return int(number.rstrip("]")) if number.rstrip("]").isdigit() else None
-
-    @property
     def label(self) -> str:
-        """The item it is for, counted from 1, and what it was for within the step."""
-        label = "the whole step" if self.item is None else f"item {self.item + 1}"
-        _, _, below = self.path.removeprefix("step/").partition("/")
+        """The list item it is for, counted from 1, and what it was for within the step."""
+        own, _, below = self.entry.path.removeprefix("step/").partition("/")
+        number = own.partition("[")[2].removesuffix("]")
+        label = f"item {int(number) + 1}" if number.isdigit() else "the whole step"
         return f"{label}, {below}" if below else label
 
     @property
@@ -265,10 +259,9 @@ class FrameNode:
     def other_calls(self) -> tuple[CallNode, ...]:
         """The calls that are not for a step, a plan or an option."""
         stages = {step.step.name for step in self.steps} | {MAPPING}
-        drafts = {draft.call.path for draft in self.drafts}
-        return tuple(
-            call for call in self.calls if call.stage not in stages and call.path not in drafts
-        )
+        drafts = {draft.call.entry.path for draft in self.drafts}
+        others = (call for call in self.calls if call.stage not in stages)
+        return tuple(call for call in others if call.entry.path not in drafts)
 
     @property
     def others(self) -> dict[str, Any]:
@@ -322,14 +315,14 @@ def read_calls(entries: Iterable[Entry]) -> list[CallNode]:
         tries = pending.get(place, [])
         if tries and entry.attempt <= tries[-1].attempt:
             # The call was made again after all its tries had failed.
-            calls.append(CallNode(entry.path, tries[-1], tuple(tries)))
+            calls.append(CallNode(tries[-1], tuple(tries)))
             tries = []
         if entry.status == "done":
             pending.pop(place, None)
-            calls.append(CallNode(entry.path, entry, tuple(tries)))
+            calls.append(CallNode(entry, tuple(tries)))
         else:
             pending[place] = [*tries, entry]
-    calls += (CallNode(path, tries[-1], tuple(tries)) for (path, _), tries in pending.items())
+    calls += (CallNode(tries[-1], tuple(tries)) for tries in pending.values())
     return calls
 
 
@@ -391,7 +384,7 @@ def _drafts(calls: Iterable[CallNode], decisions: dict[str, Any]) -> list[Draft]
             notes[int(match[1]), match[2]] = tuple(map(str, decisions.pop(path)))
     drafts = []
     for call in calls:
-        if match := _REPLY.fullmatch(call.path):
+        if match := _REPLY.fullmatch(call.entry.path):
             number = int(match[1])
             rejected, aside = (notes.get((number, kind), ()) for kind in ("rejected", "aside"))
             cut = decisions.pop(f"plan/{number}/cut", None) is not None

@@ -143,7 +143,7 @@ def _quotes(
         first = 1 + sum(map(len, quotes))
         own = text and frame.answer and not frame.name
         quoted = passages_given(entries, frame.answer or "", text) if text and own else ()
-        quotes.append(find_passages(frame.plan, frame.values, frame.ends, text, first, quoted))
+        quotes.append(find_passages(frame, text, first, quoted))
     return quotes
 
 
@@ -327,7 +327,7 @@ def _bars(calls: Iterable[CallNode], zero: float) -> tuple[tuple[Bar, ...], int]
     """Bars in as few lanes as possible without overlaps, and the number of lanes."""
     free: list[float] = []
     bars: list[Bar] = []
-    for call in sorted(calls, key=lambda call: (call.started or 0.0, call.path)):
+    for call in sorted(calls, key=lambda call: (call.started or 0.0, call.entry.path)):
         start = (call.started or zero) - zero
         end = start + max(call.seconds, 0.0)
         lane = next((at for at, until in enumerate(free) if until <= start), len(free))

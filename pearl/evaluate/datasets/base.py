@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pearl.lang.errors import InputError, refuse
-from pearl.lang.rows import check_utf_8, read_row
+from pearl.lang.rows import check_utf_8, lines_of, read_row
 from pearl.lang.source import Source, read_source
 from pearl.lang.text import one_line
 
@@ -103,7 +103,8 @@ def objects_in(path: str, noun: str, key: str = "") -> Iterator[tuple[str, Row]]
     Raises:
         InputError: the file cannot be read.
     """
-    text = read_source(path, noun, rows=True).text
+    source = read_source(path, noun, rows=True)
+    text = source.text
     try:
         whole = json.loads(text)
         check_utf_8(text, path)
@@ -123,12 +124,11 @@ def objects_in(path: str, noun: str, key: str = "") -> Iterator[tuple[str, Row]]
     if isinstance(whole, dict) and "\n" in text.strip():
         yield f"{path}, row 1", whole
         return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                yield f"{path}:{number}", read_row(line, f"{path}:{number}")
-            except InputError as error:
-                yield f"{path}:{number}", error
+    for where, line in lines_of(source):
+        try:
+            yield where, read_row(line, where)
+        except InputError as error:
+            yield where, error
 
 
 def with_unique_ids(

@@ -22,7 +22,7 @@ from functools import partial
 
 from pearl.answer import cached_tools, map_answer, read_option, reads_by_words, start
 from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.search import SEARCH, LanguageModelScorer, Search, Tmn
+from pearl.commaqa.search import SEARCH, HopScorer, LanguageModelScorer, Tmn
 from pearl.commaqa.world import World
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import (
@@ -394,8 +394,7 @@ AGENTS = "commaqa"
 async def by_analogy(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Search for a decomposition with a learned model, by asking the world's agents, and run it."""
     assert shared.search
-    by_scorer = partial(shared.search.by, shared.search.scorer)
-    return await _run_search(by_scorer, example, shared, session)
+    return await _run_search(shared.search, shared.search.scorer, example, session)
 
 
 async def by_model(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -405,7 +404,7 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
     caller = at_most(session.caller(), shared.limits.calls)
     library, language = load_library(AGENTS), example.data.language
     scorer = LanguageModelScorer(caller, library, decompositions, search.budget.width, language)
-    return await _run_search(partial(search.by, scorer), example, shared, session)
+    return await _run_search(search, scorer, example, session)
 
 
 PASSAGES = 20
@@ -486,10 +485,10 @@ def lacks_world(_: EvaluationContext, example: Example) -> str:
 
 
 async def _run_search(
-    search: Search, example: Example, shared: EvaluationContext, session: Session
+    search: HopSearch, scorer: HopScorer, example: Example, session: Session
 ) -> Outcome:
     agents = Agents(example.data)
-    strategy = Tmn(agents, search, session.journal)
+    strategy = Tmn(agents, partial(search.by, scorer), session.journal)
     finished = await _run(strategy, example, load_library(AGENTS), session, handlers(agents))
     outcome = await conclude_text(finished, example, session)
     value = finished.values[finished.outputs[0]]
