@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         write_plan,
         write_plan_sync,
     )
+    from pearl.evaluate.report import render_report
     from pearl.evaluate.results import Evaluation
     from pearl.facade import Pearl, Refined
     from pearl.jobs.answer_metrics import Graded
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "answer": "Answer Option",
     "api": "ask ask_sync check fix format load_library run run_sync write_plan write_plan_sync",
+    "evaluate.report": "render_report",
     "evaluate.results": "Evaluation",
     "facade": "Pearl Refined",
     "jobs.job": "JobResult",
@@ -119,6 +121,7 @@ __all__ = [
     "graders",
     "load_library",
     "parse",
+    "render_report",
     "run",
     "run_sync",
     "write_plan",

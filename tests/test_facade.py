@@ -181,6 +181,11 @@ def test_refining_and_evaluating(serve: Serve, tmp_path: Path):
     facts = dict(scores.about)
     assert facts["model"] == "some-model"
     assert facts["library"].startswith("quality, ")
+    assert "| mcq | " in pearl.render_report(scores)
+    assert pearl.render_report(scores, form="latex").startswith("%")
+    assert json.loads(pearl.render_report(scores, form="json"))["title"] == scores.title
+    with pytest.raises(pearl.InputError, match=r"no form docx: use one of terminal, markdown,"):
+        pearl.render_report(scores, form="docx")
 
 
 def test_mining_and_condensing(serve: Serve, tmp_path: Path):

@@ -29,16 +29,24 @@ from pearl.evaluate.accuracy_tables import (
     size_chart,
     spread_table,
 )
-from pearl.evaluate.results import FAILED_CALLS, FAILED_TOKENS, Evaluation, Result
+from pearl.evaluate.results import (
+    FAILED_CALLS,
+    FAILED_TOKENS,
+    Evaluation,
+    Result,
+    side_by_side,
+)
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table, found_table
 from pearl.lang.ast import Plan
+from pearl.lang.errors import InputError
 from pearl.lang.library import builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.text import counted, one_line
 from pearl.models.base import Usage
 from pearl.models.tokens import dollars
 from pearl.passes.split_context import FINDINGS
+from pearl.report import FORMS
 from pearl.report.document import (
     NONE,
     Block,
@@ -102,6 +110,22 @@ def summarise(evaluation: Evaluation) -> Report:
     ]
     shown = tuple(block for block in blocks if block is not None)
     return Report(evaluation.title, evaluation.about, shown)
+
+
+def render_report(evaluation: Evaluation, *others: Evaluation, form: str = "markdown") -> str:
+    """The report that ``pearl report`` writes, with intervals and paired tests.
+
+    Args:
+        evaluation: what is reported on.
+        others: evaluations of the same questions, which stand beside it.
+        form: ``terminal``, ``markdown``, ``latex``, ``html`` or ``json``.
+
+    Raises:
+        InputError: there is no such form, or the evaluations cannot be compared.
+    """
+    if form not in FORMS:
+        raise InputError(f"There is no form {form}: use one of {', '.join(FORMS)}.")
+    return FORMS[form](summarise(side_by_side((evaluation, *others))))
 
 
 def failures(evaluation: Evaluation) -> Iterator[str]:
