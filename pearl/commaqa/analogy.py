@@ -88,8 +88,7 @@ class Analogy:
         words: the words that hops should account for: the extra ones, and those of the way's forms.
         lacking: the known question's words that this one does not have.
         question: all of the question's words; empty where its kind is known.
-        options: for each hop, the ways to ask it, by operator and question; empty until they are
-            computed.
+        options: the forms that each hop may take; empty until they are computed.
         to_come: for each hop, and for the end, the words that the hops from there on can account
             for, and the least that these cost.
     """
@@ -101,7 +100,7 @@ class Analogy:
     words: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     question: tuple[str, ...] = ()
-    options: tuple[Mapping[tuple[str, str], _Option], ...] = ()
+    options: tuple[tuple[_Option, ...], ...] = ()
     to_come: tuple[tuple[frozenset[str], float], ...] = ()
 
 
@@ -113,6 +112,7 @@ class AnalogyScorer:
         self._kinds = _KnownQuestions(model)
         self._logistic = LogisticScorer(model)
         self._aligned = lru_cache(maxsize=256)(self._align)
+        self._forms_by_hop = lru_cache(maxsize=8192)(self._hops_of_shape)
         self._by_blanks: dict[int, list[Form]] = {}
         for form in sorted(model.forms, key=lambda form: form.phrasings):
             self._by_blanks.setdefault(form.blanks, []).append(form)
@@ -128,11 +128,8 @@ class AnalogyScorer:
         best: dict[Hop | None, float] = {}
         before = math.inf
         for analogy in self._aligned(question):
-            asked = zip(hops, analogy.options, strict=False)
-            taken = (options.get((hop.operator, hop.question)) for hop, options in asked)
-            chosen = tuple(option for option in taken if option is not None)
-            # These hops may not follow the analogy, or be more than it has.
-            if len(chosen) < len(hops):
+            chosen = self._match_hops(analogy, hops)
+            if chosen is None:
                 continue
             before = min(before, self._cost(analogy, chosen))
             for hop, cost in self._next(analogy, chosen):
@@ -146,21 +143,16 @@ class AnalogyScorer:
         ordered = sorted(scores.items(), key=lambda pair: (-pair[1], str(pair[0])))
         return [Candidate(score, hop) for hop, score in ordered]
 
-    def _align(self, question: str) -> list[Analogy]:
-        """The analogies for a question, with the options of their hops."""
-        aligned: list[Analogy] = []
-        for analogy in self._kinds.analogies(question):
-            entities = len(analogy.entities)
-            if not all(fits(move, entities, at) for at, move in enumerate(analogy.moves)):
-                continue
-            hops = tuple(self._options(analogy, at) for at in range(len(analogy.moves)))
-            to_come = []
-            for at in range(len(hops) + 1):
-                left = [[*hop.values()] for hop in hops[at:]]
-                takes = frozenset().union(*(each.takes for hop in left for each in hop))
-                to_come.append((takes, sum(min(each.cost for each in hop) for hop in left)))
-            aligned.append(replace(analogy, options=hops, to_come=tuple(to_come)))
-        return aligned
+    def _align(self, question: str) -> tuple[Analogy, ...]:
+        return tuple(map(self._with_options, self._kinds.analogies(question)))
+
+    def _with_options(self, analogy: Analogy) -> Analogy:
+        hops = tuple(tuple(self._options(analogy, at)) for at in range(len(analogy.moves)))
+        to_come = []
+        for at in range(len(hops) + 1):
+            takes = frozenset().union(*(each.takes for hop in hops[at:] for each in hop))
+            to_come.append((takes, sum(min(each.cost for each in hop) for hop in hops[at:])))
+        return replace(analogy, options=hops, to_come=tuple(to_come))
 
     def _cost(self, analogy: Analogy, chosen: Sequence[_Option]) -> float:
         """The lowest possible cost of a decomposition that begins with the chosen options.
@@ -175,10 +167,8 @@ class AnalogyScorer:
         own = sum(option.cost for option in chosen) + _GUESSED * _twice(chosen)
         return analogy.cost + own + to_come + uncovered
 
-    def _options(self, analogy: Analogy, at: int) -> dict[tuple[str, str], _Option]:
-        """A move's own form, and others that could replace it, by the operator and question of the
-        hop; of forms that ask the same, the first counts, and the move's own is before others."""
-        options: dict[tuple[str, str], _Option] = {}
+    def _options(self, analogy: Analogy, at: int) -> Iterable[_Option]:
+        """A move's own form, and others that could replace it, with their costs."""
         move, kinds = analogy.moves[at], self._kinds
         own, is_last = _form_words(move.form), at == len(analogy.moves) - 1
         forms = self._by_blanks.get(move.form.blanks, ()) if analogy.question else ()
@@ -202,22 +192,47 @@ class AnalogyScorer:
             if analogy.question and is_last:
                 cost += kinds.head_cost(analogy.question[:_HEAD], form)
             replaces = kinds.coverage(analogy.lacking, move), covered & {*analogy.extra}
-            option = _Option(form, cost, covered, *([replaces] if form != move.form else []))
-            hop = hop_of(replace(move, form=form), "", analogy.entities, at + 1)
-            options.setdefault((hop.operator, hop.question), option)
-        return options
+            yield _Option(form, cost, covered, *([replaces] if form != move.form else []))
+
+    def _match_hops(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
+        """The options that the hops took, where they follow the analogy; None where they do not."""
+        if len(hops) > len(analogy.moves):
+            return None
+        chosen: list[_Option] = []
+        ways = zip(hops, analogy.moves, analogy.options, strict=False)
+        for number, (hop, move, options) in enumerate(ways, 1):
+            forms = self._forms_by_hop(move, analogy.entities, number)
+            form = forms.get((hop.operator, hop.question))
+            option = next((each for each in options if each.form == form), None)
+            if option is None:
+                return None
+            chosen.append(option)
+        return tuple(chosen)
+
+    def _hops_of_shape(
+        self, move: Move, entities: tuple[str, ...], number: int
+    ) -> dict[tuple[str, str], Form]:
+        """The form of each hop of a move's shape, by operator and question; the move's own form
+        wins over others."""
+        forms: dict[tuple[str, str], Form] = {}
+        for form in (*self._by_blanks.get(move.form.blanks, ()), move.form):
+            hop = hop_of(replace(move, form=form), "", entities, number)
+            forms[hop.operator, hop.question] = form
+        return forms
 
     def _next(
         self, analogy: Analogy, chosen: tuple[_Option, ...]
     ) -> Iterable[tuple[Hop | None, float]]:
-        """The hops, or the end, after the chosen options, with their costs."""
-        if len(chosen) == len(analogy.moves):
+        at = len(chosen)
+        if at == len(analogy.moves):
             yield None, self._cost(analogy, chosen)
-            return
-        for (operator, question), option in analogy.options[len(chosen)].items():
-            cost = self._cost(analogy, (*chosen, option))
-            for agent, more in self.model.agent_costs(option.form):
-                yield Hop(operator, agent, question), cost + more
+        elif fits(analogy.moves[at], len(analogy.entities), at):
+            for option in analogy.options[at]:
+                cost = self._cost(analogy, (*chosen, option))
+                move = replace(analogy.moves[at], form=option.form)
+                hop = hop_of(move, "", analogy.entities, at + 1)
+                for agent, more in self.model.agent_costs(option.form):
+                    yield Hop(hop.operator, agent, hop.question), cost + more
 
 
 class _KnownQuestions:
@@ -232,6 +247,7 @@ class _KnownQuestions:
         self._frequency = Counter(
             word for pattern in model.patterns for word in set(words_of(pattern.question))
         )
+        self._information = lru_cache(maxsize=65536)(self._information_of)
         self._most_said = lru_cache(maxsize=256)(self._most_of_head)
         self._other_ends = lru_cache(maxsize=256)(self._with_other_ends)
 
@@ -278,8 +294,10 @@ class _KnownQuestions:
 
     def information(self, words: Iterable[str]) -> float:
         """How informative words are together; a word of most kinds of question says little."""
-        kinds = len(self.model.patterns)
-        return sum(math.log(1 + kinds / (self._frequency[word] + 0.5)) for word in words)
+        return sum(map(self._information, words))
+
+    def _information_of(self, word: str) -> float:
+        return math.log(1 + len(self.model.patterns) / (self._frequency[word] + 0.5))
 
     def coverage(self, words: Iterable[str], move: Move) -> frozenset[str]:
         """The words that a hop accounts for: those in all its phrasings, and associated ones."""
