@@ -24,6 +24,7 @@ from pearl.lang.rows import lines_of, read_row
 from pearl.lang.source import Source, files_below, read_source
 from pearl.lang.text import one_line
 from pearl.lang.values import digest
+from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.store.history import find_run, read_rows
@@ -35,7 +36,6 @@ from pearl.viewer.documents import (
     cut,
     documents_in,
     find_passages,
-    possible_paths,
     read_limited,
     read_name,
 )
@@ -88,10 +88,20 @@ class Folders:
         Args:
             name: the name in a run or a row, of one or several documents; it may be any text.
         """
-        for guess in possible_paths(name, self.readable):
-            paths = [real for path in guess if (real := within(path, self.readable))]
-            if len(paths) == len(guess) and (source := read_limited(paths, name, LARGEST)):
-                yield source
+        tried: set[tuple[Path, ...]] = set()
+        for names in ([name], name.split(SEVERAL)):
+            files = [Path(file) for file in names]
+            guesses = [files]
+            for root in self.readable:
+                guesses += [[root / file for file in files], [root / file.name for file in files]]
+            for guess in guesses:
+                inside = (within(path, self.readable) for path in guess)
+                paths = tuple(path for path in inside if path is not None)
+                if len(paths) < len(guess) or paths in tried:
+                    continue
+                tried.add(paths)
+                if source := read_limited(paths, name, LARGEST):
+                    yield source
 
 
 def read_folders(names: list[str], documents: str, demos: str) -> Folders:

@@ -81,13 +81,7 @@ def find_document(
     if not named.digest:
         return DocumentLookup(named, None, "The journal does not say which text it was.")
     changed = ""
-    homes = [Path(folder)] if folder else []
-    documents, questions = run.get("documents"), run.get("questions")
-    if isinstance(documents, str):
-        homes.append(Path(documents))
-    if isinstance(questions, str):
-        homes.append(Path(questions).parent)
-    for paths in possible_paths(named.name, homes):
+    for paths in _paths(named, run, folder):
         # A store may name any file, so one that is too large to be the document is not read. A
         # character takes up to four bytes, and a byte order mark three; a PDF may take more.
         source = read_limited(paths, named.name, max(LARGEST, 4 * (named.size or 0) + 3))
@@ -108,15 +102,21 @@ def find_document(
     return DocumentLookup(named, None, trouble)
 
 
-def possible_paths(name: str, homes: Iterable[Path]) -> Iterator[tuple[Path, ...]]:
-    """The paths at which a document, or each of several, may be, the likeliest first: as its name
-    says, and in each folder by this path or by the bare name."""
+def _paths(named: DocumentName, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
+    """The paths at which a document, or each of several, may be: in the folder, where the job's
+    documents were, and the path as it was given."""
+    homes = [Path(folder)] if folder else []
+    documents, questions = run.get("documents"), run.get("questions")
+    if isinstance(documents, str):
+        homes.append(Path(documents))
+    if isinstance(questions, str):
+        homes.append(Path(questions).parent)
     candidates: list[tuple[Path, ...]] = []
-    for names in ([name], name.split(SEVERAL)):
-        bare = [re.split(r"[/\\]", one)[-1] for one in names]
-        candidates.append(tuple(map(Path, names)))
+    for names in ([named.name], named.name.split(SEVERAL)):
+        bare = [re.split(r"[/\\]", name)[-1] for name in names]
         for home in homes:
-            candidates += (tuple(home / one for one in some) for some in (names, bare))
+            candidates += (tuple(home / name for name in some) for some in (names, bare))
+        candidates.append(tuple(map(Path, names)))
     yield from dict.fromkeys(candidates)
 
 
