@@ -602,6 +602,21 @@ async def test_every_try_counts_as_what_it_cost(answer: Reply | ModelError, spen
 
 
 @clocked
+async def test_an_error_that_a_model_raises_twice_tells_of_one_call_at_a_time():
+    wrong = ModelError("server", "The endpoint failed.")
+
+    async def fails(sent: Request) -> Reply:
+        raise wrong
+
+    retry = Retry(fails, ConcurrencyLimiter(), tries=2)
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"^The endpoint failed\. \(2 tries\)$") as told:
+            await retry(request())
+        assert len(told.value.attempts) == 2
+    assert (str(wrong), wrong.attempts) == ("The endpoint failed.", ())
+
+
+@clocked
 async def test_a_try_that_the_budget_does_not_allow_is_not_made():
     limit, asked = Ceiling(tokens=1000), []
 
@@ -646,6 +661,9 @@ async def test_what_was_given_back_while_a_refusal_is_worded_is_no_limit_in_doll
     ],
 )
 def test_an_error_comes_whole_out_of_another_process(error: Exception):
+    if isinstance(error, ModelError):
+        # Its text may say more than its message.
+        error.args = (f"{error.message} (2 tries)",)
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 

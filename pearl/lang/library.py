@@ -277,6 +277,10 @@ class Library:
     names: tuple[str, ...]
     actions: Mapping[str, ast.Action]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as a list: a read-only mapping cannot be, and workers elsewhere need it."""
+        return _rebuild, (self.names, tuple(self.actions.values()))
+
     def __hash__(self) -> int:
         return hash(self.digest)
 
@@ -330,7 +334,7 @@ class Library:
         own = {action.name: action for action in declares if not self.get(action.name)}
         if not own:
             return self
-        return Library(self.names, {**self.actions, **own})
+        return Library(self.names, MappingProxyType({**self.actions, **own}))
 
     def called_by(self, plan: ast.Plan) -> Library:
         """The actions that a plan calls, and those that their own plans call in turn.
@@ -346,7 +350,12 @@ class Library:
             if action and action.name not in called:
                 called[action.name] = action
                 ahead += action.body.plan.steps if isinstance(action.body, ast.SubPlan) else ()
-        return Library(self.names, called)
+        return Library(self.names, MappingProxyType(called))
+
+
+def _rebuild(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Library:
+    """The library that was pickled."""
+    return Library(names, MappingProxyType({action.name: action for action in actions}))
 
 
 @cache
@@ -442,7 +451,7 @@ def load_library(*names: str | Path | ast.Action) -> Library:
             added = offered_actions(str(name)) or library_actions(library_source(str(name)))
         actions |= {action.name: action for action in added if action.name not in own}
     named = (each.name if isinstance(each, ast.Action) else str(each) for each in chosen)
-    return Library(tuple(named), actions)
+    return Library(tuple(named), MappingProxyType(actions))
 
 
 _NAMED = pattern(r"^[^\S\n]*# library: (.+)", re.MULTILINE)

@@ -408,7 +408,7 @@ class LanguageSession:
             added = {action.name: action for action in origin.declares if action.name not in own}
             actions |= added
             origins |= dict.fromkeys(added, origin)
-        library = Library(tuple(names), actions)
+        library = Library(tuple(names), MappingProxyType(actions))
         return Libraries(library, MappingProxyType(origins), settings.selection, tuple(trouble))
 
     def resolve(self, document: Document, name: str) -> tuple[Action, Document] | None:

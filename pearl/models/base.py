@@ -224,7 +224,8 @@ class ModelError(PortableError):
         self.sent = sent
 
     def again(self) -> ModelError:
-        """The error for another caller that meets it too, as an exception keeps its traceback."""
+        """The error for another caller that waited for the same call, without the call's usage, as
+        it is counted once, its tries and its status."""
         wait, window = self.retry_after, self.window
         return ModelError(self.reason, self.message, retry_after=wait, window=window)
 

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from pearl.lang.ast import (
@@ -442,4 +443,4 @@ def _complete(plan: Plan, library: Library) -> Library:
                 for at, arg in enumerate(step.args)
             ]
             lacking[step.action] = Action(step.action, tuple(params))
-    return Library(library.names, {**library.actions, **lacking})
+    return Library(library.names, MappingProxyType({**library.actions, **lacking}))

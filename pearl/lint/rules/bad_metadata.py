@@ -42,6 +42,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import chain
+from types import MappingProxyType
 from typing import TypeAlias
 
 from pearl.lang.ast import (
@@ -310,7 +311,7 @@ def _rewritten(action: Action, older: Replaced) -> Iterator[tuple[str, str]]:
         yield wrong, f"Give {DOCUMENT} as an argument of its own."
     # The new call is checked as a step with unknown names.
     step = Step("a", action.name, older.args)
-    library = Library((), {action.name: action})
+    library = Library((), MappingProxyType({action.name: action}))
     plan = PlanView(Parsed(Plan((step,))), library)
     for finding in misplaced_document.check(plan):
         yield f"in place of {older.name}: {finding.message}", finding.help

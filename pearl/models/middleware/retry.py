@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from pearl.models.base import PASSING, SILENT, UNUSABLE, Ask, FailedTry, ModelError, Reply, Request
@@ -66,8 +67,7 @@ class Retry:
                     proving = isinstance(request.call, ProveForm) and error.reason in SILENT
                     wait = None if proving else self._wait(error, attempts)
                     if wait is None:
-                        self._note(error, attempts)
-                        raise
+                        raise self._last(error, attempts) from None
                     if error.retry_after is None:
                         await self.limiter.sleep(wait)
                     else:
@@ -91,8 +91,9 @@ class Retry:
         longest = min(LONGEST_BACKOFF, first * 2 ** (len(attempts) - 1))
         return self.random.uniform(SHORTEST * longest, longest)
 
-    def _note(self, error: ModelError, attempts: list[FailedTry]) -> None:
-        """Add all tries to the error of the last one, after which the call is not tried again."""
+    def _last(self, error: ModelError, attempts: list[FailedTry]) -> ModelError:
+        """The error of the last try, which tells of all; a copy, as a model may raise one twice."""
+        error = copy(error)
         error.attempts = tuple(attempts)
         if error.retry_after is not None and error.retry_after > self.longest_wait:
             message = (
@@ -103,6 +104,7 @@ class Retry:
             error.reword(lambda _: message)
         elif len(attempts) > 1:
             error.args = (f"{error.message} ({len(attempts)} tries)",)
+        return error
 
 
 def _duration(seconds: float) -> str:
