@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError
 from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
@@ -24,6 +26,7 @@ from pearl.lang.source import START
 from pearl.prompts.calls import DOCUMENTS, WritePlan
 from pearl.prompts.render import document_block, render
 from pearl.retrieval import converters as documents
+from pearl.retrieval import text_cache
 from pearl.retrieval.converters import read_document, read_documents
 from tests.growth import assert_linear
 from tests.server import Serve
@@ -298,10 +301,14 @@ def test_every_document_that_cannot_be_read_is_named():
 
 
 @pytest.fixture
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder of the texts of converted files, which is empty."""
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder of the texts of converted files, which is empty, and which others may write to."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "pearl" / "documents"
+    folder = tmp_path / "cache" / "pearl" / "documents"
+    folder.mkdir(parents=True, mode=0o777)
+    text_cache._prune.cache_clear()
+    yield folder
+    documents._version.cache_clear()
 
 
 def test_a_file_is_converted_once_whatever_its_name(cache: Path, monkeypatch: pytest.MonkeyPatch):
@@ -322,7 +329,6 @@ def test_a_file_is_converted_once_whatever_its_name(cache: Path, monkeypatch: py
     documents._version.cache_clear()
     with pytest.raises(InputError, match="took longer than 0 seconds"):
         read_document("a.docx", seconds=0)
-    documents._version.cache_clear()
 
 
 @pytest.mark.usefixtures("cache")
@@ -346,23 +352,39 @@ def test_a_batch_converts_each_document_once_and_names_every_row_of_a_bad_one(
     assert [line[: len(wrong) - 1] for line in refused.told] == [*map(wrong.format, (2, 4))]
 
 
-def test_a_text_that_nobody_reads_for_a_month_leaves_the_cache(cache: Path):
-    for name in ("old", "used", "new"):
-        Path(f"{name}.docx").write_bytes(docx_of(paragraph(name)))
-    read_document("old.docx")
-    (old,) = cache.iterdir()
-    read_document("used.docx")
-    (used,) = set(cache.iterdir()) - {old}
-    for file in (old, used):
-        os.utime(file, (time() - documents.UNUSED - 10,) * 2)
-    read_document("used.docx", seconds=0)
-    read_document("new.docx")
-    assert old not in [*cache.iterdir()]
-    assert used in [*cache.iterdir()]
-    assert len([*cache.iterdir()]) == 2
+def test_texts_that_nobody_reads_for_a_month_leave_the_cache_and_the_oldest_of_too_many(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(text_cache, "LARGEST", 20)
+    for at, name in enumerate((b"unread", b"first", b"second", b"third")):
+        text_cache.write(b"1", name, b"7 bytes")
+        os.utime(text_cache._place(b"1", name), (time() - (text_cache.UNUSED, 30, 20, 10)[at],) * 2)
+    (cache / "a folder").mkdir()
+    (cache / "a link").symlink_to("nowhere")
+    assert text_cache.read(b"1", b"first") == "7 bytes"
+    # As another process does.
+    text_cache._prune.cache_clear()
+    text_cache.write(b"1", b"last", b"7 bytes")
+    names = (b"unread", b"first", b"second", b"third", b"last")
+    held = [name for name in names if text_cache.read(b"1", name)]
+    assert held == [b"first", b"last"]
 
 
-@pytest.mark.parametrize("harm", ["a file", "not UTF-8", "no home"])
+def test_many_write_to_the_cache_at_once_and_nothing_is_lost(cache: Path):
+    def write(at: int) -> None:
+        # As eight processes do.
+        text_cache._prune.cache_clear()
+        text_cache.write(b"1", b"%d" % at, b"text %d" % at)
+
+    with ThreadPoolExecutor(8) as pool:
+        [*pool.map(write, range(400))]
+    assert [text_cache.read(b"1", b"%d" % at) for at in range(400)] == [
+        f"text {at}" for at in range(400)
+    ]
+    assert len([*cache.iterdir()]) == 400
+
+
+@pytest.mark.parametrize("harm", ["a file", "not UTF-8", "no home", "no version"])
 def test_a_cache_that_cannot_be_used_keeps_no_document_from_being_read(
     cache: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ):
@@ -373,10 +395,17 @@ def test_a_cache_that_cannot_be_used_keeps_no_document_from_being_read(
         cache.write_bytes(b"")
     elif harm == "not UTF-8":
         next(cache.iterdir()).write_bytes(b"\xff")
+    elif harm == "no version":
+        monkeypatch.setattr("importlib.metadata.version", not_installed)
+        documents._version.cache_clear()
     else:
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setattr(Path, "home", no_home)
     assert read_document("a.docx").text == text
+
+
+def not_installed(name: str) -> str:
+    raise PackageNotFoundError(name)
 
 
 def no_home() -> Path:

@@ -22,13 +22,13 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from pearl.lang.errors import InputError, LinesError, install_command, refuse
-from pearl.lang.output_files import cache_folder, replacing
 from pearl.lang.source import START, UTF_16, Source, decode, files_below, read_bytes
 from pearl.lang.text import composed, one_line, page_encoding, printable
+from pearl.retrieval import text_cache
 from pearl.retrieval.pdf import pdf
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ SEVERAL = " + "
 
 ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
 """The endings of file names that mark a document."""
-
-UNUSED = 30 * 86_400
-"""Seconds after which a converted text that was not read again is deleted from the cache."""
 
 _MOST = 1000
 _SECONDS = 120
@@ -86,7 +83,9 @@ def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = 
         source = decode(path, data, "document")
         return Source(path, composed(source.text))
     name = "Standard input" if path == "-" else path
-    text = _cached(kind, data) or _convert(kind, name, data, seconds, stopped)
+    text = text_cache.read(_version(kind), data)
+    if text is None:
+        text = _convert(kind, name, data, seconds, stopped)
     if not text.strip():
         scanned = ", only pictures: have their text recognised first, as ocrmypdf does"
         raise InputError(f"{name} has no text{scanned if kind.convert is pdf else ''}.")
@@ -121,44 +120,23 @@ def _convert(kind: _Kind, name: str, data: bytes, seconds: float, stopped: Event
             f"{name} cannot be read as {kind.title} ({reason or 'its reader crashed'}): save it "
             "anew, or as text."
         )
-    with suppress(OSError, RuntimeError):
-        cached = _place(kind, data)
-        cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for file in cached.parent.iterdir():
-            if file.stat().st_mtime < time() - UNUSED:
-                file.unlink()
-        with replacing(cached) as text:
-            text.write(done.stdout)
+    text_cache.write(_version(kind), data, done.stdout)
     return done.stdout.decode("utf-8")
-
-
-def _cached(kind: _Kind, data: bytes) -> str:
-    """The text of a file that was converted before; empty where the cache does not hold it."""
-    # An ImportError: a library that converts is not installed any more.
-    with suppress(ImportError, OSError, RuntimeError, UnicodeDecodeError):
-        file = _place(kind, data)
-        text = file.read_bytes().decode("utf-8")
-        os.utime(file)
-        return text
-    return ""
-
-
-def _place(kind: _Kind, data: bytes) -> Path:
-    """Where the text of a file is cached, under a hash of the file and of all that decides its
-    text."""
-    key = sha256(_version(kind))
-    key.update(data)
-    return cache_folder() / "documents" / key.hexdigest()
 
 
 @lru_cache(maxsize=8)
 def _version(kind: _Kind) -> bytes:
-    """A hash of the code that converts a kind of file."""
-    from importlib.metadata import version  # Slow to import, and most documents are texts.
+    """A hash of the code that converts a kind of file: Pearl's, Python's and that of libraries."""
+    from importlib.metadata import PackageNotFoundError, version  # Slow, and most files are texts.
 
-    own = [Path(__file__).with_name(name).read_bytes() for name in ("converters.py", "pdf.py")]
-    libraries = "".join(map(version, kind.modules))
-    return sha256(b"".join((*own, kind.title.encode(), libraries.encode()))).digest()
+    here, said = Path(__file__), [kind.title, sys.version]
+    for name in kind.modules:
+        with suppress(PackageNotFoundError):
+            said.append(version(_DISTRIBUTIONS.get(name, name)))
+    own = (here, here.with_name("pdf.py"), here.parents[1] / "lang" / "text.py")
+    return sha256(
+        b"".join((" ".join(said).encode(), *(file.read_bytes() for file in own)))
+    ).digest()
 
 
 def _converted(
@@ -365,11 +343,15 @@ _KINDS = {
     kind.convert.__name__: kind
     for kind in (
         _Kind("a PDF", pdf, ("pypdfium2",)),
-        _Kind("a Word file", docx, ("mammoth", "markdownify", "lxml")),
-        _Kind("an EPUB", epub, ("markdownify", "lxml")),
-        _Kind("a page of HTML", html, ("markdownify", "lxml")),
+        _Kind("a Word file", docx, ("mammoth", "markdownify", "bs4", "lxml")),
+        _Kind("an EPUB", epub, ("markdownify", "bs4", "lxml")),
+        _Kind("a page of HTML", html, ("markdownify", "bs4", "lxml")),
     )
 }
+
+
+_DISTRIBUTIONS = {"bs4": "beautifulsoup4"}
+"""The packages of modules that have another name."""
 
 
 def _kind(path: str, data: bytes) -> _Kind | None:
