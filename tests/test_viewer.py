@@ -520,6 +520,29 @@ def test_an_evaluation_has_a_row_a_method(endpoint: Server, story: Path):
     assert "Nobody on the island believed her." in item
 
 
+def test_documents_of_every_kind_of_job_are_found_where_it_read_them(story: Path):
+    Path("texts").mkdir()
+    story.rename("texts/story.txt")
+    row = {"question": QUESTION, "gold": "the Fund"}
+    rows = [
+        {"id": "q/1", "document": "story.txt", **row},
+        {"id": "q2", "document": {"text": STORY}, **row},
+    ]
+    Path("q.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
+    options = ("--documents", "texts", "--model", "offline")
+    evaluated = ("eval", "questions", "--data", "q.jsonl", "--methods", "pearl", *options)
+    batch, refined = ("batch", "q.jsonl", *options), ("refine", "q.jsonl", *options)
+    jobs = ((evaluated, "pearl/"), ((*batch, "-o", "a.jsonl"), ""), ((*refined, "-o", "made"), ""))
+    for job, method in jobs:
+        assert call(*job).code == 0
+        assert "<mark" in page(f"last/{method}q/1"), job
+        # A question that holds its text needs no other document of the file.
+        Path("texts/story.txt").rename("gone.txt")
+        assert "The document is not shown" in page(f"last/{method}q/1")
+        assert "<mark" in page(f"last/{method}q2"), job
+        Path("gone.txt").rename("texts/story.txt")
+
+
 def test_a_page_is_written_to_a_file_that_can_be_written(story: Path):
     assert call("ask", story, QUESTION, "--model", "offline", "--store", "s.db").code == 0
     show = ("runs", "show", "last", "--store", "s.db")
