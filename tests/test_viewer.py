@@ -18,6 +18,7 @@ import pytest
 from aiohttp import web
 
 import pearl
+from pearl.evaluate.datasets.decomp import COMMAQA_E
 from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Severity
 from pearl.lang.parser import parse
@@ -398,6 +399,15 @@ def test_a_document_within_the_questions_is_found():
     assert inside is not None
     assert inside.text == STORY
     assert found(*asked, "q2").text is None
+
+
+def test_a_document_of_a_data_set_whose_title_begins_with_anothers_is_found():
+    asked = {"question": "Who left?", "query_id": "q1", "answer": {"spans": ["Mara"]}}
+    passages = {"p1": {"passage": STORY, "qa_pairs": [asked]}}
+    Path("e.json").write_text(json.dumps(passages), encoding="utf-8")
+    head = {"questions": "e.json", "evaluation": {"title": f"{COMMAQA_E.title}, test split"}}
+    there = found("p1", len(STORY), Source("", STORY).digest, head, "pearl/q1").text
+    assert there == Source("p1", STORY)
 
 
 def test_a_page_without_its_document_has_the_quotes(endpoint: Server, story: Path):

@@ -155,8 +155,9 @@ def documents_in(
         item: the question's id; in an evaluation, the method and a slash before it.
         named: the name of the document.
     """
-    title = str((run.get("evaluation") or {}).get("title", ""))
-    dataset = next((each for each in DATASETS if title.startswith(each.title)), None)
+    # Splits follow the data set's title, after a comma.
+    title = f"{(run.get('evaluation') or {}).get('title', '')}, "
+    dataset = next((each for each in DATASETS if title.startswith(f"{each.title}, ")), None)
     texts: Iterable[str]
     if dataset is None or dataset is OWN:
         asked = item if dataset is None else item.partition("/")[2]
