@@ -29,6 +29,7 @@ from pearl.models.base import Usage
 from pearl.report import FORMS
 from pearl.report.document import Chart, Column, Point, Report, Series, Table, Text, parts, wide
 from pearl.report.text import terminal, text_chart
+from pearl.review.agreement import agreement, pairs_table
 from pearl.strategies import baselines
 from pearl.strategies.pearl import direct_plan
 from tests.shell import call, on_terminal, one_line, process, read_rows, write_rows
@@ -606,6 +607,15 @@ class TestLatex:
         assert r"\'{e}t\'{e}" in body
         assert r"\texttt{U+6F22}" in body
         assert body.isascii()
+
+    def test_pearls_own_headings_and_numbers_are_set_as_mathematics(self):
+        pytest.importorskip("nltk")
+        labels = {"p": {1: "yes", 2: "no"}, "q": {1: "no", 2: "yes"}}
+        table = pairs_table("Pairs", "plans", agreement(labels), {1: "Anna", 2: "Ben"})
+        out = FORMS["latex"](Report("Review", (), (table, Text(("Krippendorff's α",)))))
+        assert r" & plans & same & Cohen's $\kappa$ \\" in out
+        assert r"Anna and Ben & 2 & 0.0 \% & $-$1.000 \\" in out
+        assert "Krippendorff's $\\alpha$\n" in out
 
     def test_it_compiles(self, report: Report, tmp_path: Path):
         program = shutil.which("pdflatex")
