@@ -617,6 +617,19 @@ class TestLatex:
         assert r"Anna and Ben & 2 & 0.0 \% & $-$1.000 \\" in out
         assert "Krippendorff's $\\alpha$\n" in out
 
+    def test_every_table_and_figure_has_a_label_of_its_own(self, report: Report):
+        out = FORMS["latex"](report)
+        labelled = re.findall(r"\\caption\{(.*)\}\n\\label\{(.*)\}\n", out)
+        assert len(labelled) == out.count(r"\caption") > 1
+        assert len({label for _, label in labelled}) == len(labelled)
+        assert {label.partition(":")[0] for _, label in labelled} == {"tab", "fig"}
+        twice = (Table("Accuracy by é (2 questions)", (Column("", "left"),), (("a",),)),) * 2
+        out = FORMS["latex"](Report("Own questions, test split", (), twice))
+        labels = re.findall(r"\\label\{(.*)\}", out)
+        # How many questions there are may change, and the label stays.
+        stem = "tab:own-questions-test-split:accuracy-by"
+        assert labels == [stem, f"{stem}-2"]
+
     def test_it_compiles(self, report: Report, tmp_path: Path):
         program = shutil.which("pdflatex")
         if program is None:
