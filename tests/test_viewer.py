@@ -509,6 +509,22 @@ def test_a_job_has_a_page_of_its_rows(
     assert "value. Step a has no output: PARTS needs" in words(page("last/q2"))
 
 
+def test_tokens_that_nobody_reported_are_not_said_to_be_none(story: Path):
+    assert call("batch", questions(2), "-o", "answers.jsonl", "--model", "offline").code == 0
+    job, row = page(), page("last/q0")
+    sums = words(job).partition("calls made tokens cost")[2]
+    assert re.match(r" 2 2 0 .* \d+ not reported \$0\.00", sums)
+    rows = job.partition('id="rows"')[2]
+    assert rows.count('<td class="right" colspan="3">not reported</td>') == 2
+    assert "tokens not reported, " in row.partition('class="said"')[2]
+    assert not re.search(r"\b0 (tokens )?(read|written)", words(row))
+    # A question whose replies are all at hand takes no tokens, and that is known.
+    again = call("batch", questions(2), "-o", "answers.jsonl", "--model", "offline", "--restart")
+    assert again.code == 0
+    assert "0 tokens" not in words(page("last/q0"))
+    assert '<td class="right">0</td><td class="right">0</td>' in page()
+
+
 def test_a_file_of_too_many_rows_has_those_that_need_a_look(
     endpoint: Server, story: Path, monkeypatch: pytest.MonkeyPatch
 ):
