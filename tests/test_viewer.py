@@ -538,6 +538,7 @@ def test_an_evaluation_has_a_row_a_method(endpoint: Server, story: Path):
     assert done.code == 0, done.err
     told = words(page())
     assert re.search(r"zero-shot 2 2 0 1 of 2 50\.0 %", told)
+    assert "An answer that names no option is among the answered: pearl report counts it" in told
     assert re.search(r"pearl 2 2 0 1 of 2 50\.0 %", told)
     item = words(page("last/pearl/q0"))
     assert "method pearl" in item
