@@ -32,7 +32,7 @@ class Result:
         id: the question's id, unique within its split.
         split: the split of the data set, as ``long``; empty where there are none.
         score: 1 for right, 0 for wrong, or partial credit in between.
-        gold: the right option's letter, or the gold answer.
+        gold: the right option's letter, or the gold answer; of several, all of them with " or ".
         answer: the letter of the option that was chosen, or the answer; None
             where there is none (the method failed, or named no option).
         orders: the option chosen under each order of the options, in the
@@ -50,6 +50,7 @@ class Result:
         cost: the cost of these tokens in millionths of a dollar; None where no price is known.
         measures: further measures of the answer, by name, as ``f1``.
         reason: a grader's reason for the score; else empty.
+        golds: each of the gold answers, where there are several; else empty.
     """
 
     method: str
@@ -72,6 +73,7 @@ class Result:
     cost: int | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    golds: tuple[str, ...] = ()
 
     @property
     def answered(self) -> bool:
