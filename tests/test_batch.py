@@ -1375,6 +1375,13 @@ def test_what_an_endpoint_does_not_report_is_not_shown_as_nothing(serve: Any):
     assert "cost       not known: the endpoint reports no tokens\n" in lines
     assert batch("--model", "gpt-4o-mini", "--restart", "--no-cache", "--json").json["cost"] is None
     assert "\ncost not known: the endpoint reports no tokens\n" in shown_of("last")
+    assert (
+        "tokens     0 read, 0 written, since the run was resumed\n"
+        in batch("--model", "gpt-4o-mini").out
+    )
+    assert re.search(
+        r"^gpt-4o-mini: \d+ replies, tokens not reported$", call("cache", "stats").out, re.M
+    )
     assert call("runs", "show", "last", "--json").json["cost"] is None
     assert "not known: the endpoint reports no tokens" in page_of("last")
 

@@ -980,6 +980,32 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
     assert "pearl/1              A wrong → B right" in shown
 
 
+def test_evaluations_by_one_model_are_told_apart_by_what_differs(tmp_path: Path):
+    write_own(tmp_path)
+    (tmp_path / "mine").mkdir()
+    plan = demonstration("Who keeps the lamp?").text
+    (tmp_path / "mine" / "a.plan").write_text(plan, encoding="utf-8")
+    asked = ("eval", "questions", "--data", "own.jsonl", "--methods", "pearl", "--model", "offline")
+    settings = {"usual": (), "core": ("--library", "core"), "shown": ("--demos", "mine")}
+    for name, options in settings.items():
+        done = asked_of(tmp_path, "", *asked, *options, "-o", f"{name}.jsonl")
+        assert done.code == 0, done.err
+
+    def report(*names: str) -> Any:
+        return asked_of(tmp_path, "", "report", *(f"{name}.jsonl" for name in names), "--json")
+
+    told = report("usual", "core").json
+    assert told["about"]["libraries"] == "core + quality, core"
+    assert told["about"]["model"] == "offline"
+    [total] = [block for block in told["blocks"] if "in total" in block.get("table", "")]
+    assert [row["method"] for row in total["rows"]] == ["pearl, core + quality", "pearl, core"]
+    told = report("shown", "usual").json
+    assert told["about"]["prompt sets"] == "mine, shipped"
+    said = one_line(report("core", "core"), 2)
+    assert "a model, library or set of demonstrations that no other has" in said
+    assert "pearl runs diff RUN RUN" in said
+
+
 def test_how_many_questions_a_method_cannot_answer_is_told(tmp_path: Path):
     row = {"document": {"text": "Yes."}, "question": "Is it?", "gold": "Yes"}
     rows = [row | {"id": f"p{at}", "options": [[], ["Yes", "No"]][at % 2]} for at in range(1, 5)]

@@ -129,6 +129,29 @@ def test_a_folder_has_rows_and_a_card_that_names_their_columns():
         write_dataset(EVALUATION, "it")
 
 
+@pytest.mark.parametrize("job", ["batch q.jsonl -o a.jsonl", "eval questions --data q.jsonl"])
+def test_each_of_several_gold_answers_comes_through(job: str):
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    row = {"question": "Why does Mara leave the lighthouse?", "document": "story.txt"}
+    golds = ["the Fund had closed it", "it was closed"]
+    write_rows("q.jsonl", {**row, "id": "a", "gold": golds}, {**row, "id": "b", "gold": golds[0]})
+    more = ("--methods", "pearl") if "eval" in job else ()
+    options = ("--store", "s.db", "--model", "offline")
+    assert call(*job.split(), *more, *options).code == 0
+    run = call("runs", "--store", "s.db", "--json").json[0]["run"]
+    if Path("a.jsonl").exists():
+        a, b = read_rows("a.jsonl")
+        assert (a["gold"], a["golds"]) == (" or ".join(golds), golds)
+        assert (b["gold"], "golds" in b) == (golds[0], False)
+    assert call("report", run, "--store", "s.db", "-o", "it/").code == 0
+    a, b = read_rows("it/test.jsonl")
+    assert (a["gold"], a["golds"]) == (" or ".join(golds), golds)
+    assert (b["gold"], b["golds"]) == (golds[0], [])
+    pytest.importorskip("inspect_ai")
+    assert call("report", run, "--store", "s.db", "-o", "it.eval").code == 0
+    assert [one.target for one in read_log("it.eval").samples] == [golds, golds[0]]
+
+
 def test_datasets_loads_the_folder(batch: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     load = pytest.importorskip("datasets").load_dataset

@@ -30,6 +30,7 @@ from pearl.models.base import Usage
 from pearl.report import FORMS
 from pearl.report.document import Chart, Column, Point, Report, Series, Table, Text, parts, wide
 from pearl.report.text import terminal, text_chart
+from pearl.review.agreement import agreement, pairs_table
 from pearl.strategies import baselines
 from pearl.strategies.pearl import direct_plan
 from tests.shell import call, on_terminal, one_line, process, read_rows, write_rows
@@ -607,6 +608,28 @@ class TestLatex:
         assert r"\'{e}t\'{e}" in body
         assert r"\texttt{U+6F22}" in body
         assert body.isascii()
+
+    def test_pearls_own_headings_and_numbers_are_set_as_mathematics(self):
+        pytest.importorskip("nltk")
+        labels = {"p": {1: "yes", 2: "no"}, "q": {1: "no", 2: "yes"}}
+        table = pairs_table("Pairs", "plans", agreement(labels), {1: "Anna", 2: "Ben"})
+        out = FORMS["latex"](Report("Review", (), (table, Text(("Krippendorff's α",)))))
+        assert r" & plans & same & Cohen's $\kappa$ \\" in out
+        assert r"Anna and Ben & 2 & 0.0 \% & $-$1.000 \\" in out
+        assert "Krippendorff's $\\alpha$\n" in out
+
+    def test_every_table_and_figure_has_a_label_of_its_own(self, report: Report):
+        out = FORMS["latex"](report)
+        labelled = re.findall(r"\\caption\{(.*)\}\n\\label\{(.*)\}\n", out)
+        assert len(labelled) == out.count(r"\caption") > 1
+        assert len({label for _, label in labelled}) == len(labelled)
+        assert {label.partition(":")[0] for _, label in labelled} == {"tab", "fig"}
+        twice = (Table("Accuracy by é (2 questions)", (Column("", "left"),), (("a",),)),) * 2
+        out = FORMS["latex"](Report("Own questions, test split", (), twice))
+        labels = re.findall(r"\\label\{(.*)\}", out)
+        # How many questions there are may change, and the label stays.
+        stem = "tab:own-questions-test-split:accuracy-by"
+        assert labels == [stem, f"{stem}-2"]
 
     def test_it_compiles(self, report: Report, tmp_path: Path):
         program = shutil.which("pdflatex")

@@ -18,6 +18,7 @@ import pytest
 from aiohttp import web
 
 import pearl
+from pearl.evaluate.datasets.decomp import COMMAQA_E
 from pearl.lang.diagnostics import Severity
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
@@ -408,6 +409,15 @@ def test_a_document_within_the_questions_is_found():
     assert found(*asked, "q2").text is None
 
 
+def test_a_document_of_a_data_set_whose_title_begins_with_anothers_is_found():
+    asked = {"question": "Who left?", "query_id": "q1", "answer": {"spans": ["Mara"]}}
+    passages = {"p1": {"passage": STORY, "qa_pairs": [asked]}}
+    Path("e.json").write_text(json.dumps(passages), encoding="utf-8")
+    head = {"questions": "e.json", "evaluation": {"title": f"{COMMAQA_E.title}, test split"}}
+    there = found("p1", len(STORY), Source("", STORY).digest, head, "pearl/q1").text
+    assert there == Source("p1", STORY)
+
+
 def test_a_page_without_its_document_has_the_quotes(endpoint: Server, story: Path):
     assert call("ask", story, QUESTION).code == 0
     story.unlink()
@@ -507,6 +517,22 @@ def test_a_job_has_a_page_of_its_rows(
     assert "value. Step a has no output: PARTS needs" in words(page("last/q2"))
 
 
+def test_tokens_that_nobody_reported_are_not_said_to_be_none(story: Path):
+    assert call("batch", questions(2), "-o", "answers.jsonl", "--model", "offline").code == 0
+    job, row = page(), page("last/q0")
+    sums = words(job).partition("calls made tokens cost")[2]
+    assert re.match(r" 2 2 0 .* \d+ not reported \$0\.00", sums)
+    rows = job.partition('id="rows"')[2]
+    assert rows.count('<td class="right" colspan="3">not reported</td>') == 2
+    assert "tokens not reported, " in row.partition('class="said"')[2]
+    assert not re.search(r"\b0 (tokens )?(read|written)", words(row))
+    # A question whose replies are all at hand takes no tokens, and that is known.
+    again = call("batch", questions(2), "-o", "answers.jsonl", "--model", "offline", "--restart")
+    assert again.code == 0
+    assert "0 tokens" not in words(page("last/q0"))
+    assert '<td class="right">0</td><td class="right">0</td>' in page()
+
+
 def test_a_file_of_too_many_rows_has_those_that_need_a_look(
     endpoint: Server, story: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -520,12 +546,36 @@ def test_an_evaluation_has_a_row_a_method(endpoint: Server, story: Path):
     assert done.code == 0, done.err
     told = words(page())
     assert re.search(r"zero-shot 2 2 0 1 of 2 50\.0 %", told)
+    assert "An answer that names no option is among the answered: pearl report counts it" in told
     assert re.search(r"pearl 2 2 0 1 of 2 50\.0 %", told)
     item = words(page("last/pearl/q0"))
     assert "method pearl" in item
     assert "The right answer is A. the Fund: right" in item
     assert "A. the Fund Question Why 0?" in told
     assert "Nobody on the island believed her." in item
+
+
+def test_documents_of_every_kind_of_job_are_found_where_it_read_them(story: Path):
+    Path("texts").mkdir()
+    story.rename("texts/story.txt")
+    row = {"question": QUESTION, "gold": "the Fund"}
+    rows = [
+        {"id": "q/1", "document": "story.txt", **row},
+        {"id": "q2", "document": {"text": STORY}, **row},
+    ]
+    Path("q.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
+    options = ("--documents", "texts", "--model", "offline")
+    evaluated = ("eval", "questions", "--data", "q.jsonl", "--methods", "pearl", *options)
+    batch, refined = ("batch", "q.jsonl", *options), ("refine", "q.jsonl", *options)
+    jobs = ((evaluated, "pearl/"), ((*batch, "-o", "a.jsonl"), ""), ((*refined, "-o", "made"), ""))
+    for job, method in jobs:
+        assert call(*job).code == 0
+        assert "<mark" in page(f"last/{method}q/1"), job
+        # A question that holds its text needs no other document of the file.
+        Path("texts/story.txt").rename("gone.txt")
+        assert "The document is not shown" in page(f"last/{method}q/1")
+        assert "<mark" in page(f"last/{method}q2"), job
+        Path("gone.txt").rename("texts/story.txt")
 
 
 def test_a_page_is_written_to_a_file_that_can_be_written(story: Path):

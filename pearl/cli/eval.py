@@ -244,8 +244,8 @@ def report_command(
     grades: str,
     options: Options,
 ) -> None:
-    """Report on EVAL: a file that pearl eval wrote, the name of a run, or last. Several, of as
-    many models, stand side by side.
+    """Report on EVAL: a file that pearl eval wrote, the name of a run, or last. Several stand
+    side by side if each has a model, library or set of demonstrations of its own.
 
     Accuracy with 95 % intervals, paired tests, plans, cost. With --labelled alone, only the shares.
     -o FILE.eval writes a log of Inspect, and -o FOLDER/ a folder that Hugging Face's datasets

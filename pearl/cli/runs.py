@@ -385,11 +385,13 @@ def stats(options: Options) -> None:
 
     with open_existing(options.store) as engine:
         counts = cache.stats(engine)
-    lines = [
-        f"{printable(model.model)}: {model.replies:,} repl{'y' if model.replies == 1 else 'ies'}, "
-        f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
-        for model in counts.models
-    ]
+    lines = []
+    for model in counts.models:
+        replies = f"{model.replies:,} repl{'y' if model.replies == 1 else 'ies'}"
+        tokens = f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
+        if not (model.prompt_tokens or model.completion_tokens):
+            tokens = "tokens not reported"
+        lines.append(f"{printable(model.model)}: {replies}, {tokens}")
     lines.append(f"{counted(counts.runs, 'run')}, {counts.entries:,} journal entries")
     lines.append(f"{counted(counts.saved, 'call')} answered from the cache")
     tell(asdict(counts), options.as_json, [*lines, f"{counts.size / 1e6:,.1f} MB"])

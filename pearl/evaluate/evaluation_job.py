@@ -226,6 +226,7 @@ def _unanswered(method: str, example: Example, row: Mapping[str, Any]) -> Result
         split=example.split,
         score=0.0,
         gold=" or ".join(example.golds),
+        golds=example.golds if example.accepted else (),
         labels=dict(example.labels),
         question=example.question,
         options=example.options,
@@ -335,6 +336,7 @@ def answers_of(
                 id=row["id"],
                 score=float(bool(row["correct"])),
                 gold=row["gold"] or "",
+                golds=tuple(row.get("golds", ())),
                 # Where there are options, words that name none are no answer.
                 answer=option.named if option else row.get("answer"),
                 question=row["question"],

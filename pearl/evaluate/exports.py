@@ -138,7 +138,7 @@ def _sample(log: Any, result: Result, model: str) -> Any:  # noqa: ANN401 - of I
         epoch=1,
         input=result.question,
         choices=list(result.options) or None,
-        target=result.gold,
+        target=list(result.golds) or result.gold,
         messages=[ChatMessageUser(content=result.question), ChatMessageAssistant(content=text)],
         output=ModelOutput.from_content(model, text),
         scores=None if result.known_score is None else {"pearl": score},
@@ -195,6 +195,7 @@ def write_dataset(evaluation: Evaluation, folder: str) -> None:
     features = [
         *((name, "dtype: string") for name in _TEXTS),
         ("options", "list: string"),
+        ("golds", "list: string"),
         ("score", "dtype: float64"),
         ("fallback", "dtype: bool"),
         *((name, "dtype: int64") for name in _COUNTS),

@@ -32,7 +32,7 @@ class Result:
         id: the question's id, unique within its split.
         split: the split of the data set, as ``long``; empty where there are none.
         score: 1 for right, 0 for wrong, or partial credit in between.
-        gold: the right option's letter, or the gold answer.
+        gold: the right option's letter, or the gold answer; of several, all of them with " or ".
         answer: the letter of the option that was chosen, or the answer; None
             where there is none (the method failed, or named no option).
         orders: the option chosen under each order of the options, in the
@@ -50,6 +50,7 @@ class Result:
         cost: the cost of these tokens in millionths of a dollar; None where no price is known.
         measures: further measures of the answer, by name, as ``f1``.
         reason: a grader's reason for the score; else empty.
+        golds: each of the gold answers, where there are several; else empty.
     """
 
     method: str
@@ -72,6 +73,7 @@ class Result:
     cost: int | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    golds: tuple[str, ...] = ()
 
     @property
     def answered(self) -> bool:
@@ -101,7 +103,8 @@ class Evaluation(Tabled):
         strays: recorded rows that belong to no question, with the scores that
             the published figures gave them. Only the share of rows counts them.
         called: names for readers, of methods whose own names say little.
-        groups: methods that differ only in the model, where several models are compared.
+        groups: methods that differ only in the model, the library or the demonstrations,
+            where several are compared.
         planned_with: as `pearl.evaluate.methods.base.planned_with` gives it.
     """
 
@@ -146,39 +149,33 @@ FAILED_CALLS, FAILED_TOKENS = "in_vain", "in_vain_tokens"
 PROMPT_SET = "prompt set"
 """The name of the fact that says which of several sets of demonstrations was shown."""
 
+SHIPPED = "shipped"
+"""The name of the set of demonstrations that is shown where none is named."""
+
 UNFINISHED = "unfinished"
 """The name of the fact that says how much of an unfinished run is done."""
 
 
 def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
     """Combine evaluations of the same questions, by several models, or by one model with several
-    sets of demonstrations.
+    sets of demonstrations or libraries.
 
     Args:
-        evaluations: each has its ``model``, or its `PROMPT_SET`, among its facts.
+        evaluations: each has a ``model``, `PROMPT_SET` or ``library`` of its own among its facts.
 
     Raises:
-        InputError: two are of the same model or set, one is unfinished, or they are not of the same
-            questions.
+        InputError: none of these tells them all apart, one is unfinished, or they are not of the
+            same questions.
     """
     if len(evaluations) == 1:
         return evaluations[0]
-    sets = {dict(evaluation.about).get(PROMPT_SET, "") for evaluation in evaluations}
-    varied = PROMPT_SET if len(sets) > 1 else "model"
-    by_model: dict[str, Evaluation] = {}
-    for evaluation in evaluations:
-        model = dict(evaluation.about).get(varied, "")
-        if not model or model in by_model:
-            raise InputError(
-                f"Two of the evaluations are of {model}: name one of each {varied}."
-                if model
-                else f"An evaluation names no {varied}, so it cannot stand beside another."
-            )
+    varied, names = _told_apart([dict(evaluation.about) for evaluation in evaluations])
+    by_model = dict(zip(names, evaluations, strict=True))
+    for model, evaluation in by_model.items():
         if UNFINISHED in dict(evaluation.about):
             raise InputError(f"The run of {model} is not over: name it alone, or go on with it.")
         if evaluation.asked != evaluations[0].asked or evaluation.title != evaluations[0].title:
             raise InputError("The evaluations are not of the same questions: evaluate them anew.")
-        by_model[model] = evaluation
     named = [_of_model(own, model) for model, own in by_model.items()]
     every = dict.fromkeys(method for evaluation in evaluations for method in evaluation.methods)
     groups = tuple(
@@ -194,7 +191,7 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
     ]
     return replace(
         evaluations[0],
-        about=((f"{varied}s", ", ".join(by_model)), *dict.fromkeys(facts)),
+        about=((_PLURALS[varied], ", ".join(by_model)), *dict.fromkeys(facts)),
         methods=tuple(chain(*groups)),
         results=tuple(chain(*(own.results for own in named))),
         notes=tuple(dict.fromkeys(chain(*(own.notes for own in named)))),
@@ -205,8 +202,37 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
     )
 
 
+_PLURALS = {"model": "models", PROMPT_SET: f"{PROMPT_SET}s", "library": "libraries"}
+"""The facts that evaluations side by side may differ in, in one and in several."""
+
+
+def _told_apart(facts: Sequence[Mapping[str, str]]) -> tuple[str, list[str]]:
+    """The fact in which all evaluations differ, and each one's name for it.
+
+    Args:
+        facts: the facts of each evaluation.
+
+    Raises:
+        InputError: they differ in none.
+    """
+    sets, models = ([own.get(fact, "") for own in facts] for fact in (PROMPT_SET, "model"))
+    # The number of actions follows the names of the libraries.
+    libraries = [own.get("library", "").rpartition(", ")[0].replace(", ", " + ") for own in facts]
+    shown = [name or SHIPPED for name in sets]
+    for varied, names in (
+        (PROMPT_SET, sets), ("model", models), ("library", libraries), (PROMPT_SET, shown)
+    ):  # fmt: skip
+        if all(names) and len({*names}) == len(names):
+            return varied, names
+    raise InputError(
+        "Each evaluation is to have a model, library or set of demonstrations that no other has: "
+        "leave one out, or compare two runs by pearl runs diff RUN RUN."
+    )
+
+
 def _of_model(evaluation: Evaluation, model: str) -> Evaluation:
-    """An evaluation with the name of a model, or set of demonstrations, after each method's."""
+    """An evaluation with the name of a model, set of demonstrations or library after each
+    method's."""
     called, planned_with = evaluation.called, evaluation.planned_with
     return replace(
         evaluation,

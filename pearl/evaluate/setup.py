@@ -75,6 +75,7 @@ class Sample:
         split: their splits, with commas, or ``all``.
         examples: the questions.
         notes: what a reader must know about how they were chosen, in whole sentences.
+        folder: the folder of the documents; empty for the file's own.
     """
 
     dataset: Dataset
@@ -82,6 +83,7 @@ class Sample:
     split: str
     examples: Sequence[Example]
     notes: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def title(self) -> str:
@@ -181,7 +183,7 @@ def read_sample(
             )
     how = "drawn at random, of each split and category its share, with the seed"
     notes = (f"The questions were {how} {seed}.",) if drawn else ()
-    return Sample(dataset, path, split, examples, notes)
+    return Sample(dataset, path, split, examples, notes, folder)
 
 
 def _is_own(path: str, folder: str) -> bool:
@@ -344,6 +346,7 @@ class Preparation:
         head = {
             "questions": path,
             "count": len(examples),
+            **({"documents": sample.folder} if sample.folder else {}),
             "split": sample.split,
             "methods": ", ".join(every),
             "library": ", ".join(library.names),

@@ -212,6 +212,7 @@ def _row(question: Question, status: str, correct: bool | None) -> dict[str, Any
         "document": question.document,
         "status": status,
         "gold": " or ".join(question.golds) or None,
+        **({"golds": list(question.golds)} if question.accepted else {}),
         "correct": correct,
     }
 

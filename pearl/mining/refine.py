@@ -125,6 +125,7 @@ def refine_job(
         {
             "questions": str(index.path),
             "count": len(index.places),
+            "documents": str(index.folder),
             "library": ", ".join(setup.prepared.library.names),
         },
         {

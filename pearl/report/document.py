@@ -268,8 +268,8 @@ def signed_span(low: float | None, high: float | None) -> str:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """``1,000``."""
-    return NONE if value is None else f"{value:,.{digits}f}"
+    """``1,000``, or ``−0.5``."""
+    return NONE if value is None else f"{value:z,.{digits}f}".replace("-", "−")
 
 
 def times(value: float | None) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pearl.lang.text import one_line, printable
-from pearl.report.document import Chart, Report, Table, parts
+from pearl.report.document import Chart, Report, Table, Text, parts
 
 WIDTH = 130
 """The most characters of a row; a wider table's further columns continue below."""
@@ -21,9 +23,10 @@ _ESCAPES = {
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''",
     "'": "'", "`": r"\char96{}", "-": "-", "–": "--", "—": "---", "…": r"\dots{}",
     "×": r"$\times$", "−": "$-$", "÷": r"$\div$", "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$",
-    "→": r"$\to$", "·": r"$\cdot$", "’": "'", "‘": "`", "“": "``", "”": "''", "�": "?",
-    "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "ø": r"\o{}", "Ø": r"\O{}", "œ": r"\oe{}",
-    "Œ": r"\OE{}", "ł": r"\l{}", "Ł": r"\L{}", "§": r"\S{}", "\t": " ", "\u00a0": "~",
+    "→": r"$\to$", "α": r"$\alpha$", "κ": r"$\kappa$", "·": r"$\cdot$", "’": "'", "‘": "`",
+    "“": "``", "”": "''", "�": "?", "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "ø": r"\o{}",
+    "Ø": r"\O{}", "œ": r"\oe{}", "Œ": r"\OE{}", "ł": r"\l{}", "Ł": r"\L{}", "§": r"\S{}",
+    "\t": " ", "\u00a0": "~",
 }  # fmt: skip
 _ACCENTS = {
     "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
@@ -40,19 +43,29 @@ def render(report: Report) -> str:
         parts.append(
             "\\noindent\\begin{tabular}{@{}lp{0.72\\linewidth}@{}}\n" + rows + "\n\\end{tabular}"
         )
+    used: Counter[str] = Counter()
     for block in report.blocks:
-        if isinstance(block, Table):
-            parts.append("\n".join(_table(block)))
-        elif isinstance(block, Chart):
-            parts.append("\n".join(_chart(block)))
-        else:
+        if isinstance(block, Text):
             parts += map(_text, block.paragraphs)
+            continue
+        kind = "tab" if isinstance(block, Table) else "fig"
+        stem = f"{kind}:{_slug(report.title)}:{_slug(block.title)}"
+        used[stem] += 1
+        label = stem if used[stem] == 1 else f"{stem}-{used[stem]}"
+        lines = _table(block, label) if isinstance(block, Table) else _chart(block, label)
+        parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
-def _table(table: Table) -> Iterator[str]:
+def _slug(title: str) -> str:
+    """A title as a part of a label: without what stands in brackets, such as how many there are."""
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)", "", title.lower())).strip("-")
+
+
+def _table(table: Table, label: str) -> Iterator[str]:
     yield "\\begin{table}[htbp]\n\\centering"
     yield rf"\caption{{{_text(table.title)}}}"
+    yield rf"\label{{{label}}}"
     widths = [
         max(map(len, (column.title, *(row[at] for row in table.rows))))
         for at, column in enumerate(table.columns)
@@ -118,7 +131,7 @@ def _axis(chart: Chart, places: Mapping[str, int]) -> list[str]:
     return [*settings, "tick label style={font=\\small}, legend cell align=left"]
 
 
-def _chart(chart: Chart) -> Iterator[str]:
+def _chart(chart: Chart, label: str) -> Iterator[str]:
     yield "\\begin{figure}[htbp]\n\\centering\n\\begin{tikzpicture}\n\\begin{axis}["
     places = {label: at for at, label in enumerate(chart.labels)}
     yield from (f"  {setting}," for setting in _axis(chart, places))
@@ -151,6 +164,7 @@ def _chart(chart: Chart) -> Iterator[str]:
             yield rf"\addlegendentry{{{_text(name)}}}"
     yield "\\end{axis}\n\\end{tikzpicture}"
     yield rf"\caption{{{_text(chart.title)}}}"
+    yield rf"\label{{{label}}}"
     yield r"\end{figure}"
 
 

@@ -25,7 +25,7 @@ from pearl.jobs.answer_metrics import GRADES, option_words
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.rows import read_rows
 from pearl.lang.text import one_line
-from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
+from pearl.report.document import Block, Column, Report, Table, Text, number, percent
 from pearl.review.people import Person, everybody
 from pearl.review.verdicts import (
     CATEGORIES,
@@ -229,8 +229,8 @@ def review_report(
 def _judged(final: Verdicts, people: Mapping[int, Person]) -> Table:
     """The paper's table (PEARL, section 5): shares of plans judged correct, and by category."""
     groups = [("everybody", [recorded.verdict for recorded in final.values()])]
-    for number, person in people.items():
-        own = [recorded.verdict for recorded in final.values() if recorded.person == number]
+    for id, person in people.items():
+        own = [recorded.verdict for recorded in final.values() if recorded.person == id]
         if own:
             groups.append((person.name, own))
     names, judged = map(list, zip(*groups, strict=True))
@@ -266,7 +266,7 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
         note += f" Fleiss' κ is of the {first.rated:,} plans with {first.raters} verdicts."
     rows, data = [], []
     for name, words, result in questions:
-        cells = map(_coefficient, (result.cohen, result.fleiss, result.alpha))
+        cells = (number(value, 3) for value in (result.cohen, result.fleiss, result.alpha))
         rows.append((words, f"{result.plans:,}", percent(result.same), *cells))
         data.append(
             {
@@ -297,7 +297,7 @@ def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str
     rows, data = [], []
     for pair in total.pairs:
         first, second = (names.get(id, f"annotator {id}") for id in (pair.first, pair.second))
-        kappa = _coefficient(pair.kappa)
+        kappa = number(pair.kappa, 3)
         rows.append((f"{first} and {second}", f"{pair.plans:,}", percent(pair.same), kappa))
         shares = {noun: pair.plans, "same": pair.same, "cohen": pair.kappa}
         data.append({"one": first, "other": second, **shares})
@@ -307,10 +307,6 @@ def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str
         tuple(rows),
         data=tuple(data),
     )
-
-
-def _coefficient(value: float | None) -> str:
-    return NONE if value is None else f"{value:z.3f}"
 
 
 @dataclass(frozen=True, slots=True)

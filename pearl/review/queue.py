@@ -470,8 +470,7 @@ def find_document(
         trouble = f"{named.name} is another text than the one that was read."
     file = within(Path(str((run or {}).get("questions", ""))), folders.readable) if item else None
     if run and file and file.is_file():
-        home = str(folders.documents or "")
-        for source in documents_in(file, run, item, named, home):
+        for source in documents_in(file, run, item, named):
             return DocumentLookup(named, source)
     return DocumentLookup(named, None, trouble)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pearl.evaluate.datasets import DATASETS
+from pearl.evaluate.datasets.reading import OWN
 from pearl.jobs.question_file import Question, parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError
@@ -144,22 +145,25 @@ def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
 
 
 def documents_in(
-    file: Path, run: Mapping[str, Any], item: str, named: DocumentName, home: str = ""
+    file: Path, run: Mapping[str, Any], item: str, named: DocumentName
 ) -> Iterator[Source]:
     """A document whose text is in a file of questions, or in a data set.
 
     Args:
         file: the questions or the data set.
         run: the head of the run; an evaluation names its data set.
-        item: the question's id.
+        item: the question's id; in an evaluation, the method and a slash before it.
         named: the name of the document.
-        home: the folder of the data set's documents; empty for its own.
     """
-    title = str((run.get("evaluation") or {}).get("title", ""))
-    dataset = next((each for each in DATASETS if title.startswith(each.title)), None)
-    texts: Iterable[str] = (question.text for question in questions_in(file, item) if question.text)
-    if dataset is not None:
-        examples = dataset.read(str(file), home)
+    # Splits follow the data set's title, after a comma.
+    title = f"{(run.get('evaluation') or {}).get('title', '')}, "
+    dataset = next((each for each in DATASETS if title.startswith(f"{each.title}, ")), None)
+    texts: Iterable[str]
+    if dataset is None or dataset is OWN:
+        asked = item if dataset is None else item.partition("/")[2]
+        texts = (question.text for question in questions_in(file, asked) if question.text)
+    else:
+        examples = dataset.read(str(file), "")
         texts = (each.text for each, _ in groupby(example.document for example in examples))
     with suppress(InputError):
         for text in texts:
