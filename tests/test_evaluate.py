@@ -1027,8 +1027,9 @@ def test_how_many_passages_a_look_up_gives(tmp_path: Path, options: tuple[str, .
 
 @pytest.mark.parametrize(
     ("said", "grounded"),
-    [("Lamp 3 hangs in Ulm.", 1), ("Ulm", 1), ("Berlin", 0), ("Lamp 3 hangs in Berlin.", 0)],
-)
+    [("Lamp 3 hangs in Ulm.", 1), ("Lamp 3: Lamp 3 hangs in Ulm.", 1), ("Ulm", 1), ("Berlin", 0),
+     ("Lamp 3 hangs in Berlin.", 0)],
+)  # fmt: skip
 def test_who_reads_passages_and_says_a_sentence_of_them_quotes_it(
     tmp_path: Path, said: str, grounded: int
 ):
