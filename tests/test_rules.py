@@ -150,6 +150,7 @@ def said(text: str, selection: Selection = DEFAULT) -> list[str]:
 
 
 TWO = '1. a = FIND_CHARACTER(CTX, "Ross") : x{}\n2. b = FIND_CHARACTER(CTX, "Mara") : y\n'
+CHAIN = TWO.format("").replace("2. b", "2. view = FIND_REASON(CTX, a)\n3. b")
 DECLARED = 'New actions:\n- {} : {}\n\n1. a = FIND_EVENT(CTX, "the fire") : Find it\n'
 PARTED = 'a_part = FIND_CHARACTER(CTX, "Ross")\n1. a = FIND_OPINION(CTX, a_part, "y") : z\n'
 KNOWN = LIBRARY.actions["FIND_EVENT"]
@@ -180,6 +181,8 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         (TWO.format("").replace("a =", "parties =").replace('"Mara"', "party"), ["PRL202"]),
         (TWO.format("").replace("a =", "duties =").replace('"Mara"', "each dutys"), ["PRL202"]),
         (TWO.format("").replace("a =", "tenants =").replace('"Mara"', '"{tennant}"'), ["PRL209"]),
+        (f"{CHAIN}4. c = CONCAT(b, veiw)\nreturn c", ["PRL202"]),
+        (f"{CHAIN}4. c = CONCAT(b, zebra)\nreturn c", ["PRL401", "PRL401", "PRL202"]),
         # What a line without a name gives is not missed where it is used.
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_REASON(CTX, #1) : z', ["PRL105"]),
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_EVENT(CTX, "the {#1}") : z', ["PRL105"]),
