@@ -497,6 +497,8 @@ def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tm
         ("--examples 2", "uses --examples: "),
         ("--shown 3", "uses --shown: "),
         ("--index corpus.index", "uses --index: "),
+        ("--library core", "uses --library: leave it out, or add one of pearl, "),
+        ("--demos letters", "uses --demos: leave it out, or add one of pearl, "),
         ("--seed 4", "--seed is the seed of --sample N: give both, or neither."),
     ],
 )

@@ -27,6 +27,7 @@ from pearl.commaqa.world import World
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import (
     LIBRARY,
+    PLANS_WITH,
     STEPWISE,
     EvaluationContext,
     HopSearch,
@@ -98,7 +99,7 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
 def with_setup(name: str, setup: str) -> Method:
     """PEARL that plans with a setup."""
     lacks = partial(lacks_solver, setup)
-    uses = ("shown", "passages", "index")
+    uses = ("shown", "passages", "index", *PLANS_WITH)
     return Method(name, partial(run_pearl, setup), setup, prose=True, uses=uses, lacks=lacks)
 
 
